@@ -1,0 +1,128 @@
+"""Sparse times dense in torch, with the transpose at hand for the way back."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+
+class SparseMatrix:
+    """A constant sparse matrix whose products are differentiable with respect to the dense side.
+
+    torch's own backward pass for CSR converts the layout at every call; here the transpose is built once and kept, as
+    a permutation of the values, so that masked values (dropout on bag-of-words features) need no rebuild either.
+
+    Args:
+        crow, col: CSR structure, int64.
+        values: the entries, in CSR order.
+        shape: rows and columns.
+        symmetric: the matrix equals its transpose; then one layout serves both directions.
+    """
+
+    def __init__(
+        self, crow: Tensor, col: Tensor, values: Tensor, shape: tuple[int, int], *, symmetric: bool = False
+    ) -> None:
+        self.crow, self.col, self.values, self.shape = crow, col, values, shape
+        self.symmetric = symmetric
+        self._transpose: tuple[Tensor, Tensor, Tensor] | None = None
+        self._csr: Tensor | None = None
+        self._csr_transposed: Tensor | None = None
+
+    @classmethod
+    def from_scipy(
+        cls, matrix: sp.csr_array, *, symmetric: bool = False, dtype: torch.dtype = torch.float32
+    ) -> SparseMatrix:
+        matrix = sp.csr_array(matrix)
+        return cls(
+            torch.from_numpy(matrix.indptr.astype(np.int64)),
+            torch.from_numpy(matrix.indices.astype(np.int64)),
+            torch.from_numpy(np.ascontiguousarray(matrix.data)).to(dtype),
+            (int(matrix.shape[0]), int(matrix.shape[1])),
+            symmetric=symmetric,
+        )
+
+    @property
+    def nnz(self) -> int:
+        return self.col.numel()
+
+    def to(self, dtype: torch.dtype) -> SparseMatrix:
+        return self if self.values.dtype == dtype else self.with_values(self.values.to(dtype))
+
+    def with_values(self, values: Tensor) -> SparseMatrix:
+        """The same structure with other values; not symmetric any more unless all values moved alike."""
+        other = SparseMatrix(self.crow, self.col, values, self.shape)
+        other._transpose = self._transposed_structure()
+        return other
+
+    def csr(self) -> Tensor:
+        if self._csr is None:
+            self._csr = _csr_tensor(self.crow, self.col, self.values, self.shape)
+        return self._csr
+
+    def csr_transposed(self) -> Tensor:
+        if self.symmetric:
+            return self.csr()
+        if self._csr_transposed is None:
+            crow, col, order = self._transposed_structure()
+            self._csr_transposed = _csr_tensor(crow, col, self.values[order], (self.shape[1], self.shape[0]))
+        return self._csr_transposed
+
+    def _transposed_structure(self) -> tuple[Tensor, Tensor, Tensor]:
+        if self._transpose is None:
+            # transposing a matrix that carries positions instead of values gives the permutation
+            positions = sp.csr_array(
+                (np.arange(self.nnz), self.col.numpy(), self.crow.numpy()), shape=self.shape
+            )
+            turned = sp.csr_array(positions.T)
+            self._transpose = (
+                torch.from_numpy(turned.indptr.astype(np.int64)),
+                torch.from_numpy(turned.indices.astype(np.int64)),
+                torch.from_numpy(turned.data.astype(np.int64)),
+            )
+        return self._transpose
+
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        return spmm(self, dense)
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, matrix: SparseMatrix, dense: Tensor) -> Tensor:
+        ctx.matrix = matrix
+        return matrix.csr() @ dense
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor]:
+        return None, spmm_transposed(ctx.matrix, grads[0])
+
+
+class _TransposedProduct(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, matrix: SparseMatrix, dense: Tensor) -> Tensor:
+        ctx.matrix = matrix
+        return matrix.csr_transposed() @ dense
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor]:
+        return None, spmm(ctx.matrix, grads[0])
+
+
+def spmm(matrix: SparseMatrix, dense: Tensor) -> Tensor:
+    """``matrix @ dense``; differentiable (any number of times) in ``dense`` only.  # [R, C] @ [C, h] -> [R, h]"""
+    return _Product.apply(matrix, dense)
+
+
+def spmm_transposed(matrix: SparseMatrix, dense: Tensor) -> Tensor:
+    """``matrixᵀ @ dense``, as :func:`spmm`."""
+    return _TransposedProduct.apply(matrix, dense)
+
+
+def _csr_tensor(crow: Tensor, col: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*[Ss]parse CSR tensor support is in beta.*")
+        return torch.sparse_csr_tensor(crow, col, values, size=shape, check_invariants=False)
