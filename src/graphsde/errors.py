@@ -37,7 +37,8 @@ class GraphsdeError(Exception):
         super().__init__(str(self))
 
     def __str__(self) -> str:
-        parts = [f"{self.code}: {self.message}"]
+        sentence = self.message if self.message.endswith((".", "!", "?", "…")) else self.message + "."
+        parts = [f"{self.code}: {sentence}"]
         if self.place:
             parts.append(f"Where: {self.place}.")
         if self.found is not None:

@@ -64,7 +64,9 @@ class Prediction:
             bad = int(np.count_nonzero(~np.isfinite(self.probs).all(axis=(0, 2))))
             raise Diverged(f"{bad} nodes have probabilities that are not finite", fix="lower the learning rate")
         if self.kind == "dirichlet" and self.alpha is None:
-            raise BadInput("a Dirichlet prediction needs its concentrations", expected="alpha of shape [nodes, classes]")
+            raise BadInput(
+                "a Dirichlet prediction needs its concentrations", expected="alpha of shape [nodes, classes]"
+            )
 
     @property
     def num_samples(self) -> int:

@@ -64,7 +64,9 @@ def sha256(path: Path) -> str:
 
 def io_error(verb: str, path: Path, error: OSError) -> StorageError:
     reason = error.strerror or type(error).__name__
-    return StorageError(f"can't {verb} {path}: {reason}", place=str(path), fix="check the path, its permissions and the disk")
+    return StorageError(
+        f"can't {verb} {path}: {reason}", place=str(path), fix="check the path, its permissions and the disk"
+    )
 
 
 def _sync_folder(folder: Path) -> None:

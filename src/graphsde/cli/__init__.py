@@ -1,0 +1,5 @@
+"""The command line: one file per verb, heavy parts imported only when a verb runs."""
+
+from graphsde.cli.app import main
+
+__all__ = ["main"]

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -108,10 +109,11 @@ class Graph:
     def fingerprint(self) -> str:
         """sha256 of features, edges, labels and ids; masks are not part of it."""
         digest = hashlib.sha256(self.adjacency.fingerprint.encode())
-        if sp.issparse(self.features):
-            parts = [self.features.indptr.astype("<i8"), self.features.indices.astype("<i8"), self.features.data]
+        features: Any = self.features
+        if sp.issparse(features):
+            parts = [features.indptr.astype("<i8"), features.indices.astype("<i8"), features.data]
         else:
-            parts = [self.features]
+            parts = [features]
         if self.labels is not None:
             parts.append(self.labels)
         for part in parts:
@@ -135,7 +137,9 @@ class Graph:
                 raise BadInput(f"'{name}' is no mask", expected="one of " + ", ".join(MASK_NAMES))
             if mask.shape != (self.num_nodes,):
                 raise BadInput(
-                    f"the {name} mask has {mask.shape} entries", code="E-LEN", expected=f"{self.num_nodes}, one per node"
+                    f"the {name} mask has {mask.shape} entries",
+                    code="E-LEN",
+                    expected=f"{self.num_nodes}, one per node",
                 )
         clean = {name: np.asarray(mask, dtype=bool) for name, mask in masks.items()}
         return dataclasses.replace(self, masks=MappingProxyType(clean), split=split)

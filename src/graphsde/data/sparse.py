@@ -41,7 +41,7 @@ class SparseMatrix:
         return cls(
             torch.from_numpy(matrix.indptr.astype(np.int64)),
             torch.from_numpy(matrix.indices.astype(np.int64)),
-            torch.from_numpy(np.ascontiguousarray(matrix.data)).to(dtype),
+            torch.from_numpy(np.array(matrix.data)).to(dtype),  # a copy: graph arrays are read-only
             (int(matrix.shape[0]), int(matrix.shape[1])),
             symmetric=symmetric,
         )
@@ -75,9 +75,7 @@ class SparseMatrix:
     def _transposed_structure(self) -> tuple[Tensor, Tensor, Tensor]:
         if self._transpose is None:
             # transposing a matrix that carries positions instead of values gives the permutation
-            positions = sp.csr_array(
-                (np.arange(self.nnz), self.col.numpy(), self.crow.numpy()), shape=self.shape
-            )
+            positions = sp.csr_array((np.arange(self.nnz), self.col.numpy(), self.crow.numpy()), shape=self.shape)
             turned = sp.csr_array(positions.T)
             self._transpose = (
                 torch.from_numpy(turned.indptr.astype(np.int64)),

@@ -1,0 +1,45 @@
+# Two commands do all the set-up on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+JOBS ?= 2
+
+.PHONY: help install demo test lint slow bench clean
+
+help:
+	@echo "make install   build .venv with graphsde and its development tools"
+	@echo "make demo      train on the embedded graph, write runs/demo/report.html"
+	@echo "make test      lint, types, tests (under 10 minutes on two cores)"
+	@echo "make slow      the longer studies"
+	@echo "make bench     timing and memory against peers"
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	# torch first and alone: with the exact pin pip takes the CPU build where one is at hand
+	$(BIN)/python -m pip install --quiet -c constraints.txt torch==2.13.0
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	touch $(STAMP)
+
+demo: install
+	$(BIN)/graphsde demo
+
+lint: install
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/python -m pytest -n $(JOBS)
+
+slow: install
+	$(BIN)/python -m pytest -m slow
+
+bench: install
+	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

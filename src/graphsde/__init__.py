@@ -1,0 +1,91 @@
+"""graphsde: node predictions on graphs with an uncertainty one can act on.
+
+The names below are the public interface. They are imported when first used: ``import graphsde`` itself is cheap.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from graphsde._version import __version__
+
+if TYPE_CHECKING:
+    from graphsde.data.benchmarks import load
+    from graphsde.data.build import from_arrays
+    from graphsde.data.checks import check
+    from graphsde.data.formats import read
+    from graphsde.data.formats.networkx_graph import from_networkx, to_networkx
+    from graphsde.data.formats.pyg import from_pyg, to_pyg
+    from graphsde.data.formats.write import write_tables
+    from graphsde.data.graph import Graph
+    from graphsde.data.splits import make_split
+    from graphsde.data.synthetic import synthetic
+    from graphsde.errors import GraphsdeError
+    from graphsde.models import GCN, MLP, LabelPropagation, Model, load_model, register_model
+    from graphsde.prediction import Prediction
+    from graphsde.scores import score
+    from graphsde.tasks.evaluation import evaluate
+
+_HOMES = {
+    "Graph": "graphsde.data.graph",
+    "GraphsdeError": "graphsde.errors",
+    "GCN": "graphsde.models",
+    "LabelPropagation": "graphsde.models",
+    "MLP": "graphsde.models",
+    "Model": "graphsde.models",
+    "Prediction": "graphsde.prediction",
+    "check": "graphsde.data.checks",
+    "evaluate": "graphsde.tasks.evaluation",
+    "from_arrays": "graphsde.data.build",
+    "from_networkx": "graphsde.data.formats.networkx_graph",
+    "from_pyg": "graphsde.data.formats.pyg",
+    "load": "graphsde.data.benchmarks",
+    "load_model": "graphsde.models",
+    "make_split": "graphsde.data.splits",
+    "read": "graphsde.data.formats",
+    "register_model": "graphsde.models",
+    "score": "graphsde.scores",
+    "synthetic": "graphsde.data.synthetic",
+    "to_networkx": "graphsde.data.formats.networkx_graph",
+    "to_pyg": "graphsde.data.formats.pyg",
+    "write_tables": "graphsde.data.formats.write",
+}
+
+__all__ = [
+    "GCN",
+    "MLP",
+    "Graph",
+    "GraphsdeError",
+    "LabelPropagation",
+    "Model",
+    "Prediction",
+    "__version__",
+    "check",
+    "evaluate",
+    "from_arrays",
+    "from_networkx",
+    "from_pyg",
+    "load",
+    "load_model",
+    "make_split",
+    "read",
+    "register_model",
+    "score",
+    "synthetic",
+    "to_networkx",
+    "to_pyg",
+    "write_tables",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'graphsde' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))

@@ -1,0 +1,3 @@
+from graphsde.cli import main
+
+main()

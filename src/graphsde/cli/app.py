@@ -1,0 +1,91 @@
+"""The program: its verbs, and the one place where an error becomes words and an exit code."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import typer
+
+from graphsde._version import __version__
+from graphsde.cli import check, demo, doctor, evaluate, fit, listing, predict, report
+from graphsde.errors import GraphsdeError, shorten
+
+VERBS: dict[str, Callable[..., None]] = {
+    "demo": demo.demo,
+    "check": check.check,
+    "fit": fit.fit,
+    "predict": predict.predict,
+    "evaluate": evaluate.evaluate,
+    "report": report.report,
+    "list": listing.listing,
+    "doctor": doctor.doctor,
+}
+
+
+def main() -> None:
+    app()
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"graphsde {__version__}")
+        raise typer.Exit()
+
+
+def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(verb)
+    def run(*args: Any, **kwargs: Any) -> None:
+        try:
+            verb(*args, **kwargs)
+        except GraphsdeError as error:
+            _fail(str(error), error.exit_code)
+        except KeyboardInterrupt:
+            _fail("E-INTERRUPTED: stopped by SIGINT.", 130)
+        except MemoryError:
+            _fail("E-MEM: not enough memory. Fix: use a smaller graph or a smaller hidden width.", 71)
+        except BrokenPipeError:
+            # the reader (head, less) has seen enough; keep Python from complaining while it shuts down
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except OSError as error:
+            _fail(f"E-IO: {shorten(str(error))}.", 74)
+        except (typer.Exit, typer.Abort):
+            raise
+        except Exception as error:
+            if os.environ.get("GRAPHSDE_DEBUG"):
+                raise
+            text = shorten(f"{type(error).__name__}: {error}", 400)
+            _fail(
+                f"E-INTERNAL: {text}. Fix: this is a fault of graphsde; run again with GRAPHSDE_DEBUG=1 to see more.",
+                70,
+            )
+
+    return run
+
+
+def _fail(message: str, code: int) -> None:
+    typer.echo(message, err=True)
+    raise typer.Exit(code)
+
+
+app = typer.Typer(
+    name="graphsde",
+    help="Node predictions on graphs, with an uncertainty one can act on.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None: ...
+
+
+for _name, _verb in VERBS.items():
+    app.command(_name)(_guarded(_verb))

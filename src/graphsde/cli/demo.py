@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from graphsde.cli.fit import DEFAULT_MODEL
+from graphsde.cli.output import print_table, say
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="The folder to write the run to.")] = Path("runs/demo"),
+    model: Annotated[str, typer.Option("--model", help="See: graphsde list models.")] = DEFAULT_MODEL,
+) -> None:
+    """Train on the embedded graph of handwritten digits, show the most uncertain nodes, write a report."""
+    import numpy as np
+
+    from graphsde.runs.fit import FitRequest, fit_run
+    from graphsde.runs.folder import RunFolder
+    from graphsde.runs.source import GraphSource
+    from graphsde.training.progress import ProgressBar
+    from graphsde.view.report.run import report_on_run
+
+    folder = RunFolder(out)
+    outcome = fit_run(
+        FitRequest(GraphSource("digits"), model),
+        folder,
+        overwrite=True,
+        callbacks=[ProgressBar(f"fitting {model}")],
+        say=say,
+    )
+    graph, prediction, metrics = outcome.graph, outcome.prediction, outcome.metrics
+    assert graph.test_mask is not None and graph.labels is not None
+    test = np.flatnonzero(graph.test_mask)
+    order = test[np.argsort(-prediction.total[test], kind="stable")][:10]
+    typer.echo("\nThe ten test images the model is least sure of:")
+    print_table(
+        [
+            {
+                "image": int(prediction.node_ids[node]),
+                "predicted": prediction.label[node],
+                "truth": graph.class_names[graph.labels[node]],
+                "confidence": float(prediction.confidence[node]),
+                "entropy": float(prediction.total[node]),
+                "right": bool(prediction.index[node] == graph.labels[node]),
+            }
+            for node in order
+        ]
+    )
+    surest = test[np.argsort(prediction.total[test], kind="stable")][: int(0.8 * test.size)]
+    kept = float((prediction.index[surest] == graph.labels[surest]).mean())
+    typer.echo(
+        f"On {metrics['n_test']:,} test images {metrics['accuracy']:.1%} are right; "
+        f"of the 80 % it is surest of, {kept:.1%}."
+    )
+    path = report_on_run(folder, None)
+    typer.echo(f"\nThe report: {path}\nLook at the entropy of right and wrong predictions, then at the images above.")
+    typer.echo("Your own files next: graphsde check FOLDER, graphsde fit FOLDER --out runs/first")

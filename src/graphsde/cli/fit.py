@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from graphsde.cli.options import GRAPH, JSON, READ, SAMPLES, key_values
+from graphsde.cli.output import cell, print_json, say
+
+DEFAULT_MODEL = "gcn"
+
+
+def fit(
+    graph: Annotated[str, GRAPH],
+    out: Annotated[Path, typer.Option("--out", help="The folder to write the run to.")],
+    model: Annotated[str, typer.Option("--model", help="See: graphsde list models.")] = DEFAULT_MODEL,
+    seed: Annotated[int, typer.Option("--seed", help="Of the model and, for random splits, of the split.")] = 0,
+    split: Annotated[str | None, typer.Option("--split", help="See: graphsde list splits.")] = None,
+    split_option: Annotated[
+        list[str], typer.Option("--split-set", metavar="KEY=VALUE", help="An option of the split, e.g. leave=last.")
+    ] = [],  # noqa: B006
+    settings: Annotated[
+        list[str], typer.Option("--set", metavar="KEY=VALUE", help="A setting of the model, e.g. hidden=64.")
+    ] = [],  # noqa: B006
+    read: Annotated[list[str], READ] = [],  # noqa: B006
+    samples: Annotated[int, SAMPLES] = 64,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace another run in the same folder.")] = False,
+    no_early_stop: Annotated[
+        bool, typer.Option("--no-early-stop", help="Run all epochs; then no validation nodes are needed.")
+    ] = False,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Fit a model on a graph and keep everything in a folder. Run it again to resume or to see the result."""
+    from graphsde.runs.fit import FitRequest, fit_run
+    from graphsde.runs.folder import RunFolder
+    from graphsde.runs.source import GraphSource
+    from graphsde.training.progress import ProgressBar
+
+    values: dict[str, Any] = key_values(settings, "--set")
+    if no_early_stop:
+        values["early_stop"] = False
+    source = GraphSource.typed(
+        graph,
+        options=key_values(read, "--read"),
+        split=split,
+        split_options=key_values(split_option, "--split-set"),
+        seed=seed,
+    )
+    outcome = fit_run(
+        FitRequest(source, model, values, seed, samples),
+        RunFolder(out),
+        overwrite=overwrite,
+        callbacks=[ProgressBar(f"fitting {model}")],
+        say=say,
+    )
+    from graphsde.runs.folder import without_nan
+
+    metrics = without_nan(outcome.metrics)
+    if json:
+        print_json({"run": str(out), "already_done": outcome.already_done, "resumed": outcome.resumed, **metrics})
+        return
+    for name in ("accuracy", "nll", "ece", "aurc", "misclassification_auroc"):
+        if name in metrics:
+            typer.echo(f"{name.replace('_', ' '):>26}  {cell(metrics[name])}")
+    if "n_test" in metrics:
+        typer.echo(f"{'test nodes':>26}  {cell(metrics['n_test'])}")
+    typer.echo(f"{'best epoch':>26}  {cell(metrics.get('best_epoch'))}")
+    typer.echo(f"\nThe run is in {out}. Next: graphsde report {out}")

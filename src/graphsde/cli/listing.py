@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from graphsde.cli.options import JSON
+from graphsde.cli.output import print_json, print_table
+from graphsde.registry import unknown_name
+
+
+def listing(
+    what: Annotated[str, typer.Argument(help="models, scores, metrics, datasets, splits or shifts.")],
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """List what there is, with one line about each."""
+    if what not in KINDS:
+        raise unknown_name("list", what, list(KINDS))
+    rows = KINDS[what]()
+    if json:
+        print_json(rows)
+    else:
+        print_table(rows, COLUMNS.get(what))
+
+
+def _models() -> list[dict[str, Any]]:
+    from graphsde.models import MODELS
+
+    return MODELS.describe()
+
+
+def _scores() -> list[dict[str, Any]]:
+    from graphsde.scores import SCORES
+
+    return SCORES.describe()
+
+
+def _metrics() -> list[dict[str, Any]]:
+    from graphsde.scores.metrics import METRICS
+
+    return METRICS.describe()
+
+
+def _datasets() -> list[dict[str, Any]]:
+    from graphsde.data.benchmarks import DATASETS
+
+    return DATASETS.describe()
+
+
+def _splits() -> list[dict[str, Any]]:
+    from graphsde.data.splits import SPLITS
+
+    return SPLITS.describe()
+
+
+def _shifts() -> list[dict[str, Any]]:
+    from graphsde.data.shifts import SHIFTS
+
+    return SHIFTS.describe()
+
+
+KINDS: dict[str, Callable[[], list[dict[str, Any]]]] = {
+    "models": _models,
+    "scores": _scores,
+    "metrics": _metrics,
+    "datasets": _datasets,
+    "splits": _splits,
+    "shifts": _shifts,
+}
+COLUMNS = {
+    "models": ["name", "year", "summary"],
+    "scores": ["name", "summary"],
+    "metrics": ["name", "better", "summary"],
+    "datasets": ["name", "nodes", "edges", "features", "classes", "default_split"],
+}

@@ -1,0 +1,50 @@
+"""Options that several verbs share, and ``key=value`` on the command line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from graphsde.errors import BadUsage
+
+GRAPH = typer.Argument(help="A benchmark's name (see: graphsde list datasets), a folder of tables, or a file.")
+RUN = typer.Argument(help="The folder of a run.")
+JSON = typer.Option("--json", help="Print one JSON document on standard output.")
+READ = typer.Option(
+    "--read", metavar="KEY=VALUE", help="How to read the files, e.g. directed=true, impute=mean, encoding=latin-1."
+)
+SAMPLES = typer.Option("--samples", min=1, help="Samples per node, for models that have any.")
+
+
+def key_values(pairs: list[str], option: str) -> dict[str, Any]:
+    """``["solver.steps=10", "lr=0.1"]`` as nested plain values; values are read as YAML scalars."""
+    import yaml
+
+    result: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key:
+            raise BadUsage(f"{option} {pair!r} is not of the form key=value", found=pair)
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError:
+            raise BadUsage(f"the value of {option} {pair!r} can't be read", found=text) from None
+        if isinstance(value, str):
+            value = _number(value)
+        target = result
+        *parents, last = key.strip().split(".")
+        for parent in parents:
+            target = target.setdefault(parent, {})
+            if not isinstance(target, dict):
+                raise BadUsage(f"{option} {pair!r}: '{parent}' is a value and a group at once", found=pair)
+        target[last] = value
+    return result
+
+
+def _number(text: str) -> str | float:
+    """YAML reads 1e-3 as text; everybody else means a number."""
+    try:
+        return float(text)
+    except ValueError:
+        return text

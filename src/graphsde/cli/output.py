@@ -1,0 +1,50 @@
+"""How verbs speak: tables and sentences for people, one JSON document for programs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import typer
+
+
+def say(text: str) -> None:
+    """A line about what is going on, on standard error: standard output is for results."""
+    typer.echo(text, err=True)
+
+
+def print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def print_table(rows: list[dict[str, Any]], columns: list[str] | None = None) -> None:
+    from rich.box import SIMPLE
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from graphsde.errors import shorten
+
+    if not rows:
+        return
+    names = columns or list(rows[0])
+    table = Table(box=SIMPLE)
+    for name in names:
+        numeric = all(isinstance(row.get(name), int | float | type(None)) for row in rows)
+        table.add_column(name.replace("_", " "), justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        # Text: names from files are not markup
+        table.add_row(*[Text(str(row[name]) if name == "year" else shorten(cell(row.get(name)))) for name in names])
+    Console().print(table)
+
+
+def cell(value: Any) -> str:
+    if value is None:
+        return "—"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return str(value)

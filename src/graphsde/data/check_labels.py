@@ -1,0 +1,137 @@
+"""What is odd about the labels and splits of a graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphsde.data.build import unseen_classes
+from graphsde.data.findings import Finding
+from graphsde.data.graph import Graph
+from graphsde.data.masks import name_nodes, overlaps, require_trainable
+from graphsde.errors import BadInput, shorten
+
+IMBALANCE = 10  # beyond it accuracy hardly notices whether the smallest class is ever predicted
+FEW_LABELS = 5  # with fewer, one odd node decides what a class looks like
+
+
+def label_facts(graph: Graph) -> dict[str, Any]:
+    counts = _per_class(graph, np.ones(graph.num_nodes, dtype=bool))
+    present = counts[counts > 0]
+    roles = {name: int(mask.sum()) for name, mask in graph.masks.items()}
+    taken = np.zeros(graph.num_nodes, dtype=bool)
+    for mask in graph.masks.values():
+        taken |= mask
+    return {
+        "classes": _named(graph, counts),
+        "unlabelled": int(graph.num_nodes - graph.labelled.sum()),
+        "imbalance": float(present.max() / present.min()) if len(present) else None,
+        "splits": roles,
+        "without_split": int(graph.num_nodes - taken.sum()),
+        "labels_per_split": {name: _named(graph, _per_class(graph, mask)) for name, mask in graph.masks.items()},
+    }
+
+
+def label_findings(graph: Graph, facts: dict[str, Any]) -> list[Finding]:
+    findings = _refused(graph)
+    if graph.labels is None:
+        return findings
+    if facts["unlabelled"]:
+        count = facts["unlabelled"]
+        message = f"{count:,} of {graph.num_nodes:,} nodes are unlabelled"
+        where = name_nodes(graph.node_ids, np.flatnonzero(~graph.labelled))
+        findings.append(Finding("W-UNLABELLED", "note", message, count, where))
+    findings += unseen_classes(graph.labels, graph.class_names, graph.masks)
+    findings += _sizes(graph, facts) + _similar(graph) + _unscored(graph)
+    return findings
+
+
+def _refused(graph: Graph) -> list[Finding]:
+    """What ``fit`` would refuse."""
+    problems = []
+    for one, other, rows in overlaps(graph.masks):
+        message = f"{len(rows):,} nodes are in both the {one} and the {other} split"
+        where = name_nodes(graph.node_ids, rows)
+        hint = "scores on nodes that were trained on mean nothing"
+        problems.append(Finding("E-SPLIT-OVERLAP", "problem", message, len(rows), where, hint))
+    if graph.masks or graph.labels is None:
+        try:
+            require_trainable(graph)
+        except BadInput as error:
+            problems.append(Finding(error.code, "problem", error.message, hint=error.fix))
+    elif len(np.unique(graph.labels[graph.labelled])) < 2:
+        message = "all labelled nodes are of one class"
+        problems.append(Finding("E-ONE-CLASS", "problem", message, 1, hint="label nodes of another class"))
+    else:
+        message = "the graph comes without a split"
+        problems.append(Finding("W-NO-SPLIT", "note", message, hint="one is drawn when a model is fitted"))
+    return problems
+
+
+def _sizes(graph: Graph, facts: dict[str, Any]) -> list[Finding]:
+    findings = []
+    counts = _per_class(graph, np.ones(graph.num_nodes, dtype=bool))
+    if facts["imbalance"] is not None and facts["imbalance"] > IMBALANCE:
+        present = np.flatnonzero(counts)
+        largest, smallest = present[np.argmax(counts[present])], present[np.argmin(counts[present])]
+        message = (
+            f"classes are unequal: {_title(graph, largest)} has {counts[largest]:,} nodes, "
+            f"{_title(graph, smallest)} {counts[smallest]:,} ({facts['imbalance']:.0f} to 1)"
+        )
+        hint = "look at macro-F1 and balanced accuracy beside accuracy"
+        findings.append(Finding("W-IMBALANCE", "warning", message, int(counts[smallest]), hint=hint))
+    empty = np.flatnonzero(counts == 0)
+    if len(empty):
+        where = tuple(_title(graph, one) for one in empty[:5])
+        message = f"{len(empty):,} {'classes have' if len(empty) > 1 else 'class has'} no node"
+        findings.append(Finding("W-CLASS-EMPTY", "warning", message, len(empty), where))
+    if graph.train_mask is not None:
+        trained = _per_class(graph, graph.train_mask)
+        few = np.flatnonzero((trained > 0) & (trained < FEW_LABELS))
+        if len(few):
+            where = tuple(f"{_title(graph, one)}: {trained[one]}" for one in few[:5])
+            plural = "classes have" if len(few) > 1 else "class has"
+            message = f"{len(few):,} {plural} fewer than {FEW_LABELS} training nodes"
+            findings.append(Finding("W-CLASS-FEW", "warning", message, len(few), where, "label some more of them"))
+    return findings
+
+
+def _similar(graph: Graph) -> list[Finding]:
+    seen: dict[str, str] = {}
+    pairs = []
+    for name in graph.class_names:
+        other = seen.setdefault(" ".join(name.casefold().split()), name)
+        if other != name:
+            pairs.append(f"{shorten(repr(other), 60)} and {shorten(repr(name), 60)}")
+    if not pairs:
+        return []
+    message = f"{len(pairs):,} pairs of classes differ only in case or spaces: {pairs[0]}"
+    return [Finding("W-CLASS-SIMILAR", "warning", message, len(pairs), tuple(pairs[:5]), "are they the same class?")]
+
+
+def _unscored(graph: Graph) -> list[Finding]:
+    findings = []
+    for role in ("val", "calibration", "test"):
+        rows = np.flatnonzero(graph.masks.get(role, np.zeros(graph.num_nodes, dtype=bool)) & ~graph.labelled)
+        if len(rows):
+            message = (
+                f"{len(rows):,} {'nodes' if len(rows) > 1 else 'node'} of the {role} split can't be scored: no label"
+            )
+            where = name_nodes(graph.node_ids, rows)
+            findings.append(Finding("W-SPLIT-UNLABELLED", "warning", message, len(rows), where))
+    return findings
+
+
+def _per_class(graph: Graph, mask: np.ndarray) -> np.ndarray:
+    if graph.labels is None:
+        return np.zeros(graph.num_classes, dtype=np.int64)
+    return np.bincount(graph.labels[mask & graph.labelled], minlength=graph.num_classes)
+
+
+def _named(graph: Graph, counts: np.ndarray) -> dict[str, int]:
+    return dict(zip(graph.class_names, counts.tolist(), strict=True))
+
+
+def _title(graph: Graph, position: int | np.integer) -> str:
+    return shorten(graph.class_names[int(position)], 60)

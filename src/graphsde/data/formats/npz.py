@@ -1,0 +1,200 @@
+"""``.npz`` files: plain arrays, or the layout of the gnn-benchmark collection."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphsde.data.edges import edges_of_matrix
+from graphsde.data.findings import Finding
+from graphsde.data.formats.opening import opened
+from graphsde.data.formats.zip_arrays import ZipArrays
+from graphsde.data.graph import MASK_NAMES
+from graphsde.data.raw import RawGraph
+from graphsde.errors import BadInput, shorten
+
+_PARTS = ("data", "indices", "indptr", "shape")
+_FEATURES = ("features", "x", "attr", "attr_matrix")
+_ADJACENCY = ("adj", "adj_matrix", "adjacency")
+_LABELS = ("labels", "y", "label")
+_NODE_NAMES = ("node_names", "idx_to_node")
+_WEIGHTS = ("edge_weight", "edge_weights")
+_FEATURE_NAMES = ("feature_names", "attr_names")
+
+
+def read_npz(path: Path, name: str | None = None) -> RawGraph:
+    """Read a graph from an ``.npz`` file.
+
+    Known arrays: ``features`` or ``x`` [N, d], or its CSR parts (``features_data``, ``_indices``, ``_indptr``,
+    ``_shape``); ``edge_index`` [2, E], or ``edges`` [E, 2], or the CSR parts of ``adj``; ``labels`` or ``y``;
+    ``node_ids``, ``class_names``, ``feature_names``, ``edge_weight``, ``train_mask`` and the other masks,
+    ``image_shape``. The gnn-benchmark layout calls the features ``attr`` and the ids ``node_names``.
+    """
+    with opened(path) as stream:
+        return _Reader(ZipArrays(stream, path), path).graph(name or path.stem)
+
+
+class _Reader:
+    def __init__(self, arrays: ZipArrays, path: Path) -> None:
+        self.arrays, self.path = arrays, path
+        self.findings: list[Finding] = []
+
+    def graph(self, name: str) -> RawGraph:
+        features = self._features()
+        labels = self._first(_LABELS, (1, 2))
+        node_ids = self._node_ids()
+        masks = {role: self._column(f"{role}_mask") for role in MASK_NAMES if f"{role}_mask" in self.arrays}
+        adjacency = self._matrix(_ADJACENCY)
+        sizes = [int(one.shape[0]) for one in (features, adjacency, node_ids, labels) if one is not None]
+        if not sizes:
+            raise self._missing("features, labels or node_ids", "features")
+        sources, targets, weights = self._edges(adjacency, sizes[0])
+        shape = self._first(("image_shape",), (1,))
+        class_names = self._names(("class_names",))
+        feature_names = self._names(_FEATURE_NAMES)
+        return RawGraph(
+            num_nodes=sizes[0],
+            node_ids=node_ids,
+            numeric=features,
+            feature_names=None if feature_names is None else [str(one) for one in feature_names],
+            labels=labels,
+            masks=masks,
+            sources=sources,
+            targets=targets,
+            weights=weights,
+            edges_by_id=False,
+            class_names=None if class_names is None else [str(one) for one in class_names],
+            image_shape=None if shape is None else self._image_shape(shape),
+            name=name,
+            node_place=lambda row: f"{self.path.name}, node {row}",
+            edge_place=lambda row: f"{self.path.name}, edge {row}",
+            findings=self.findings,
+        )
+
+    def _features(self) -> np.ndarray | sp.csr_array | None:
+        sparse = self._matrix(_FEATURES)
+        if sparse is not None:
+            return sparse
+        return self._first(_FEATURES, (2,))
+
+    def _edges(
+        self, adjacency: sp.csr_array | None, num_nodes: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        if adjacency is not None:
+            return edges_of_matrix(adjacency, num_nodes)
+        if "edge_index" in self.arrays:
+            pairs, expected = self._column("edge_index", (2,)), "[2, E]"
+        elif "edges" in self.arrays:
+            pairs, expected = self._column("edges", (2,)).T, "[E, 2]"
+        else:
+            raise self._missing("edges", "edge_index")
+        if pairs.shape[0] != 2:
+            raise BadInput(
+                "the edges are not pairs of nodes",
+                code="E-SHAPE",
+                place=self.path.name,
+                found=f"{pairs.shape[0]} entries per edge",
+                expected=f"the shape {expected}",
+                fix="transpose the array",
+            )
+        if pairs.size and pairs.dtype.kind not in "iu":
+            raise BadInput(
+                f"the edges have dtype {pairs.dtype}", code="E-DTYPE", place=self.path.name, expected="integers"
+            )
+        return pairs[0], pairs[1], self._first(_WEIGHTS, (1,))
+
+    def _matrix(self, names: tuple[str, ...]) -> sp.csr_array | None:
+        """A CSR matrix from its four parts."""
+        for name in names:
+            separator = "." if f"{name}.indptr" in self.arrays else "_"
+            parts = [f"{name}{separator}{part}" for part in _PARTS]
+            if parts[2] in self.arrays:
+                return self._from_parts(name, parts)
+        return None
+
+    def _from_parts(self, name: str, parts: list[str]) -> sp.csr_array:
+        absent = [part for part in parts if part not in self.arrays]
+        if absent:
+            raise self._csr_error(name, f"the part {absent[0]} is missing", ", ".join(parts))
+        data, indices, indptr, shape = (self.arrays.read(part) for part in parts)
+        if any(part.dtype.kind not in "iu" for part in (indices, indptr, shape)):
+            raise self._csr_error(name, "indices, indptr and shape are not all integers", "integers")
+        if data.dtype.kind not in "biuf":
+            raise BadInput(
+                f"{parts[0]} has dtype {data.dtype}", code="E-DTYPE", place=self.path.name, expected="numbers"
+            )
+        if shape.shape != (2,) or min(shape.tolist()) < 0 or max(shape.tolist()) > 2**31:
+            raise self._csr_error(name, f"the shape is {shorten(shape.tolist(), 60)}", "two sizes below 2**31")
+        try:
+            matrix = sp.csr_array(
+                (data, indices.astype(np.int64), indptr.astype(np.int64)), shape=tuple(shape.tolist())
+            )
+        except (ValueError, TypeError, IndexError) as error:
+            raise self._csr_error(name, str(error), "parts that fit together") from None
+        return matrix
+
+    def _node_ids(self) -> np.ndarray | None:
+        """``node_ids`` are ids; ``node_names`` are used as such only where they tell the nodes apart."""
+        if "node_ids" in self.arrays:
+            return self._column("node_ids")
+        names = self._names(_NODE_NAMES)
+        if names is not None and len(set(names.tolist())) < len(names):
+            message = "node names occur several times and are not used as ids"
+            self.findings.append(Finding("W-NAMES-IGNORED", "warning", message, 1, _NODE_NAMES))
+            return None
+        return names
+
+    def _names(self, names: tuple[str, ...]) -> np.ndarray | None:
+        """An optional array of names; old files keep them as Python objects, which are left alone."""
+        for name in names:
+            if name not in self.arrays:
+                continue
+            if not self.arrays.holds_objects(name):
+                return self._column(name)
+            message = f"the array '{name}' holds Python objects and was not read"
+            hint = f"save it with {name}.astype(str) to have the names"
+            self.findings.append(Finding("W-NAMES-IGNORED", "warning", message, 1, (name,), hint))
+        return None
+
+    def _first(self, names: tuple[str, ...], dimensions: tuple[int, ...]) -> np.ndarray | None:
+        name = next((name for name in names if name in self.arrays), None)
+        return None if name is None else self._column(name, dimensions)
+
+    def _column(self, name: str, dimensions: tuple[int, ...] = (1,)) -> np.ndarray:
+        values = self.arrays.read(name)
+        if values.ndim not in dimensions:
+            raise BadInput(
+                f"the array '{name}' has the shape {values.shape}",
+                code="E-SHAPE",
+                place=f"{self.path.name}, array {name}",
+                expected=" or ".join(f"{count} dimension{'s' if count > 1 else ''}" for count in dimensions),
+            )
+        if values.dtype.kind == "S":
+            values = np.char.decode(values, "utf-8", "replace")
+        return values.astype(object) if values.dtype.kind == "U" else values
+
+    def _image_shape(self, shape: np.ndarray) -> tuple[int, int]:
+        if shape.shape != (2,) or shape.dtype.kind not in "iu" or shape.min() < 1:
+            raise BadInput("image_shape is no height and width", code="E-SHAPE", place=self.path.name, found=str(shape))
+        return int(shape[0]), int(shape[1])
+
+    def _csr_error(self, name: str, found: str, expected: str) -> BadInput:
+        return BadInput(
+            f"the parts of the sparse matrix '{name}' don't fit together: {shorten(found, 120)}",
+            code="E-CSR",
+            place=f"{self.path.name}, {name}",
+            expected=expected,
+            fix="save the parts of scipy.sparse.csr_array again: .data, .indices, .indptr, .shape",
+        )
+
+    def _missing(self, what: str, example: str) -> BadInput:
+        return BadInput(
+            f"{self.path.name} has no {what}",
+            code="E-HEADER",
+            place=self.path.name,
+            found=shorten(", ".join(sorted(self.arrays.names))) or "no arrays",
+            expected="features [N, d], edge_index [2, E] and labels [N], or the gnn-benchmark layout",
+            fix=f"add an array called {example}",
+        )

@@ -1,0 +1,133 @@
+"""A model on disk: ``model.safetensors`` for numbers, ``model.json`` for everything else, no pickle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from graphsde import storage
+from graphsde._version import __version__
+from graphsde.errors import BadInput
+from graphsde.models.base import MODELS, Model
+
+FORMAT = 1
+TENSORS = "model.safetensors"
+DESCRIPTION = "model.json"
+
+
+def save_model(model: Model, folder: Path) -> Path:
+    from safetensors.torch import save
+
+    tensors, values = model.state()
+    content = save({name: tensor.detach().contiguous() for name, tensor in tensors.items()})
+    description = {
+        "format": FORMAT,
+        "model": model.name,
+        "settings": model.settings.model_dump(mode="json"),
+        "class_names": list(model._require_fitted()),
+        "best_epoch": model.best_epoch,
+        "values": values,
+        "versions": {"graphsde": __version__, "torch": torch.__version__},
+        "sha256": {TENSORS: hashlib.sha256(content).hexdigest()},
+    }
+    # numbers first: a description never points to tensors that are not there yet
+    storage.write_bytes(folder / TENSORS, content)
+    storage.write_json(folder / DESCRIPTION, description)
+    return folder
+
+
+def load_model(folder: str | Path) -> Model:
+    """Read a model that :meth:`Model.save` wrote.
+
+    Nothing in the folder is executed; hash, format version, names, shapes and finiteness are checked first.
+    """
+    import graphsde.models  # noqa: F401  (fills MODELS)
+
+    folder = Path(folder)
+    description = _description(folder / DESCRIPTION)
+    tensors = _tensors(folder / TENSORS, description["sha256"][TENSORS])
+    model = MODELS.get(description["model"])(**description["settings"])
+    model.class_names = tuple(description["class_names"])
+    model.best_epoch = description["best_epoch"]
+    try:
+        model.restore(tensors, description["values"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _damaged(folder / DESCRIPTION, f"{type(error).__name__}: {error}") from error
+    return model
+
+
+def load_tensors(module: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Copy ``tensors`` into ``module``; every name must be there, with its shape, its type and finite values."""
+    wanted = module.state_dict()
+    missing, extra = sorted(set(wanted) - set(tensors)), sorted(set(tensors) - set(wanted))
+    if missing or extra:
+        raise BadInput(
+            f"{TENSORS} does not fit the model (missing: {missing[:3]}, unknown: {extra[:3]})", code="E-MODEL-TENSORS"
+        )
+    for name, tensor in tensors.items():
+        if tensor.shape != wanted[name].shape or tensor.dtype != wanted[name].dtype:
+            raise BadInput(
+                f"tensor '{name}' is {tuple(tensor.shape)} {tensor.dtype}",
+                code="E-MODEL-SHAPE",
+                expected=f"{tuple(wanted[name].shape)} {wanted[name].dtype}",
+            )
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise BadInput(f"tensor '{name}' has values that are not finite", code="E-MODEL-NAN")
+    module.load_state_dict(tensors)
+
+
+def _description(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise BadInput(
+            f"there is no model in {path.parent}",
+            code="E-NO-MODEL",
+            place=str(path),
+            fix="give a folder that fit wrote",
+        )
+    try:
+        description = json.loads(storage.read_text(path))
+        version, name = description["format"], description["model"]
+        parts = (description["settings"], description["values"], description["sha256"])
+        names = description["class_names"]
+        description["best_epoch"]
+    except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError, RecursionError) as error:
+        raise _damaged(path, f"{type(error).__name__}") from error
+    if version != FORMAT:
+        raise BadInput(
+            f"{path.name} has format {version}, this graphsde reads {FORMAT}",
+            code="E-MODEL-VERSION",
+            place=str(path),
+            fix="use the version that wrote it, or fit again",
+        )
+    well_formed = isinstance(name, str) and all(isinstance(part, dict) for part in parts)
+    if not (well_formed and isinstance(names, list) and all(isinstance(n, str) for n in names) and TENSORS in parts[2]):
+        raise _damaged(path, "a field has the wrong type")
+    return description
+
+
+def _tensors(path: Path, expected: str) -> dict[str, Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    found = storage.sha256(path) if path.is_file() else None
+    if found != expected:
+        raise BadInput(
+            f"{path.name} is {'missing' if found is None else 'not the file that was saved'}",
+            code="E-MODEL-HASH",
+            place=str(path),
+            expected=f"sha256 {expected}",
+            fix="copy the model folder again, or fit again",
+        )
+    try:
+        return load(path.read_bytes())
+    except (SafetensorError, OSError) as error:
+        raise _damaged(path, str(error)) from error
+
+
+def _damaged(path: Path, why: str) -> BadInput:
+    return BadInput(f"{path.name} is damaged ({why})", code="E-CORRUPT", place=str(path), fix="fit again")

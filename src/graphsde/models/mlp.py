@@ -1,0 +1,67 @@
+"""Multilayer perceptron: what can be known of a node without its neighbours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import nn
+
+from graphsde.dynamics.layers import Linear, dropout
+from graphsde.models.base import register_model
+from graphsde.models.neural import Inputs, NeuralModel, NeuralSettings, Outputs
+
+
+class MLPSettings(NeuralSettings):
+    """Settings of :class:`MLP`.
+
+    Args:
+        hidden: width of the hidden layer.
+        dropout: on the input and on the hidden layer.
+        weight_decay: on both layers.
+    """
+
+    hidden: int = Field(64, ge=1, le=65536)
+    dropout: float = Field(0.5, ge=0, lt=1)
+    weight_decay: float = Field(5e-4, ge=0)
+
+
+class MLPModule(nn.Module):
+    def __init__(self, width: int, classes: int, settings: MLPSettings, generator: torch.Generator) -> None:
+        super().__init__()
+        self.first = Linear(width, settings.hidden, generator)
+        self.second = Linear(settings.hidden, classes, generator)
+        self.rate = settings.dropout
+
+    def forward(self, inputs: Inputs, generator: torch.Generator | None = None) -> Outputs:
+        hidden = torch.relu(self.first(dropout(inputs.features, self.rate, generator)))
+        return Outputs(self.second(dropout(hidden, self.rate, generator)), hidden)
+
+
+@register_model
+class MLP(NeuralModel):
+    """Two linear layers on the node's own features: the control that tells what the edges are worth.
+
+    Paper: Rumelhart, Hinton and Williams, "Learning representations by back-propagating errors", Nature 1986.
+    Formula: z = relu(x W₀ + b₀) W₁ + b₁.
+
+    Example:
+        >>> import graphsde as gs
+        >>> model = gs.MLP(hidden=8, epochs=5).fit(gs.load("digits"))
+        >>> bool(model.predict(gs.load("digits")).confidence.max() <= 1)
+        True
+    """
+
+    name = "mlp"
+    summary = "features only, no edges; deterministic"
+    paper = "Rumelhart, Hinton and Williams, Learning representations by back-propagating errors"
+    year = 1986
+    Settings = MLPSettings
+    settings: MLPSettings
+
+    def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
+        return MLPModule(width, classes, self.settings, generator)
+
+    def parameter_groups(self, module: nn.Module) -> list[dict[str, Any]]:
+        return [{"params": list(module.parameters()), "weight_decay": self.settings.weight_decay}]

@@ -1,0 +1,208 @@
+"""Models that are a module trained by gradient descent on the whole graph."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from graphsde.data.build import require_trainable
+from graphsde.data.encoding import FeatureEncoder, Scaling
+from graphsde.data.graph import Graph
+from graphsde.data.sparse import SparseMatrix
+from graphsde.dynamics.layers import Features
+from graphsde.errors import BadUsage, Diverged
+from graphsde.memory import require_memory
+from graphsde.models.base import Estimate, Model, ModelSettings, encode
+from graphsde.prediction import Prediction
+from graphsde.seeds import torch_stream
+from graphsde.training.callbacks import Callback
+from graphsde.training.checkpoint import Checkpoint
+from graphsde.training.interrupt import InterruptGuard
+from graphsde.training.loop import Validation, train
+from graphsde.training.settings import TrainSettings
+
+
+class NeuralSettings(ModelSettings, TrainSettings):
+    """Settings of every trained model.
+
+    Args:
+        scaling: how numeric features are scaled: ``row``, ``standard``, ``none``, or ``auto``, which takes ``row`` for
+            bag-of-words and ``standard`` otherwise.
+    """
+
+    scaling: Scaling = "auto"
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """A graph as a module sees it."""
+
+    features: Features  # [N, d]
+    adjacency: SparseMatrix  # [N, N], normalised
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What a module returns: logits, and the last hidden state where it has one."""
+
+    logits: Tensor  # [N, C]
+    hidden: Tensor | None = None  # [N, h]
+
+
+class NeuralModel(Model):
+    """Base of the gradient-trained models: a subclass gives the module and, if it differs, loss and decay."""
+
+    settings: NeuralSettings
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.encoder: FeatureEncoder | None = None
+        self.module: nn.Module | None = None
+
+    @abstractmethod
+    def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
+        """The module; ``forward(inputs, generator=None) -> Outputs``, with a generator only in training."""
+
+    @abstractmethod
+    def parameter_groups(self, module: nn.Module) -> list[dict[str, Any]]:
+        """Parameters with their weight decay."""
+
+    def fit(
+        self,
+        graph: Graph,
+        *,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: Checkpoint | None = None,
+        interrupt: InterruptGuard | None = None,
+    ) -> Self:
+        learner = self._learner(graph)
+        result = train(learner, self.settings, callbacks=callbacks, checkpoint=checkpoint, interrupt=interrupt)
+        self.encoder, self.module = learner.encoder, learner.module
+        self.class_names = graph.class_names
+        self.history, self.best_epoch = result.records, result.best_epoch
+        return self
+
+    def predict(self, graph: Graph, *, samples: int = 64, seed: int | None = None) -> Prediction:
+        classes = self._require_fitted()
+        assert self.encoder is not None and self.module is not None
+        if samples < 1:
+            raise BadUsage(f"{samples} samples were asked for", expected="at least 1")
+        self._check_classes(graph)
+        inputs = Inputs(encode(self.encoder, graph), graph.adjacency.operator)
+        with torch.no_grad():
+            outputs = self.module(inputs)
+        if not bool(torch.isfinite(outputs.logits).all()):
+            raise Diverged("the model's output is not finite", fix="lower lr, or scale the features")
+        logits = outputs.logits.double()
+        return Prediction(
+            probs=torch.softmax(logits, -1).numpy()[None],
+            node_ids=graph.node_ids,
+            class_names=classes,
+            kind="deterministic",
+            logits=logits.numpy()[None],
+            embedding=None if outputs.hidden is None else outputs.hidden.numpy(),
+        )
+
+    def estimate(self, graph: Graph) -> Estimate:
+        """Memory by arithmetic, checked against what is free; time by rehearsing three epochs on a scratch copy."""
+        needed = self.memory(graph)
+        require_memory(needed, f"fitting {self.name} on {graph.name}", "use a smaller hidden width or a smaller graph")
+        learner = self._learner(graph)
+        optimizer = torch.optim.Adam(learner.parameter_groups(), lr=self.settings.lr)
+        seconds = []
+        for epoch in range(1, 4):
+            begin = time.perf_counter()
+            optimizer.zero_grad()
+            learner.loss(epoch).backward()
+            optimizer.step()
+            if self.settings.early_stop:
+                learner.validate(epoch)
+            seconds.append(time.perf_counter() - begin)
+        return Estimate(needed, min(seconds) * self.settings.epochs, self.settings.epochs)
+
+    def memory(self, graph: Graph) -> int:
+        """Bytes that a fit adds: features and their transpose, adjacency, activations and their gradients, Adam."""
+        encoder = FeatureEncoder.fit(graph, self.settings.scaling)
+        if sp.issparse(graph.features):
+            features = 24 * int(graph.features.nnz)  # type: ignore[union-attr]
+        else:
+            features = 12 * graph.num_nodes * encoder.width
+        adjacency = 12 * (graph.num_edges + graph.num_nodes)
+        with torch.device("meta"):
+            module = self.build(encoder.width, graph.num_classes, torch_stream(self.settings.seed, "init"))
+        parameters = sum(p.numel() for p in module.parameters())
+        return features + adjacency + 4 * graph.num_nodes * self.activations(graph) + 16 * parameters
+
+    def activations(self, graph: Graph) -> int:
+        """Floats per node that are alive at once in a training step."""
+        hidden = getattr(self.settings, "hidden", graph.num_classes)
+        return 6 * (hidden + graph.num_classes)
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        self._require_fitted()
+        assert self.encoder is not None and self.module is not None
+        return dict(self.module.state_dict()), {"encoder": self.encoder.as_dict()}
+
+    def restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        from graphsde.models.files import load_tensors
+
+        self.encoder = FeatureEncoder.from_dict(values["encoder"])
+        classes = len(self._require_fitted())
+        module = self.build(self.encoder.width, classes, torch_stream(self.settings.seed, "init"))
+        load_tensors(module, tensors)
+        self.module = module.eval()
+
+    def _learner(self, graph: Graph) -> _Learner:
+        require_trainable(graph, early_stop=self.settings.early_stop)
+        encoder = FeatureEncoder.fit(graph, self.settings.scaling)
+        module = self.build(encoder.width, graph.num_classes, torch_stream(self.settings.seed, "init"))
+        return _Learner(self, module, encoder, graph)
+
+
+class _Learner:
+    """A module, a graph and the loss between them, as the training loop wants it."""
+
+    def __init__(self, model: NeuralModel, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> None:
+        assert graph.labels is not None and graph.train_mask is not None
+        self.model, self.module, self.encoder = model, module, encoder
+        self.inputs = Inputs(encode(encoder, graph), graph.adjacency.operator)
+        labels = torch.from_numpy(graph.labels.copy())
+        self.train = torch.from_numpy(np.flatnonzero(graph.train_mask))
+        self.train_labels = labels[self.train]
+        known = np.zeros(graph.num_nodes, bool) if graph.val_mask is None else graph.val_mask & graph.labelled
+        self.val = torch.from_numpy(np.flatnonzero(known))
+        self.val_labels = labels[self.val]
+        self.dropout = torch_stream(model.settings.seed, "dropout")
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        return self.model.parameter_groups(self.module)
+
+    def loss(self, epoch: int) -> Tensor:
+        self.module.train()
+        outputs = self.module(self.inputs, self.dropout)
+        return functional.cross_entropy(outputs.logits[self.train], self.train_labels)
+
+    def validate(self, epoch: int) -> Validation | None:
+        if not len(self.val):
+            return None
+        self.module.eval()
+        with torch.no_grad():
+            logits = self.module(self.inputs).logits[self.val]
+            nll = functional.cross_entropy(logits, self.val_labels)
+            accuracy = (logits.argmax(-1) == self.val_labels).float().mean()
+        return Validation(float(nll), float(accuracy))
+
+    def tensors(self) -> dict[str, Tensor]:
+        return dict(self.module.state_dict(keep_vars=True))
+
+    def generators(self) -> dict[str, torch.Generator]:
+        return {"dropout": self.dropout}

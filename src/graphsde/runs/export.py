@@ -1,0 +1,69 @@
+"""Predictions as a table that people and programs can open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphsde import storage
+from graphsde.data.formats.safe_cell import safe_cell
+from graphsde.data.graph import Graph
+from graphsde.errors import BadUsage
+from graphsde.prediction import Prediction
+
+# probabilities of every class are written up to this many classes; beyond, the table would be mostly zeros
+MOST_PROBABILITY_COLUMNS = 100
+
+
+def prediction_columns(prediction: Prediction, graph: Graph | None = None) -> dict[str, Any]:
+    """One array per column: id, label, confidence, the parts of the uncertainty, then class probabilities.
+
+    ``epistemic`` is empty for a deterministic model. With the graph, ``true_label`` and ``split`` are added.
+    """
+    columns: dict[str, Any] = {
+        "id": prediction.node_ids,
+        "label": prediction.label,
+        "confidence": prediction.confidence,
+        "total": prediction.total,
+        "aleatoric": prediction.aleatoric,
+        "epistemic": [None if np.isnan(value) else float(value) for value in prediction.epistemic],
+    }
+    if graph is not None and graph.labels is not None:
+        names = np.array([*graph.class_names, None], dtype=object)
+        columns["true_label"] = names[graph.labels]
+    if graph is not None and graph.masks:
+        split = np.full(graph.num_nodes, None, dtype=object)
+        for name, mask in graph.masks.items():
+            split[mask] = name
+        columns["split"] = split
+    if prediction.num_classes <= MOST_PROBABILITY_COLUMNS:
+        for position, name in enumerate(prediction.class_names):
+            columns[f"p:{name}"] = prediction.mean[:, position]
+    return columns
+
+
+def write_table(columns: dict[str, Any], path: Path) -> None:
+    """Write columns as CSV or Parquet, by suffix. Text in CSV can't become a formula in a spreadsheet."""
+    import pyarrow as pa
+    import pyarrow.csv as pa_csv
+    import pyarrow.parquet as pa_parquet
+
+    suffix = path.suffix.lower()
+    if suffix not in (".csv", ".parquet"):
+        raise BadUsage(f"can't write a table to '{path.name}'", expected="a name that ends in .csv or .parquet")
+    if suffix == ".csv":
+        columns = {safe_cell(name): _harmless(values) for name, values in columns.items()}
+    table = pa.table({name: pa.array(values) for name, values in columns.items()})
+    with storage.writing(path) as stream:
+        if suffix == ".csv":
+            pa_csv.write_csv(table, stream)
+        else:
+            pa_parquet.write_table(table, stream)
+
+
+def _harmless(values: Any) -> Any:
+    if isinstance(values, np.ndarray) and values.dtype == object:
+        return [safe_cell(value) if isinstance(value, str) else value for value in values]
+    return values

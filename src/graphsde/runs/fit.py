@@ -1,0 +1,151 @@
+"""One fit, from a request to a finished folder: resumes what was interrupted, refuses what does not match."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from graphsde import storage
+from graphsde.data.graph import Graph
+from graphsde.errors import BadUsage
+from graphsde.memory import human_bytes
+from graphsde.models import MODELS, Model
+from graphsde.prediction import Prediction
+from graphsde.runs.export import prediction_columns, write_table
+from graphsde.runs.folder import RunFolder
+from graphsde.runs.source import GraphSource
+from graphsde.tasks.evaluation import align_labels, evaluate
+from graphsde.training.callbacks import Callback
+from graphsde.training.checkpoint import Checkpoint
+from graphsde.training.interrupt import Interrupted, InterruptGuard
+
+
+@dataclass(frozen=True)
+class FitRequest:
+    """What to fit: a model by name with settings that differ from its defaults, a graph with its split, a seed."""
+
+    source: GraphSource
+    model: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    samples: int = 64
+
+
+@dataclass(frozen=True)
+class FitOutcome:
+    folder: RunFolder
+    graph: Graph
+    model: Model
+    prediction: Prediction
+    metrics: dict[str, Any]
+    resumed: bool
+    already_done: bool
+
+
+def fit_run(
+    request: FitRequest,
+    folder: RunFolder,
+    *,
+    overwrite: bool = False,
+    callbacks: Sequence[Callback] = (),
+    say: Callable[[str], None] = lambda text: None,
+) -> FitOutcome:
+    """Fit, predict, evaluate and write everything into ``folder``.
+
+    A finished folder with the same configuration and data is read, not fitted again; an interrupted one is resumed; any
+    other is refused with the difference, unless ``overwrite``.
+    """
+    model = MODELS.get(request.model)(**{**request.settings, "seed": request.seed})
+    graph, facts = request.source.open()
+    config = {
+        "graph": asdict(request.source),
+        "model": {"name": model.name, "settings": model.settings.model_dump(mode="json")},
+        "samples": request.samples,
+    }
+    with folder.locked():
+        if overwrite:
+            _clear(folder)
+        elif folder.started:
+            _refuse_another(folder, config, facts)
+        if folder.finished:
+            say(f"{folder.path} holds this very run already: nothing to do")
+            return _finished(folder, graph, request)
+        resumed = folder.checkpoint.exists()
+        if resumed:
+            say(f"going on with the interrupted run in {folder.path}")
+        else:
+            estimate = model.estimate(graph)
+            say(
+                f"{model.name} on {graph.name}: up to {estimate.epochs} epochs, at most about "
+                f"{_human_time(estimate.seconds)}, about {human_bytes(estimate.bytes)} of memory"
+            )
+            folder.write_config(config)
+            folder.write_environment()
+            storage.write_json(folder.graph, facts)
+        begin = time.perf_counter()
+        with InterruptGuard() as guard:
+            try:
+                model.fit(graph, callbacks=callbacks, checkpoint=Checkpoint(folder.checkpoint), interrupt=guard)
+            except Interrupted as stop:
+                raise Interrupted(stop.number, fix=f"run the same command again to go on ({folder.path})") from None
+        seconds = time.perf_counter() - begin
+        model.save(folder.path)
+        prediction = model.predict(graph, samples=request.samples)
+        write_table(prediction_columns(prediction, graph), folder.predictions)
+        metrics: dict[str, Any] = {"fit_seconds": round(seconds, 3), "best_epoch": model.best_epoch}
+        if graph.test_mask is not None and (graph.test_mask & (align_labels(graph, prediction.class_names) >= 0)).any():
+            metrics = evaluate(prediction, graph) | metrics
+        folder.write_metrics(model, metrics)
+    return FitOutcome(folder, graph, model, prediction, metrics, resumed, already_done=False)
+
+
+def _finished(folder: RunFolder, graph: Graph, request: FitRequest) -> FitOutcome:
+    model = folder.load_model()
+    prediction = model.predict(graph, samples=request.samples)
+    metrics = {key: value for key, value in folder.read_metrics()[-1].items() if key != "kind"}
+    return FitOutcome(folder, graph, model, prediction, metrics, resumed=False, already_done=True)
+
+
+def _refuse_another(folder: RunFolder, config: dict[str, Any], facts: dict[str, Any]) -> None:
+    then = folder.read_config()
+    differences = _differences(then, json.loads(json.dumps(config)))
+    if not differences and folder.graph.is_file():
+        before = json.loads(storage.read_text(folder.graph))
+        differences = [
+            f"{key}: {before[key][:12]} then, {facts[key][:12]} now"
+            for key in ("fingerprint", "split_hash")
+            if before[key] != facts[key]
+        ]
+    if differences:
+        raise BadUsage(
+            f"{folder.path} holds another run ({'; '.join(differences[:5])})",
+            code="E-RUN-EXISTS",
+            fix="choose another --out, or give --overwrite to replace it",
+        )
+
+
+def _differences(then: Any, now: Any, name: str = "") -> list[str]:
+    if isinstance(then, dict) and isinstance(now, dict):
+        keys = sorted(set(then) | set(now))
+        return [d for key in keys for d in _differences(then.get(key), now.get(key), f"{name}.{key}".lstrip("."))]
+    return [] if then == now else [f"{name}: {then} then, {now} now"]
+
+
+def _clear(folder: RunFolder) -> None:
+    """Only files that a run writes; whatever else lies in the folder is the user's."""
+    names = ("model.json", "model.safetensors")
+    own = [folder.config, folder.graph, folder.metrics, folder.predictions, folder.report, folder.checkpoint]
+    for path in [*own, folder.environment, *(folder.path / name for name in names)]:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise storage.io_error("delete", path, error) from error
+
+
+def _human_time(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(seconds, 1):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,185 @@
+"""The folder of a run: its files, their names, and what they must agree on."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from graphsde import storage
+from graphsde._version import __version__
+from graphsde.data.graph import Graph
+from graphsde.errors import BadInput, BadUsage
+from graphsde.models import Model, load_model
+from graphsde.runs.source import GraphSource
+
+
+class RunFolder:
+    """A run on disk.
+
+    ``config.yaml`` says what was asked for (fully resolved), ``graph.json`` which data it was, ``environment.json``
+    where it ran, ``model.json`` and ``model.safetensors`` what was learned, ``metrics.jsonl`` how it went,
+    ``predictions.parquet`` what it says of every node, ``report.html`` what to look at.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    @property
+    def config(self) -> Path:
+        return self.path / "config.yaml"
+
+    @property
+    def graph(self) -> Path:
+        return self.path / "graph.json"
+
+    @property
+    def metrics(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    @property
+    def predictions(self) -> Path:
+        return self.path / "predictions.parquet"
+
+    @property
+    def report(self) -> Path:
+        return self.path / "report.html"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.path / "checkpoint.safetensors"
+
+    @property
+    def environment(self) -> Path:
+        return self.path / "environment.json"
+
+    @property
+    def started(self) -> bool:
+        return self.config.is_file()
+
+    @property
+    def finished(self) -> bool:
+        """``metrics.jsonl`` is written last; with it everything else is there."""
+        return self.started and self.metrics.is_file() and (self.path / "model.json").is_file()
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Only one fit at a time; the lock of a process that died is free again."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            handle = open(self.path / ".lock", "a+")  # noqa: SIM115 (the lock lives as long as the handle)
+        except OSError as error:
+            raise storage.io_error("write", self.path, error) from error
+        with handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                handle.seek(0)
+                raise BadUsage(
+                    f"process {handle.read().strip() or '?'} is writing to {self.path} already",
+                    code="E-LOCKED",
+                    fix="wait for it, or choose another --out",
+                ) from None
+            handle.truncate(0)
+            handle.write(str(os.getpid()))
+            handle.flush()
+            yield
+
+    def write_config(self, config: dict[str, Any]) -> None:
+        storage.write_text(self.config, yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
+
+    def read_config(self) -> dict[str, Any]:
+        self._require_run()
+        try:
+            config = yaml.safe_load(storage.read_text(self.config))
+            config["model"]["name"]
+            config["graph"]["graph"]
+        except (yaml.YAMLError, UnicodeDecodeError, TypeError, KeyError) as error:
+            raise BadInput("config.yaml is damaged", code="E-CORRUPT", place=str(self.config)) from error
+        return config
+
+    def write_environment(self, **extra: Any) -> None:
+        storage.write_json(self.environment, {**environment(), **extra})
+
+    def write_metrics(self, model: Model, evaluation: dict[str, Any]) -> None:
+        """One line an epoch, then one line with the test metrics."""
+        lines = [{"kind": "epoch", **record.as_dict()} for record in model.history]
+        lines.append({"kind": "evaluation", **without_nan(evaluation)})
+        storage.write_text(self.metrics, "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines))
+
+    def read_metrics(self) -> list[dict[str, Any]]:
+        self._require_run()
+        try:
+            return [json.loads(line) for line in storage.read_text(self.metrics).splitlines()]
+        except json.JSONDecodeError as error:
+            raise BadInput("metrics.jsonl is damaged", code="E-CORRUPT", place=str(self.metrics)) from error
+
+    def load_model(self) -> Model:
+        self._require_run()
+        if not self.finished:
+            raise BadInput(
+                f"the run in {self.path} is not finished", code="E-UNFINISHED", fix="run the same fit again: it resumes"
+            )
+        return load_model(self.path)
+
+    def source(self) -> GraphSource:
+        return GraphSource(**self.read_config()["graph"])
+
+    def load_graph(self) -> Graph:
+        """The graph of this run with its split; refused where the data has changed since."""
+        graph, facts = self.source().open()
+        then = json.loads(storage.read_text(self.graph))
+        for key, what in (("fingerprint", "data"), ("split_hash", "split")):
+            if facts[key] != then[key]:
+                raise BadInput(
+                    f"the {what} of {facts['graph']} has changed since the run was made",
+                    code="E-DATA-CHANGED",
+                    found=facts[key][:12],
+                    expected=then[key][:12],
+                    fix="restore the data, fit again, or predict with --graph",
+                )
+        return graph
+
+    def _require_run(self) -> None:
+        if not self.started:
+            raise BadInput(
+                f"there is no run in {self.path}",
+                code="E-NO-RUN",
+                place=str(self.config),
+                fix="make one with: graphsde fit GRAPH --out " + str(self.path),
+            )
+
+
+def environment() -> dict[str, Any]:
+    """Where a run happened: versions and machine, nothing personal."""
+    import torch
+
+    packages = {}
+    for name in ("numpy", "scipy", "scikit-learn", "pyarrow", "torch"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            packages[name] = metadata.version(name)
+    return {
+        "graphsde": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "processors": os.cpu_count(),
+        "torch_threads": torch.get_num_threads(),
+        "packages": packages,
+        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def without_nan(values: dict[str, Any]) -> dict[str, Any]:
+    """NaN is not JSON: a metric that is undefined becomes null."""
+    return {key: None if isinstance(value, float) and value != value else value for key, value in values.items()}

@@ -1,0 +1,79 @@
+"""Which graph a run is about: a benchmark's name or the user's files, with its split."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from graphsde.data.benchmarks import DATASETS, load
+from graphsde.data.formats import read
+from graphsde.data.graph import Graph
+from graphsde.data.splits import default_split, make_split
+from graphsde.errors import BadInput
+
+
+def open_graph(text: str, **options: Any) -> Graph:
+    """A benchmark by name, or a folder or file by path.
+
+    A name of a benchmark wins over a folder of that name; write ``./cora`` for the folder.
+    """
+    if text.split(":")[0] in DATASETS:
+        return load(text)
+    path = Path(text)
+    if not path.exists():
+        raise BadInput(
+            f"'{text}' is neither a benchmark nor a path",
+            code="E-NOT-A-FILE",
+            found=text,
+            expected="a path, or one of " + ", ".join(DATASETS),
+            fix="check the spelling, or give a folder with nodes.csv and edges.csv",
+        )
+    return read(path, **options)
+
+
+@dataclass(frozen=True)
+class GraphSource:
+    """A graph and its split, by name: enough to get the same one again.
+
+    Args:
+        graph: a benchmark's name or an absolute path.
+        options: how to read it (see :class:`~graphsde.data.raw.ReadOptions`).
+        split: the split's name; ``None`` takes the one that suits the graph.
+        split_options: options of the split.
+        seed: of the split.
+    """
+
+    graph: str
+    options: dict[str, Any] = field(default_factory=dict)
+    split: str | None = None
+    split_options: dict[str, Any] = field(default_factory=dict)
+    seed: int = 0
+
+    @classmethod
+    def typed(cls, graph: str, **fields: Any) -> GraphSource:
+        """From what a user typed: a relative path is made absolute, so that the run can be read from elsewhere."""
+        return cls(graph if graph.split(":")[0] in DATASETS else str(Path(graph).resolve()), **fields)
+
+    def open(self) -> tuple[Graph, dict[str, Any]]:
+        """The graph with its masks, and the facts that tell whether it is still the same."""
+        graph = open_graph(self.graph, **self.options)
+        name = self.split or default_split(graph)
+        split = make_split(graph, name, seed=self.seed, **self.split_options)
+        applied = split.apply(graph)
+        facts = {
+            "graph": self.graph,
+            "name": graph.name,
+            "options": self.options,
+            "split": name,
+            "split_options": self.split_options,
+            "split_seed": self.seed,
+            "fingerprint": graph.fingerprint,
+            "split_hash": split.hash,
+            "nodes": applied.num_nodes,
+            "edges": applied.num_edges,
+            "features": applied.num_features,
+            "classes": list(applied.class_names),
+            "sizes": {name: int(mask.sum()) for name, mask in applied.masks.items()},
+        }
+        return applied, facts

@@ -1,0 +1,174 @@
+"""All the figures of one evaluation at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphsde.errors import BadInput, BadUsage
+from graphsde.prediction import Prediction
+from graphsde.scores.metrics import calibration, classification, detection, misclassification, selective
+from graphsde.scores.metrics.registry import METRICS
+from graphsde.scores.registry import SCORES
+from graphsde.scores.registry import score as score_by_name
+
+if TYPE_CHECKING:
+    from graphsde.data.graph import Graph
+
+_VARIANTS = {
+    "aurc_entropy": ("aurc", "aurc with entropy as the uncertainty"),
+    "ood_auroc_propagated": ("ood_auroc", "ood_auroc of the score spread over the graph"),
+    "ood_fpr95_propagated": ("ood_fpr95", "ood_fpr95 of the score spread over the graph"),
+}
+for _name, (_base, _summary) in _VARIANTS.items():
+    METRICS.add(_name, METRICS.get(_base), summary=_summary, **METRICS.entry(_base).facts)
+
+
+def summarise(
+    prediction: Prediction,
+    labels: np.ndarray,
+    mask: np.ndarray,
+    *,
+    uncertainty: str | np.ndarray = "msp",
+    graph: Graph | None = None,
+) -> dict[str, float]:
+    """Every metric of the standard setting on some nodes.
+
+    Args:
+        prediction: what a model said of all nodes.
+        labels: positions among the classes *of the prediction*; −1 where there is no label or a class that the
+            prediction does not know, which leaves the node out.  # [N]
+        mask: the nodes to judge, boolean or positions.
+        uncertainty: name of the score behind the misclassification and selective figures, or its values.  # [N]
+        graph: needed if that score looks at edges.
+
+    Returns:
+        ``accuracy``, ``balanced_accuracy``, ``macro_f1``, ``micro_auroc``, ``misclassification_auroc``, ``aupr_error``,
+        ``aupr_success``, ``aurc``, ``aurc_entropy``, ``e_aurc``, ``augrc``, ``prr``, ``nll``, ``brier``, ``ece``,
+        ``adaptive_ece``, ``n_test``, ``n_errors``. A figure that is not defined on these nodes is NaN.
+
+    Example:
+        >>> p = Prediction(np.array([[[0.9, 0.1], [0.4, 0.6]]]), np.arange(2), ("cat", "dog"), "deterministic")
+        >>> figures = summarise(p, np.array([0, 0]), np.array([True, True]))
+        >>> figures["accuracy"], figures["misclassification_auroc"], figures["n_errors"]
+        (0.5, 1.0, 1)
+    """
+    labels = np.asarray(labels)
+    if labels.shape != (prediction.num_nodes,):
+        raise BadInput(
+            f"labels has shape {labels.shape} for {prediction.num_nodes} nodes", code="E-LEN", expected="one per node"
+        )
+    nodes = _positions(mask, prediction.num_nodes)
+    nodes = nodes[labels[nodes] != -1]
+    if len(nodes) == 0:
+        raise BadInput(
+            "no node of the mask has a label that the prediction knows",
+            code="E-EMPTY",
+            fix="check the mask and the split",
+        )
+    if isinstance(uncertainty, str):
+        doubt = score_by_name(uncertainty, prediction, graph)[nodes]
+    elif np.shape(uncertainty) == (prediction.num_nodes,):
+        doubt = np.asarray(uncertainty)[nodes]
+    else:
+        raise BadInput(
+            f"uncertainty has shape {np.shape(uncertainty)} for {prediction.num_nodes} nodes",
+            code="E-LEN",
+            expected="one value per node of the prediction",
+        )
+
+    truth, probs, predicted = labels[nodes], prediction.mean[nodes], prediction.index[nodes]
+    errors = predicted != truth
+    return {
+        "accuracy": classification.accuracy(predicted, truth),
+        "balanced_accuracy": classification.balanced_accuracy(predicted, truth),
+        "macro_f1": classification.macro_f1(predicted, truth),
+        "micro_auroc": classification.micro_auroc(probs, truth),
+        "misclassification_auroc": misclassification.misclassification_auroc(doubt, errors),
+        "aupr_error": misclassification.aupr_error(doubt, errors),
+        "aupr_success": misclassification.aupr_success(doubt, errors),
+        "aurc": selective.aurc(doubt, errors),
+        "aurc_entropy": selective.aurc(prediction.total[nodes], errors),
+        "e_aurc": selective.e_aurc(doubt, errors),
+        "augrc": selective.augrc(doubt, errors),
+        "prr": selective.prr(doubt, errors),
+        "nll": calibration.nll(probs, truth),
+        "brier": calibration.brier(probs, truth),
+        "ece": calibration.ece(probs, truth),
+        "adaptive_ece": calibration.adaptive_ece(probs, truth),
+        "n_test": len(nodes),
+        "n_errors": int(errors.sum()),
+    }
+
+
+def summarise_ood(prediction: Prediction, graph: Graph, *, score: str = "entropy") -> dict[str, float]:
+    """Every detection metric on a split that made foreign nodes.
+
+    In-distribution are the test nodes that are not foreign, out-of-distribution the nodes of the ``ood`` mask.
+
+    Args:
+        prediction: of all nodes of ``graph``.
+        graph: with masks ``test`` and ``ood``.
+        score: name of the uncertainty; the figures ending in ``_propagated`` spread it over the edges, unless it looks
+            at edges by itself.
+
+    Returns:
+        The keys of :func:`summarise_detection`, ``ood_auroc_propagated`` and ``ood_fpr95_propagated``.
+    """
+    test, foreign = graph.test_mask, graph.ood_mask
+    if test is None or foreign is None:
+        raise BadUsage(
+            f"the graph '{graph.name}' does not say which nodes are foreign",
+            found=sorted(graph.masks),
+            expected="masks named test and ood",
+            fix="use a split that leaves a class out",
+        )
+    familiar = test & ~foreign
+    plain = score_by_name(score, prediction, graph)
+    has_spread = "+" in score or "graph" in SCORES.entry(score).facts.get("needs", ())
+    spread = plain if has_spread else score_by_name(f"{score}+propagated", prediction, graph)
+    return {
+        **summarise_detection(plain[familiar], plain[foreign]),
+        "ood_auroc_propagated": detection.ood_auroc(spread[familiar], spread[foreign]),
+        "ood_fpr95_propagated": detection.fpr95(spread[familiar], spread[foreign]),
+    }
+
+
+def summarise_detection(inside: np.ndarray, outside: np.ndarray) -> dict[str, float]:
+    """Every detection metric of two groups of uncertainties, which may come from two graphs.
+
+    Args:
+        inside: uncertainty of in-distribution nodes.  # [n]
+        outside: uncertainty of out-of-distribution nodes.  # [m]
+
+    Returns:
+        ``ood_auroc``, ``ood_aupr_in``, ``ood_aupr_out``, ``ood_fpr95``, ``ood_detection_accuracy``,
+        ``ood_detection_accuracy_grid``, ``n_id``, ``n_ood`` and the chance levels ``ood_aupr_in_chance`` and
+        ``ood_aupr_out_chance``, without which the areas under precision and recall can't be read.
+    """
+    figures = {
+        "ood_auroc": detection.ood_auroc(inside, outside),
+        "ood_aupr_in": detection.aupr_in(inside, outside),
+        "ood_aupr_out": detection.aupr_out(inside, outside),
+        "ood_fpr95": detection.fpr95(inside, outside),
+        "ood_detection_accuracy": detection.detection_accuracy(inside, outside),
+        "ood_detection_accuracy_grid": detection.detection_accuracy_grid(inside, outside),
+    }
+    n_in, n_out = len(inside), len(outside)
+    return {
+        **figures,
+        "ood_aupr_in_chance": n_in / (n_in + n_out),
+        "ood_aupr_out_chance": n_out / (n_in + n_out),
+        "n_id": n_in,
+        "n_ood": n_out,
+    }
+
+
+def _positions(mask: np.ndarray, nodes: int) -> np.ndarray:
+    chosen = np.asarray(mask)
+    if chosen.dtype != bool:
+        return chosen.astype(np.int64)
+    if chosen.shape != (nodes,):
+        raise BadInput(f"the mask has shape {chosen.shape} for {nodes} nodes", code="E-LEN", expected="one per node")
+    return np.flatnonzero(chosen)

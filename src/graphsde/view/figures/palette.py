@@ -1,0 +1,22 @@
+"""Colours that stay apart for every kind of colour vision (Okabe and Ito, 2008), on light and on dark paper."""
+
+from __future__ import annotations
+
+BLUE = "#0072B2"
+VERMILLION = "#D55E00"
+GREEN = "#009E73"
+ORANGE = "#E69F00"
+SKY = "#56B4E9"
+PURPLE = "#CC79A7"
+YELLOW = "#F0E442"
+GREY = "#8A8F98"
+
+RIGHT = BLUE
+WRONG = VERMILLION
+
+CLASS_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, YELLOW, GREY)
+
+
+def class_colour(index: int) -> str:
+    """Colour of a class; with more classes than colours they repeat, so the name must stand beside it."""
+    return CLASS_COLOURS[index % len(CLASS_COLOURS)]

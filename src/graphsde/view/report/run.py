@@ -1,0 +1,45 @@
+"""The report of a run folder: reads the run, predicts, gathers, writes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from graphsde import storage
+from graphsde.data.checks import check
+from graphsde.runs.folder import RunFolder
+from graphsde.tasks.evaluation import evaluate
+from graphsde.view.report.build import write_report
+from graphsde.view.report.content import ReportContent
+
+
+def report_on_run(folder: RunFolder, path: Path | None = None, *, samples: int = 64) -> Path:
+    """Write the report of a finished run to ``path`` (default: ``report.html`` in its folder)."""
+    model = folder.load_model()
+    graph = folder.load_graph()
+    lines = folder.read_metrics()
+    prediction = model.predict(graph, samples=samples)
+    metrics = evaluate(prediction, graph) if "n_test" in lines[-1] else {}
+    where = json.loads(storage.read_text(folder.environment))
+    facts = {
+        "command": " ".join(where["command"]),
+        "fitted in": f"{lines[-1]['fit_seconds']:.1f} s",
+        "best epoch": lines[-1]["best_epoch"] or "—",
+        "started": where["started"],
+        "versions": f"graphsde {where['graphsde']}, torch {where['packages'].get('torch')}, Python {where['python']}",
+    }
+    history = [{**line, "train_loss": line["loss"]} for line in lines if line["kind"] == "epoch"]
+    content = ReportContent(
+        title=f"{model.name} on {graph.name}",
+        graph=graph,
+        prediction=prediction,
+        metrics=metrics,
+        findings=check(graph).findings,
+        history=history,
+        model_name=model.name,
+        model_settings=model.settings.model_dump(mode="json"),
+        split=graph.split or "as given",
+        seed=model.settings.seed,
+        facts=facts,
+    )
+    return write_report(content, path or folder.report)

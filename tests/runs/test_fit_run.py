@@ -1,0 +1,168 @@
+"""A run from request to folder: what it leaves, what it resumes, what it refuses."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from support import block_graph
+
+import graphsde as gs
+from graphsde.errors import BadInput, BadUsage, NotEnoughMemory
+from graphsde.runs.fit import FitOutcome, FitRequest, fit_run
+from graphsde.runs.folder import RunFolder
+from graphsde.runs.source import GraphSource
+from graphsde.training.callbacks import Callback, EpochRecord
+from graphsde.training.interrupt import Interrupted
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Path:
+    folder = tmp_path / "graph"
+    gs.write_tables(block_graph(), folder)
+    return folder
+
+
+def request(tables: Path, **settings: Any) -> FitRequest:
+    return FitRequest(GraphSource.typed(str(tables)), "gcn", {"epochs": 12, "hidden": 4, **settings})
+
+
+def fit(tables: Path, out: Path, *, overwrite: bool = False, said: list[str] | None = None, **settings: Any) -> FitOutcome:
+    say = (said if said is not None else []).append
+    return fit_run(request(tables, **settings), RunFolder(out), overwrite=overwrite, say=say)
+
+
+def test_a_run_leaves_the_files_of_a_run(tables: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    outcome = fit(tables, tmp_path / "run", said=said)
+    names = {path.name for path in (tmp_path / "run").iterdir() if not path.name.startswith(".")}
+    assert names == {
+        "config.yaml", "environment.json", "graph.json", "metrics.jsonl", "model.json", "model.safetensors",
+        "predictions.parquet",
+    }  # fmt: skip
+    assert "up to 12 epochs" in said[0] and "memory" in said[0]
+    table = pq.read_table(outcome.folder.predictions).to_pydict()
+    assert table["id"] == outcome.graph.node_ids.tolist()
+    assert set(table["label"]) <= set(outcome.graph.class_names)
+    np.testing.assert_allclose(
+        sum(np.array(table[f"p:{name}"]) for name in outcome.graph.class_names), np.ones(30), atol=1e-9
+    )
+    assert table["epistemic"] == [None] * 30
+    lines = outcome.folder.read_metrics()
+    assert [line["kind"] for line in lines] == ["epoch"] * 12 + ["evaluation"]
+    assert lines[-1]["n_test"] == int(outcome.graph.test_mask.sum())
+
+
+def test_the_same_fit_again_does_nothing(tables: Path, tmp_path: Path) -> None:
+    first = fit(tables, tmp_path / "run")
+    stamp = first.folder.metrics.stat().st_mtime_ns
+    said: list[str] = []
+    second = fit(tables, tmp_path / "run", said=said)
+    assert second.already_done and "nothing to do" in said[0]
+    assert first.folder.metrics.stat().st_mtime_ns == stamp
+    np.testing.assert_array_equal(first.prediction.probs, second.prediction.probs)
+
+
+def test_another_configuration_is_refused_with_the_difference(tables: Path, tmp_path: Path) -> None:
+    fit(tables, tmp_path / "run")
+    with pytest.raises(BadUsage, match=r"model\.settings\.hidden: 4 then, 5 now"):
+        fit(tables, tmp_path / "run", hidden=5)
+    assert fit(tables, tmp_path / "run", hidden=5, overwrite=True).model.settings.hidden == 5
+
+
+def test_changed_data_is_refused(tables: Path, tmp_path: Path) -> None:
+    folder = fit(tables, tmp_path / "run").folder
+    changed = block_graph()
+    gs.write_tables(changed.with_features(changed.features + 1), tables)
+    with pytest.raises(BadUsage, match="fingerprint"):
+        fit(tables, tmp_path / "run")
+    with pytest.raises(BadInput, match="has changed since"):
+        folder.load_graph()
+
+
+class Interrupt(Callback):
+    """Sends the process a signal in the middle of the training."""
+
+    def on_epoch(self, record: EpochRecord) -> None:
+        import os
+        import signal
+
+        if record.epoch == 5:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_an_interrupted_run_is_resumed_to_the_same_bits(tables: Path, tmp_path: Path) -> None:
+    whole = fit(tables, tmp_path / "whole")
+    with pytest.raises(Interrupted) as caught:
+        fit_run(request(tables), RunFolder(tmp_path / "cut"), callbacks=[Interrupt()])
+    assert caught.value.exit_code == 143 and "same command again" in str(caught.value)
+    said: list[str] = []
+    resumed = fit(tables, tmp_path / "cut", said=said)
+    assert resumed.resumed and "going on" in said[0]
+    for name in ("model.safetensors", "predictions.parquet"):
+        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert len(resumed.folder.read_metrics()) == len(whole.folder.read_metrics())
+    assert not resumed.folder.checkpoint.exists()
+
+
+def test_two_writers_at_once_are_refused(tables: Path, tmp_path: Path) -> None:
+    with RunFolder(tmp_path / "run").locked(), pytest.raises(BadUsage, match="is writing to"):
+        fit(tables, tmp_path / "run")
+
+
+def test_the_lock_of_a_dead_process_is_free(tables: Path, tmp_path: Path) -> None:
+    code = (
+        "import os, sys; from graphsde.runs.folder import RunFolder\n"
+        "RunFolder(sys.argv[1]).locked().__enter__(); os._exit(9)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "run")], check=False)
+    assert (tmp_path / "run" / ".lock").exists()
+    assert not fit(tables, tmp_path / "run").already_done
+
+
+def test_not_enough_memory_is_said_before_anything_is_written(
+    tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAPHSDE_MEMORY_LIMIT", "1")
+    with pytest.raises(NotEnoughMemory, match="fitting gcn on"):
+        fit(tables, tmp_path / "run", hidden=60_000)
+    assert not RunFolder(tmp_path / "run").started
+
+
+def test_a_graph_without_test_nodes_is_fitted_but_not_measured(tmp_path: Path) -> None:
+    graph = block_graph()
+    masks = {name: mask for name, mask in graph.masks.items() if name in ("train", "val")}
+    gs.write_tables(graph.with_masks(**masks), tmp_path / "graph")
+    outcome = fit(tmp_path / "graph", tmp_path / "run")
+    assert "accuracy" not in outcome.metrics
+
+
+def test_a_damaged_run_is_named(tables: Path, tmp_path: Path) -> None:
+    folder = fit(tables, tmp_path / "run").folder
+    folder.config.write_text("model: [")
+    with pytest.raises(BadInput, match=r"config\.yaml is damaged"):
+        folder.read_config()
+    with pytest.raises(BadInput, match="there is no run"):
+        RunFolder(tmp_path / "nowhere").read_config()
+
+
+def test_labels_are_aligned_by_name_not_by_position(blocks: gs.Graph) -> None:
+    model = gs.GCN(epochs=30, hidden=8).fit(blocks)
+    prediction = model.predict(blocks)
+    reversed_names = blocks.class_names[::-1]
+    renamed = dataclasses.replace(blocks, labels=2 - blocks.labels, class_names=reversed_names)
+    assert gs.evaluate(prediction, renamed) == pytest.approx(gs.evaluate(prediction, blocks), nan_ok=True)
+
+
+def test_environment_names_no_person_and_no_place(tables: Path, tmp_path: Path) -> None:
+    folder = fit(tables, tmp_path / "run").folder
+    environment = json.loads(folder.environment.read_text())
+    assert {"graphsde", "python", "packages", "command"} <= set(environment)
+    assert "user" not in environment and "hostname" not in environment

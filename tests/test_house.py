@@ -1,0 +1,114 @@
+"""Rules of the house, read from the syntax trees: who may import whom, and what is never used."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[1] / "src" / "graphsde"
+ORDER = ["data", "dynamics", "scores", "training", "models", "tasks", "runs", "view", "cli"]
+FILES = sorted(PACKAGE.rglob("*.py"))
+# the one reader of pickled files: hash-checked, allow-listed (the Planetoid publications)
+PICKLE_READER = PACKAGE / "data" / "planetoid_pickle.py"
+
+
+def imported_modules(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            found.add(node.module)
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def floor(module_parts: tuple[str, ...]) -> int | None:
+    return ORDER.index(module_parts[1]) if len(module_parts) > 1 and module_parts[1] in ORDER else None
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_a_folder_imports_only_what_stands_above_it(path: Path) -> None:
+    inside = path.relative_to(PACKAGE).parts
+    if inside[0] not in ORDER:
+        # root modules are the ground; only the package's front door and __main__ look at the floors above
+        if inside[0] not in ("__init__.py", "__main__.py"):
+            assert not [m for m in imported_modules(path) if floor(tuple(m.split("."))) is not None]
+        return
+    own = ORDER.index(inside[0])
+    for module in imported_modules(path):
+        parts = tuple(module.split("."))
+        if parts[0] == "graphsde" and (other := floor(parts)) is not None:
+            assert other <= own, f"{'/'.join(inside)} ({inside[0]}) imports {module}"
+
+
+def test_the_ground_floor_is_small() -> None:
+    names = {path.stem for path in PACKAGE.glob("*.py")}
+    assert names == {
+        "__init__", "__main__", "_version", "errors", "memory", "prediction", "registry", "seeds", "storage"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_nothing_unpickles_or_evaluates(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    modules = {m.split(".")[0] for m in imported_modules(path)}
+    if path != PICKLE_READER:
+        assert not modules & {"pickle", "cPickle", "dill", "joblib", "cloudpickle", "shelve", "marshal"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func)
+            assert name not in {"eval", "exec", "compile", "torch.load", "torch.save", "yaml.load", "yaml.unsafe_load"}
+            assert not any(k.arg == "allow_pickle" and ast.unparse(k.value) == "True" for k in node.keywords)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_no_global_random_state(path: Path) -> None:
+    forbidden = {"random.seed", "torch.manual_seed", "torch.seed"}
+    numpy_allowed = {"default_rng", "Generator", "SeedSequence", "get_state"}  # the last only looks
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func)
+            assert name not in forbidden
+            numpy_call = re.fullmatch(r"(?:np|numpy)\.random\.(\w+)", name)
+            assert numpy_call is None or numpy_call.group(1) in numpy_allowed
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_files_stay_small(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+
+
+def loaded_after(code: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys\nprint('\\n'.join(sys.modules))"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return {line.split(".")[0] for line in done.stdout.splitlines()}
+
+
+def test_import_is_cheap() -> None:
+    heavy = {"torch_geometric", "networkx", "sklearn", "plotly", "pyarrow", "matplotlib", "streamlit", "pandas"}
+    assert not loaded_after("import graphsde") & (heavy | {"torch", "scipy"})
+    assert not loaded_after("import graphsde; graphsde.GCN; graphsde.read; graphsde.load") & heavy
+
+
+def test_help_needs_no_torch() -> None:
+    lines = ["import sys", "sys.argv = ['graphsde', '--help']", "from graphsde.cli import main"]
+    lines += ["try:", "    main()", "except SystemExit:", "    pass"]
+    loaded = loaded_after("\n".join(lines))
+    assert not loaded & {"torch", "scipy", "numpy", "pyarrow", "sklearn"}
+
+
+def test_every_public_name_resolves() -> None:
+    import graphsde
+
+    for name in graphsde.__all__:
+        assert getattr(graphsde, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        graphsde.nothing  # noqa: B018
