@@ -112,3 +112,15 @@ def test_every_public_name_resolves() -> None:
         assert getattr(graphsde, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         graphsde.nothing  # noqa: B018
+
+
+def test_every_error_code_is_in_the_docs() -> None:
+    page = (PACKAGE.parents[1] / "docs" / "errors.md").read_text(encoding="utf-8")
+    used = {code for path in FILES for code in re.findall(r'"(E-[A-Z0-9-]+)"', path.read_text(encoding="utf-8"))}
+    assert used <= set(re.findall(r"E-[A-Z0-9-]+", page))
+
+
+def test_links_of_the_readme_lead_somewhere() -> None:
+    root = PACKAGE.parents[1]
+    for link in re.findall(r"\]\(([^)#]+)\)", (root / "README.md").read_text(encoding="utf-8")):
+        assert (root / link).exists(), link

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from graphsde.data.benchmarks import load
     from graphsde.data.build import from_arrays
     from graphsde.data.checks import check
-    from graphsde.data.formats import read
+    from graphsde.data.reading import read
     from graphsde.data.formats.networkx_graph import from_networkx, to_networkx
     from graphsde.data.formats.pyg import from_pyg, to_pyg
     from graphsde.data.formats.write import write_tables
@@ -43,7 +43,7 @@ _HOMES = {
     "load": "graphsde.data.benchmarks",
     "load_model": "graphsde.models",
     "make_split": "graphsde.data.splits",
-    "read": "graphsde.data.formats",
+    "read": "graphsde.data.reading",
     "register_model": "graphsde.models",
     "score": "graphsde.scores",
     "synthetic": "graphsde.data.synthetic",

@@ -33,7 +33,7 @@ def test_a_plain_graph() -> None:
         labels=["b", "a", None, "a"],
         node_ids=["p", "q", "r", "s"],
         feature_names=["age", "height"],
-        categorical={"town": ["Ulm", "", None, "Bonn"]},
+        categorical={"town": ["Ulm", "NA", float("nan"), "Bonn"]},
         train_mask=[0, 1],
         val_mask=[3],
         name="people",
@@ -201,3 +201,39 @@ def test_order_of_rows_and_edges_does_not_matter(order: list[int], seed: int) ->
     assert other.fingerprint == one.fingerprint  # type: ignore[attr-defined]
     for name, mask in one.masks.items():  # type: ignore[attr-defined]
         assert np.array_equal(other.masks[name], mask)
+
+
+def test_columns_must_differ_in_name_and_pictures_must_fit() -> None:
+    twice = refused(X, EDGES, feature_names=["age", "town"], categorical={"town": ["x"] * 4})
+    assert (twice.code, twice.found) == ("E-COLUMN-DUP", "town")
+    assert refused(X, EDGES, categorical={"town": [["x"]] * 4}).code == "E-DTYPE"
+    assert refused(X, EDGES, image_shape=(3, 3)).code == "E-SHAPE"
+    assert from_arrays(X, EDGES, image_shape=(1, 2)).image_shape == (1, 2)
+
+
+ODD = st.one_of(
+    st.none(),
+    st.integers(-(2**70), 2**70),
+    st.floats(),
+    st.text(max_size=3),
+    st.booleans(),
+    st.lists(st.one_of(st.integers(-2, 5), st.floats(), st.text(max_size=2), st.none()), max_size=5),
+    st.lists(st.lists(st.one_of(st.integers(-2, 5), st.floats(), st.text(max_size=2)), max_size=3), max_size=4),
+    st.just(np.array(3.0)),
+    st.just({1: 2}),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(ODD, ODD, ODD, ODD, ODD, ODD)
+def test_any_values_give_a_graph_or_the_typed_error(
+    features: object, edges: object, labels: object, ids: object, mask: object, weights: object
+) -> None:
+    for matrix, pairs in ((features, edges), (X, edges), (X, EDGES), (features, EDGES)):
+        try:
+            graph = from_arrays(matrix, pairs, labels=labels, node_ids=ids, train_mask=mask, weights=weights)
+        except (BadInput, BadUsage) as error:
+            assert error.code.startswith("E-")
+        else:
+            assert graph.num_nodes >= 2
+            assert np.isfinite(graph.features).all()

@@ -134,6 +134,7 @@ def test_unknown_ends_are_named_counted_and_may_be_dropped() -> None:
     assert "15" not in error.message
     matrix, findings = clean(pairs, unknown_edges="drop")
     assert findings["W-EDGE-DROPPED"].count == 7
+    assert clean([(0, 1), (9, 9)], [1.0, 0.0], unknown_edges="drop")[1].keys() == {"W-EDGE-DROPPED", "W-SYMMETRISED"}
     assert matrix.tolist() == dense({(0, 1): 1, (1, 0): 1})
     assert refused([(-1, 0)]).code == "E-EDGE-UNKNOWN"
 

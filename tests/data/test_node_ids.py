@@ -121,6 +121,7 @@ def test_lookup_across_kinds() -> None:
     assert locate(["900", "5.0", "05", 5], numbers).tolist() == [1, -1, -1, 0]
     assert locate(np.array([5, 7]), texts).tolist() == [0, -1]
     assert locate(["cafe\u0301", "007"], texts).tolist() == [2, 1]
+    assert locate(["caf\u00e9"], np.array(["cafe\u0301"], dtype=object)).tolist() == [0]
     assert locate(np.array([2**64 - 1], dtype=np.uint64), numbers).tolist() == [-1]
     assert locate([], numbers).tolist() == []
 

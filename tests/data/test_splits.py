@@ -315,7 +315,9 @@ def test_public_masks_are_known_until_they_are_replaced() -> None:
     assert not has_public_masks(drawn) and default_split(drawn) == "given"
     with pytest.raises(BadUsage):
         make_split(drawn, "planetoid")
-    assert not has_public_masks(cora.with_masks(split="mine", **{role: mask[::-1] for role, mask in cora.masks.items()}))
+    assert not has_public_masks(
+        cora.with_masks(split="mine", **{role: mask[::-1] for role, mask in cora.masks.items()})
+    )
 
 
 @pytest.mark.parametrize("name", [name for name in SPLITS if name not in ("given", "planetoid")])

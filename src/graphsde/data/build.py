@@ -12,12 +12,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphsde.data.adjacency import Adjacency
+from graphsde.data.categories import clean_categories
 from graphsde.data.edges import clean_edges, edges_of_matrix
-from graphsde.data.features import check_matrix, degree_column, no_features
+from graphsde.data.features import as_array, check_matrix, degree_column, no_features
 from graphsde.data.findings import Finding
 from graphsde.data.graph import Graph
 from graphsde.data.ids import locate, parse_ids
-from graphsde.data.labels import MISSING, encode_labels
+from graphsde.data.labels import encode_labels
 from graphsde.data.masks import (
     masks_from_arrays,
     masks_from_words,
@@ -65,14 +66,15 @@ def assemble(raw: RawGraph, options: ReadOptions = ReadOptions()) -> Graph:
     if labels is not None and "train" in masks:
         refuse_unlabelled(masks["train"], labels, name)
         findings += unseen_classes(labels, class_names, masks, strict=options.strict)
+    _freeze(adjacency.matrix)
     return Graph(
-        adjacency=_freeze_adjacency(adjacency),
+        adjacency=adjacency,
         features=_freeze(features),
         labels=None if labels is None else _freeze(labels),
         class_names=class_names,
         node_ids=_freeze(node_ids),
         feature_names=names,
-        categorical=MappingProxyType(_categorical(raw, options)),
+        categorical=_categorical(raw, names, options),
         masks=MappingProxyType({role: _freeze(mask) for role, mask in masks.items()}),
         name=raw.name,
         image_shape=raw.image_shape,
@@ -200,10 +202,16 @@ def _check_size(raw: RawGraph) -> None:
     columns |= {f"categorical column '{shorten(name, 60)}'": column for name, column in raw.categorical.items()}
     for what, column in columns.items():
         if column is not None:
-            require_length(what, len(column), raw.num_nodes)
+            require_length(what, _rows(column, what), raw.num_nodes)
     if raw.numeric is not None:
-        rows = raw.numeric.shape[0] if hasattr(raw.numeric, "shape") else len(raw.numeric)
-        require_length("features", rows, raw.num_nodes)
+        require_length("features", _rows(raw.numeric, "features"), raw.num_nodes)
+
+
+def _rows(values: Any, what: str) -> int:
+    shape = values.shape if hasattr(values, "shape") else (len(values),) if hasattr(values, "__len__") else ()
+    if not shape or isinstance(values, (str, bytes)):
+        raise BadInput(f"{what}: a single value", code="E-SHAPE", found=values, expected="one per node")
+    return int(shape[0])
 
 
 def require_length(what: str, length: int, num_nodes: int) -> None:
@@ -243,6 +251,13 @@ def _features(
     features, findings = check_matrix(numeric, raw.feature_names, raw.node_place, options.impute)
     if features.shape[1] == 0 and not raw.categorical:
         raise no_features()
+    if raw.image_shape is not None and raw.image_shape[0] * raw.image_shape[1] != features.shape[1]:
+        raise BadInput(
+            f"pictures of {raw.image_shape[0]}×{raw.image_shape[1]} pixels don't fit {features.shape[1]} columns",
+            code="E-SHAPE",
+            found=str(raw.image_shape),
+            expected="height times width columns",
+        )
     return features, None if raw.feature_names is None else tuple(str(one) for one in raw.feature_names), findings
 
 
@@ -255,16 +270,18 @@ def _masks(raw: RawGraph, node_ids: np.ndarray) -> dict[str, np.ndarray]:
     return masks_from_words(raw.split, raw.node_place)
 
 
-def _categorical(raw: RawGraph, options: ReadOptions) -> dict[str, np.ndarray]:
-    clean: dict[str, np.ndarray] = {}
+def _categorical(
+    raw: RawGraph, feature_names: tuple[str, ...] | None, options: ReadOptions
+) -> Mapping[str, np.ndarray]:
     if options.features == "degree":
-        return clean
-    for name, column in raw.categorical.items():
-        values = np.empty(raw.num_nodes, dtype=object)
-        items = column.tolist() if isinstance(column, np.ndarray) else column
-        values[:] = [None if item is None or item != item or item in MISSING else str(item) for item in items]
-        clean[str(name)] = _freeze(values)
-    return clean
+        return MappingProxyType({})
+    columns = clean_categories(raw.categorical, raw.node_place)
+    twice = set(columns) & set(feature_names or ())
+    if twice:
+        raise BadInput(
+            "two columns have the same name", code="E-COLUMN-DUP", found=min(twice), fix="rename one of them"
+        )
+    return MappingProxyType({name: _freeze(column) for name, column in columns.items()})
 
 
 def _freeze(values: Any) -> Any:
@@ -274,24 +291,18 @@ def _freeze(values: Any) -> Any:
     return values
 
 
-def _freeze_adjacency(adjacency: Adjacency) -> Adjacency:
-    _freeze(adjacency.matrix)
-    return adjacency
-
-
 def _plain(values: Any) -> Any:
     """Tensors and data frames as numpy arrays; lists, arrays and sparse matrices as they are."""
     if isinstance(values, (list, tuple, np.ndarray)) or not hasattr(values, "__array__"):
         return values
-    return np.asarray(values)
+    return as_array(values, "values")
 
 
 def _count_nodes(features: Any, edges: Any, labels: Any, node_ids: Any, categorical: Mapping[str, Any] | None) -> int:
-    if features is not None:
-        return int(features.shape[0]) if hasattr(features, "shape") else len(features)
-    for column in (node_ids, labels, *(categorical or {}).values()):
+    columns = {"features": features, "node ids": node_ids, "labels": labels, **(categorical or {})}
+    for what, column in columns.items():
         if column is not None:
-            return len(column)
+            return _rows(column, what)
     if sp.issparse(edges):
         return int(edges.shape[0])
     raise BadUsage("can't tell how many nodes there are", fix="give features, labels, node_ids or a sparse adjacency")
@@ -302,7 +313,7 @@ def _read_edges(edges: Any, weights: Any, num_nodes: int) -> tuple[np.ndarray, n
         if weights is not None:
             raise BadUsage("weights are given twice", fix="leave out weights: the sparse adjacency has its own")
         return edges_of_matrix(edges, num_nodes)
-    array = np.asarray(edges)
+    array = as_array(edges, "edges")
     if array.size == 0:
         array = np.zeros((2, 0), dtype=np.int64)
     if array.ndim != 2 or array.shape[0] != 2:
@@ -317,7 +328,7 @@ def _read_edges(edges: Any, weights: Any, num_nodes: int) -> tuple[np.ndarray, n
         raise BadInput(
             f"edges have dtype {array.dtype}", code="E-DTYPE", expected="integers: the positions of the two ends"
         )
-    return array[0], array[1], None if weights is None else np.asarray(weights)
+    return array[0], array[1], None if weights is None else as_array(weights, "weights")
 
 
 def _row_from_one(row: int) -> str:

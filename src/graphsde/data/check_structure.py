@@ -80,7 +80,7 @@ def _hubs(graph: Graph, facts: dict[str, Any]) -> list[Finding]:
     plural = "nodes are hubs" if len(hubs) > 1 else "node is a hub"
     share = degree[hubs[0]] / graph.num_nodes
     message = f"{len(hubs):,} {plural}: the largest has {degree[hubs[0]]:,} neighbours, {share:.0%} of the graph"
-    hint = "most nodes are two steps apart through a hub, so that deep propagation makes them alike"
+    hint = "many nodes are two steps apart through a hub: deep propagation makes them alike"
     return [Finding("W-HUB", "warning", message, len(hubs), name_nodes(graph.node_ids, hubs), hint)]
 
 

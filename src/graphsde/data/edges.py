@@ -115,7 +115,7 @@ def edges_of_matrix(matrix: Any, num_nodes: int) -> tuple[np.ndarray, np.ndarray
 def _check_columns(sources: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     sizes = {"sources": len(sources), "targets": len(targets)}
     if weights is not None:
-        sizes["weights"] = len(weights)
+        sizes["weights"] = len(np.atleast_1d(weights))
     if len(set(sizes.values())) > 1:
         found = ", ".join(f"{size:,} {what}" for what, size in sizes.items())
         raise BadInput(

@@ -87,10 +87,17 @@ def no_features() -> BadInput:
     )
 
 
+def as_array(values: Any, what: str) -> np.ndarray:
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError):  # lists nested unevenly
+        raise BadInput(f"{what} are no array", code="E-SHAPE", found=values, expected="rows of equal length") from None
+
+
 def _dense(matrix: Any, node_place: Callable[[int], str]) -> np.ndarray:
     if isinstance(matrix, (list, tuple)):
         _refuse_ragged(matrix, node_place)
-    array = np.asarray(matrix)
+    array = as_array(matrix, "features")
     if array.ndim != 2 or array.shape[1] > MAX_COLUMNS:
         raise BadInput(
             f"features have the shape {array.shape}",

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from graphsde.data.features import as_array
 from graphsde.data.graph import MASK_NAMES, UNLABELLED, Graph
 from graphsde.data.ids import locate
 from graphsde.errors import BadInput, shorten
@@ -61,7 +62,7 @@ def masks_from_arrays(
                 f"'{shorten(name, 60)}' is no split", code="E-SPLIT-NAME", expected=_choices(), fix=_close(name)
             )
         if mask is not None:
-            clean[name] = _mask(name, np.asarray(mask), num_nodes, node_ids)
+            clean[name] = _mask(name, as_array(mask, f"{name} mask"), num_nodes, node_ids)
     return clean
 
 
@@ -191,7 +192,7 @@ def _mask(name: str, values: np.ndarray, num_nodes: int, node_ids: np.ndarray | 
     if values.dtype.kind in "OUST" and node_ids is not None:
         positions = locate(values, node_ids)
     elif values.dtype.kind in "iu":
-        positions = np.where((values >= 0) & (values < num_nodes), values, -1).astype(np.int64)
+        positions = np.where(values < num_nodes, values, -1).astype(np.int64)
     else:
         raise BadInput(f"the {name} mask has dtype {values.dtype}", code="E-DTYPE", expected="booleans or positions")
     unknown = np.flatnonzero(positions < 0)

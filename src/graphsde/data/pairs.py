@@ -24,8 +24,7 @@ def decode(numbers: np.ndarray, n: int, *, directed: bool) -> tuple[np.ndarray, 
     # counted from the last pair, row r holds r + 1 pairs: the root of a small number is exact enough at any n
     last = count_pairs(n, directed=False) - 1 - numbers
     row = ((np.sqrt(8.0 * last + 1.0) - 1.0) / 2.0).astype(np.int64)
-    row -= row * (row + 1) // 2 > last  # rounding may be off by one either way
-    row += (row + 1) * (row + 2) // 2 <= last
+    row -= row * (row + 1) // 2 > last  # rounding can only lead one row too far
     return n - 2 - row, n - 1 - (last - row * (row + 1) // 2)
 
 

@@ -28,8 +28,8 @@ def feature_groups(graph: Graph) -> np.ndarray:
 def twin_of_training_node(graph: Graph, groups: np.ndarray) -> np.ndarray:
     """For every node outside the train split, a training node with equal features and neighbours; -1 if none.  # [N]
 
-    Two nodes that are neighbours of each other count as having the same neighbours when all others are shared: after
-    a propagation with self loops, which every model here does, they are the same.
+    Two nodes that are neighbours of each other count as having the same neighbours when all others are shared: a
+    propagation with self loops makes them the same.
     """
     twin = np.full(graph.num_nodes, -1, dtype=np.int64)
     train = graph.train_mask

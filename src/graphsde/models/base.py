@@ -56,10 +56,20 @@ class Model(ABC):
     Settings: ClassVar[type[ModelSettings]]
 
     def __init__(self, **settings: Any) -> None:
+        self.given = settings
         self.settings = self.Settings.parse(settings, f"model '{self.name}'")
         self.class_names: tuple[str, ...] | None = None
         self.history: list[EpochRecord] = []
         self.best_epoch: int | None = None
+
+    def defaults_for(self, graph: Graph) -> dict[str, Any]:
+        """Settings that suit ``graph`` better than the general defaults; what the user gave always wins."""
+        return {}
+
+    def resolve(self, graph: Graph) -> None:
+        """Fill in :meth:`defaults_for` ``graph``, so that ``settings`` says everything that a fit will use."""
+        values = merge_settings(self.defaults_for(graph), self.given)
+        self.settings = self.Settings.parse(values, f"model '{self.name}'")
 
     @abstractmethod
     def fit(
@@ -115,6 +125,16 @@ class Model(ABC):
         changed = self.settings.model_dump(exclude_defaults=True)
         inside = ", ".join(f"{name}={value!r}" for name, value in changed.items())
         return f"{type(self).__name__}({inside})"
+
+
+def merge_settings(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Nested settings, ``above`` winning value by value."""
+    merged = dict(below)
+    for name, value in above.items():
+        known = merged.get(name)
+        both = isinstance(known, dict) and isinstance(value, dict)
+        merged[name] = merge_settings(known, value) if both else value  # type: ignore[arg-type]
+    return merged
 
 
 MODELS: Registry[type[Model]] = Registry("model")

@@ -68,6 +68,7 @@ class LabelPropagation(Model):
         checkpoint: Checkpoint | None = None,
         interrupt: InterruptGuard | None = None,
     ) -> Self:
+        self.resolve(graph)
         require_trainable(graph, early_stop=False)
         assert graph.labels is not None and graph.train_mask is not None
         rows = np.flatnonzero(graph.train_mask)

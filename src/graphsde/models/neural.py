@@ -162,6 +162,7 @@ class NeuralModel(Model):
         self.module = module.eval()
 
     def _learner(self, graph: Graph) -> _Learner:
+        self.resolve(graph)
         require_trainable(graph, early_stop=self.settings.early_stop)
         encoder = FeatureEncoder.fit(graph, self.settings.scaling)
         module = self.build(encoder.width, graph.num_classes, torch_stream(self.settings.seed, "init"))

@@ -60,6 +60,7 @@ def fit_run(
     """
     model = MODELS.get(request.model)(**{**request.settings, "seed": request.seed})
     graph, facts = request.source.open()
+    model.resolve(graph)
     config = {
         "graph": asdict(request.source),
         "model": {"name": model.name, "settings": model.settings.model_dump(mode="json")},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -70,9 +70,13 @@ class CsvTable:
         return LinePlace(self.path.name, self.lines)
 
     def ids(self, column: str) -> np.ndarray:
-        cells = self._column(column)
-        numbers = whole_numbers(cells)
-        return as_objects(cells) if numbers is None else numbers
+        numbers = []
+        for cells in self._select([column]):
+            parsed = whole_numbers(cells)
+            if parsed is None:
+                return self.values(column)
+            numbers.append(parsed)
+        return np.concatenate(numbers) if numbers else np.zeros(0, dtype=np.int64)
 
     def values(self, column: str) -> np.ndarray:
         return as_objects(self._column(column))
@@ -101,16 +105,16 @@ class CsvTable:
     def _position(self) -> dict[str, int]:
         return {name: position for position, name in enumerate(self.names)}
 
-    def _select(self, columns: Sequence[str]) -> list[pa.Array]:
+    def _select(self, columns: Sequence[str]) -> Iterator[pa.Array]:
         """The cells of some columns, row after row, block by block."""
         import pyarrow as pa
 
         width = len(self.names)
         positions = np.array([self._position[name] for name in columns], dtype=np.int64)
-        if np.array_equal(positions, np.arange(width)):
-            return self.blocks
-        rows = [np.arange(0, len(block), width)[:, None] for block in self.blocks]
-        return [block.take(pa.array((row + positions).ravel())) for block, row in zip(self.blocks, rows, strict=True)]
+        all_of_them = np.array_equal(positions, np.arange(width))
+        for block in self.blocks:
+            rows = np.arange(0, len(block), width)[:, None]
+            yield block if all_of_them else block.take(pa.array((rows + positions).ravel()))
 
     def _column(self, column: str) -> pa.Array:
         import pyarrow as pa
@@ -152,16 +156,16 @@ def _open_quote(path: Path, error: csv.Error) -> BadInput:
 
 
 def _check_widths(path: Path, width: int, blocks: list[Block]) -> None:
-    widths = np.concatenate([block.widths for block in blocks])
-    wrong = np.flatnonzero(widths != width)
-    if wrong.size:
-        line = np.concatenate([block.lines for block in blocks])[wrong[0]]
-        more = f", and {wrong.size - 1:,} more rows differ" if wrong.size > 1 else ""
+    wrong = sum(int(np.count_nonzero(block.widths != width)) for block in blocks)
+    if wrong:
+        block = next(block for block in blocks if (block.widths != width).any())
+        row = int((block.widths != width).argmax())
+        more = f", and {wrong - 1:,} more rows differ" if wrong > 1 else ""
         raise BadInput(
-            f"a row has {widths[wrong[0]]} cells where the header has {width}{more}",
+            f"a row has {block.widths[row]} cells where the header has {width}{more}",
             code="E-ROW-LEN",
-            place=f"{path.name}, line {line}",
-            found=f"{widths[wrong[0]]} cells",
+            place=f"{path.name}, line {block.lines[row]}",
+            found=f"{block.widths[row]} cells",
             expected=f"{width} cells",
             fix='add or remove cells; put a cell with a comma in it into quotes, as in "1,5"',
         )

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphsde.data.edges import edges_of_matrix
+from graphsde.data.features import check_structure
 from graphsde.data.findings import Finding
 from graphsde.data.formats.opening import opened
 from graphsde.data.formats.zip_arrays import ZipArrays
@@ -127,12 +128,18 @@ class _Reader:
             )
         if shape.shape != (2,) or min(shape.tolist()) < 0 or max(shape.tolist()) > 2**31:
             raise self._csr_error(name, f"the shape is {shorten(shape.tolist(), 60)}", "two sizes below 2**31")
+        if len({indices.size, data.size, int(indptr.max(initial=0))}) > 1:  # scipy would cut off what is too much
+            sizes = f"{data.size} values, {indices.size} indices, indptr up to {indptr.max(initial=0)}"
+            raise self._csr_error(name, sizes, "three equal numbers")
         try:
             matrix = sp.csr_array(
                 (data, indices.astype(np.int64), indptr.astype(np.int64)), shape=tuple(shape.tolist())
             )
+            check_structure(matrix)
         except (ValueError, TypeError, IndexError) as error:
             raise self._csr_error(name, str(error), "parts that fit together") from None
+        except BadInput as error:
+            raise self._csr_error(name, str(error.found), error.expected or "parts that fit together") from None
         return matrix
 
     def _node_ids(self) -> np.ndarray | None:

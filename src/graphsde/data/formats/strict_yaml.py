@@ -91,7 +91,7 @@ def _plain(node: yaml.Node, file: str) -> str | list[object] | dict[str, object]
     import yaml
 
     if isinstance(node, yaml.ScalarNode):
-        empty = node.style is None and node.value in ("", "~", "null")
+        empty = not node.style and node.value in ("", "~", "null")
         return None if empty else str(node.value)
     if isinstance(node, yaml.SequenceNode):
         return [_plain(item, file) for item in node.value]

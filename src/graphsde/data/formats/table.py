@@ -70,5 +70,5 @@ def as_objects(column: pa.Array) -> np.ndarray:
     coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     texts = np.empty(len(coded.dictionary) + 1, dtype=object)
     texts[:-1] = coded.dictionary.to_pylist()  # the last entry stays None, for nulls
-    codes = coded.indices.cast(pa.int64()).fill_null(-1)
+    codes = coded.indices.cast(pa.int64()).fill_null(-1) if coded.null_count else coded.indices
     return texts[codes.to_numpy()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,7 +36,7 @@ class Kinds:
         return self.missing + self.numbers == num_rows
 
 
-def count_kinds(blocks: Sequence[pa.Array], width: int) -> Kinds:
+def count_kinds(blocks: Iterable[pa.Array], width: int) -> Kinds:
     """Count kinds of cells in flat blocks of ``width`` cells per row."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -45,6 +45,9 @@ def count_kinds(blocks: Sequence[pa.Array], width: int) -> Kinds:
     for cells in blocks if width else ():
         absent = _flags(pc.is_in(cells, value_set=pa.array(MISSING_NUMBERS)))
         try:
+            # a cast that fails is slow, since every cell that is no number makes a message: try the first rows first
+            first = max(1000, width)
+            _cast(cells[:first], absent[:first])
             _cast(cells, absent)
             number = ~absent
         except pa.ArrowInvalid:
@@ -56,7 +59,7 @@ def count_kinds(blocks: Sequence[pa.Array], width: int) -> Kinds:
     return Kinds(missing, numbers, foreign)
 
 
-def parse_numbers(blocks: Sequence[pa.Array], num_rows: int, width: int) -> np.ndarray:
+def parse_numbers(blocks: Iterable[pa.Array], num_rows: int, width: int) -> np.ndarray:
     """Cells that are all numbers or missing, as float64 with NaN for the missing.  # [N, d]"""
     import pyarrow as pa
     import pyarrow.compute as pc

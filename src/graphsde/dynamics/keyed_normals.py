@@ -1,0 +1,151 @@
+r"""Standard normals as a pure function of what they are for.
+
+No generator walks along a stream here. Each number is the hash of its own address (stream, path, cell, key, dimension),
+so it has the same bits whoever asks, in whatever order, alone or among a million others, on any number of threads.
+
+The hash is the finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) chained over the parts of the address; 64
+bits give two uniforms, which Box and Muller's transform (1958) turns into the normals of dimensions :math:`2i` and
+:math:`2i + 1`:
+
+.. math:: \sqrt{-2 \ln u_1} \, (\cos 2 \pi u_2, \sin 2 \pi u_2), \quad u_1 \in (0, 1]
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphsde.errors import BadUsage
+from graphsde.seeds import derive
+
+_GOLDEN = 0x9E3779B97F4A7C15
+_ADDRESS_STEP = 0xD1342543DE82EF95
+_FIRST_MULTIPLIER = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND_MULTIPLIER = np.uint64(0x94D049BB133111EB)
+_WORD = 2**64 - 1
+_BLOCK = 1 << 16  # hashes at a time: large enough to hide the cost of a call, small enough for a cache
+_WORTH_A_THREAD = 1 << 17
+_HIGH, _LOW = (1, 0) if sys.byteorder == "little" else (0, 1)
+_NUMPY_TYPES = {torch.float32: np.float32, torch.float64: np.float64}
+
+
+def stream_of(seed: int, purpose: str) -> int:
+    """The 63-bit name of one family of normals; two purposes or two seeds never share numbers."""
+    return derive(seed, "keyed normals", purpose)
+
+
+def standard_normals(
+    stream: int,
+    keys: Tensor,
+    paths: Sequence[int],
+    cell: int,
+    width: int,
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
+    """Independent N(0, 1) numbers, each addressed by (stream, path, cell, key, dimension).
+
+    Args:
+        stream: from :func:`stream_of`.
+        keys: who the numbers belong to, from :func:`node_keys`.  # [K] int64
+        paths: indices of the paths wanted.
+        cell: position in time, or any other whole number.
+        width: d; a wider draw begins with the numbers of a narrower one.
+        dtype: float32 or float64; both come from the same hash and agree to float32's precision.
+
+    Returns:
+        ``[K, S, d]``
+
+    Example:
+        >>> keys = node_keys(np.arange(5))
+        >>> many = standard_normals(stream_of(0, "demo"), keys, range(10), cell=3, width=4)
+        >>> few = standard_normals(stream_of(0, "demo"), keys[2:4], [7], cell=3, width=4)
+        >>> torch.equal(few, many[2:4, 7:8])
+        True
+    """
+    if dtype not in _NUMPY_TYPES:
+        raise BadUsage(f"keyed normals can't be {dtype}", expected="torch.float32 or torch.float64")
+    pairs = (width + 1) // 2
+    starts = _row_states(stream, keys, paths, cell)  # [K·S]
+    normals = np.empty((starts.size, pairs, 2), dtype=_NUMPY_TYPES[dtype])
+    rows = max(1, _BLOCK // max(1, pairs))
+    blocks = [slice(first, min(first + rows, starts.size)) for first in range(0, starts.size, rows)]
+    workers = min(torch.get_num_threads(), starts.size * pairs // _WORTH_A_THREAD)
+    if workers > 1:
+        with ThreadPoolExecutor(workers) as pool:
+            list(pool.map(lambda share: _fill(normals, starts, blocks[share::workers], rows), range(workers)))
+    else:
+        _fill(normals, starts, blocks, rows)
+    drawn = torch.from_numpy(normals).view(keys.numel(), len(paths), 2 * pairs)
+    return drawn if width % 2 == 0 else drawn[..., :width].contiguous()
+
+
+def node_keys(ids: np.ndarray) -> Tensor:
+    """A stable 64-bit key for each node id: whole numbers by mixing, text by BLAKE2b.  # [N] -> [N] int64
+
+    A key depends on its own id alone, so permuting the nodes permutes the keys.
+    """
+    ids = np.asarray(ids)
+    if ids.dtype.kind in "iu":
+        words = ids.astype(np.uint64)
+        words ^= np.uint64(_GOLDEN)
+        return torch.from_numpy(_mix(words).view(np.int64))
+    from hashlib import blake2b
+
+    digests = b"".join(blake2b(str(name).encode(), digest_size=8).digest() for name in ids.tolist())
+    return torch.from_numpy(np.frombuffer(digests, dtype="<i8").astype(np.int64))
+
+
+def _row_states(stream: int, keys: Tensor, paths: Sequence[int], cell: int) -> np.ndarray:
+    """One hash state per key and path, from which the dimensions are counted.  # [K·S] uint64"""
+    words = np.fromiter((int(path) & _WORD for path in paths), dtype=np.uint64, count=len(paths))
+    words *= np.uint64(_ADDRESS_STEP)
+    words += np.uint64(stream)
+    words = _mix(words)
+    words += np.uint64((int(cell) * _GOLDEN + _ADDRESS_STEP) & _WORD)
+    base = _mix(words)  # [S]
+    return _mix(keys.numpy().view(np.uint64)[:, None] ^ base[None, :]).reshape(-1)
+
+
+def _mix(words: np.ndarray, scratch: np.ndarray | None = None) -> np.ndarray:
+    """SplitMix64's finaliser, in place: a bijection of 64-bit words in which every input bit reaches every output."""
+    scratch = np.empty_like(words) if scratch is None else scratch
+    for shift, multiplier in ((30, _FIRST_MULTIPLIER), (27, _SECOND_MULTIPLIER)):
+        np.right_shift(words, np.uint64(shift), out=scratch)
+        np.bitwise_xor(words, scratch, out=words)
+        np.multiply(words, multiplier, out=words)
+    np.right_shift(words, np.uint64(31), out=scratch)
+    return np.bitwise_xor(words, scratch, out=words)
+
+
+def _fill(normals: np.ndarray, starts: np.ndarray, blocks: Sequence[slice], rows: int) -> None:
+    """Box–Muller on the rows of ``blocks``; the buffers are contiguous, so that one SIMD loop serves all positions."""
+    pairs, real = normals.shape[1], normals.dtype.type
+    steps = np.array([(i + 1) * _GOLDEN & _WORD for i in range(pairs)], dtype=np.uint64)
+    all_words, all_scratch = np.empty((2, rows, pairs), dtype=np.uint64)
+    all_radii, all_angles = np.empty((2, rows, pairs), dtype=real)
+    for block in blocks:
+        count = block.stop - block.start
+        words, scratch = all_words[:count], all_scratch[:count]
+        radius, angle = all_radii[:count], all_angles[:count]
+        np.add(starts[block, None], steps, out=words)
+        _mix(words, scratch)
+        halves = words.view(np.uint32).reshape(count, pairs, 2)
+        np.copyto(radius, halves[..., _HIGH], casting="unsafe")
+        radius += real(1)
+        radius *= real(2.0**-32)
+        np.log(radius, out=radius)
+        radius *= real(-2)
+        np.sqrt(radius, out=radius)
+        np.copyto(angle, halves[..., _LOW].view(np.int32), casting="unsafe")
+        angle *= real(math.pi * 2.0**-31)
+        turn = scratch.view(real).reshape(-1)[: count * pairs].reshape(count, pairs)
+        np.cos(angle, out=turn)
+        np.multiply(radius, turn, out=normals[block, :, 0])
+        np.sin(angle, out=turn)
+        np.multiply(radius, turn, out=normals[block, :, 1])
