@@ -103,7 +103,9 @@ def test_entropy_of_certainty_is_zero_and_of_uniform_is_log_n() -> None:
 def test_a_subset_keeps_everything_together() -> None:
     rng = np.random.default_rng(0)
     alpha = rng.random((4, 2)) + 1
-    whole = Prediction((alpha / alpha.sum(1, keepdims=True))[None], np.arange(4) * 10, ("a", "b"), "dirichlet", alpha=alpha)
+    whole = Prediction(
+        (alpha / alpha.sum(1, keepdims=True))[None], np.arange(4) * 10, ("a", "b"), "dirichlet", alpha=alpha
+    )
     part = whole.subset(np.array([2, 0]))
     assert part.node_ids.tolist() == [20, 0]
     np.testing.assert_array_equal(part.total, whole.total[[2, 0]])

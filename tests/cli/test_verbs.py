@@ -160,9 +160,7 @@ def test_an_unwritable_place_is_exit_code_74(run: Path, tmp_path: Path) -> None:
 
 
 def test_too_little_memory_is_exit_code_71(shop: Path, tmp_path: Path) -> None:
-    result = graphsde(
-        "fit", shop, "--out", tmp_path / "r", "--set", "hidden=60000", env={"GRAPHSDE_MEMORY_LIMIT": "1"}
-    )
+    result = graphsde("fit", shop, "--out", tmp_path / "r", "--set", "hidden=60000", env={"GRAPHSDE_MEMORY_LIMIT": "1"})
     assert result.exit_code == 71 and "E-MEM" in result.stderr
 
 

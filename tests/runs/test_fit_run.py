@@ -34,7 +34,9 @@ def request(tables: Path, **settings: Any) -> FitRequest:
     return FitRequest(GraphSource.typed(str(tables)), "gcn", {"epochs": 12, "hidden": 4, **settings})
 
 
-def fit(tables: Path, out: Path, *, overwrite: bool = False, said: list[str] | None = None, **settings: Any) -> FitOutcome:
+def fit(
+    tables: Path, out: Path, *, overwrite: bool = False, said: list[str] | None = None, **settings: Any
+) -> FitOutcome:
     say = (said if said is not None else []).append
     return fit_run(request(tables, **settings), RunFolder(out), overwrite=overwrite, say=say)
 

@@ -88,7 +88,7 @@ class BrownianBridge:
         return standard_normals(stream, self.keys, [self.path], (1 << level) + index, self.width, self.dtype)
 
     def _forget(self, level: int, index: int) -> None:
-        """Keep the line of ancestors and their siblings to the right: a walk forward asks for nothing else."""
+        """Keep the line of ancestors and their siblings: a walk forward asks for nothing else."""
         line = {(up, index >> (level - up)) for up in range(level + 1)}
-        line |= {(up, position | 1) for up, position in line if up > 0}
-        self._kept = {place: kept for place, kept in self._kept.items() if place in line or place[0] > level}
+        line |= {(up, position ^ 1) for up, position in line if up > 0}
+        self._kept = {place: kept for place, kept in self._kept.items() if place in line}

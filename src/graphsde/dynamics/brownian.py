@@ -4,8 +4,8 @@ A step of a strong order 1.5 method needs, beside the increment :math:`W_{s,t}`,
 
 .. math:: H_{s,t} = \frac1h \int_s^t \Bigl( W_{s,r} - \frac{r-s}{h} W_{s,t} \Bigr) dr \sim N(0, h/12),
 
-which is independent of the increment (Foster, Lyons and Oberhauser, SIAM J. Numer. Anal. 2020). It says on which side of
-its chord the path ran. Then :math:`\int_s^t W_{s,r} dr = h (\tfrac12 W_{s,t} + H_{s,t})`.
+which is independent of the increment (Foster, Lyons and Oberhauser, SIAM J. Numer. Anal. 2020). It says on which
+side of its chord the path ran. Then :math:`\int_s^t W_{s,r} dr = h (\tfrac12 W_{s,t} + H_{s,t})`.
 """
 
 from __future__ import annotations
@@ -92,7 +92,9 @@ class BrownianMotion:
     def increment(self, first: int, last: int, area: bool = False) -> Increment:
         """What happened from the start of cell ``first`` to the start of cell ``last``."""
         if not 0 <= first < last <= self.cells:
-            raise BadUsage(f"there is no step from cell {first} to cell {last}", expected=f"0 <= first < last <= {self.cells}")
+            raise BadUsage(
+                f"there is no step from cell {first} to cell {last}", expected=f"0 <= first < last <= {self.cells}"
+            )
         h = self.horizon / self.cells
         total = self.cell_increment(first)
         if not area:

@@ -63,7 +63,7 @@ class Drift(Component, ABC):
     ``linear`` declares that f(t, H) = M H + (terms without H), which lets noise and mean be simulated apart.
     """
 
-    linear: ClassVar[bool] = False
+    linear: bool = False
 
     @abstractmethod
     def bind(self, adjacency: SparseMatrix, initial: Tensor, generator: torch.Generator | None = None) -> BoundDrift:

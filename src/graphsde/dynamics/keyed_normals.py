@@ -127,12 +127,13 @@ def _fill(normals: np.ndarray, starts: np.ndarray, blocks: Sequence[slice], rows
     """Box–Muller on the rows of ``blocks``; the buffers are contiguous, so that one SIMD loop serves all positions."""
     pairs, real = normals.shape[1], normals.dtype.type
     steps = np.array([(i + 1) * _GOLDEN & _WORD for i in range(pairs)], dtype=np.uint64)
-    all_words, all_scratch = np.empty((2, rows, pairs), dtype=np.uint64)
-    all_radii, all_angles = np.empty((2, rows, pairs), dtype=real)
+    buffers = np.empty((4, rows * pairs), dtype=np.uint64)
     for block in blocks:
         count = block.stop - block.start
-        words, scratch = all_words[:count], all_scratch[:count]
-        radius, angle = all_radii[:count], all_angles[:count]
+        words, scratch, radius, angle = (
+            buffer.view(kind)[: count * pairs].reshape(count, pairs)
+            for buffer, kind in zip(buffers, (np.uint64, np.uint64, real, real), strict=True)
+        )
         np.add(starts[block, None], steps, out=words)
         _mix(words, scratch)
         halves = words.view(np.uint32).reshape(count, pairs, 2)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bad_files import EDGES, GRAPHML, NODES, arrays, csr, parquet, tables
+from file_makers import EDGES, GRAPHML, NODES, arrays, csr, parquet, tables
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -20,13 +20,43 @@ quick = settings(max_examples=120, deadline=None)
 csv_like = st.lists(
     st.sampled_from([*'abc019,;"\n\r\t.-e', "id", "x", "label", "split", "train", "\n", ",", "NA", "1e400", "é"])
 ).map(lambda parts: "".join(parts).encode())
-xml_like = st.lists(
-    st.sampled_from(
-        ["<graph>", "</graph>", "<node id='a'/>", "<node id='b'>", "</node>", "<edge source='a' target='b'/>", "<data key='k'>"]
-        + ["</data>", "1", "<key id='k' for='node' attr.type='int'/>", "<default>", "</default>", "&amp;", "<!--", "-->", "<?x?>"]
-    ),
-    max_size=12,
-).map("".join)
+xml_pieces = [
+    "<graph>",
+    "</graph>",
+    "<node id='a'/>",
+    "<node id='b'>",
+    "</node>",
+    "<edge source='a' target='b'/>",
+    "<data key='k'>",
+    "</data>",
+    "1\n",
+    "<key id='k' for='node' attr.type='int'/>",
+    "<default>",
+    "</default>",
+    "&amp;",
+    "<!--",
+    "-->",
+    "<?x?>",
+]
+xml_like = st.lists(st.sampled_from(xml_pieces), max_size=12).map("".join)
+array_names = [
+    "features",
+    "x",
+    "edge_index",
+    "edges",
+    "labels",
+    "node_ids",
+    "class_names",
+    "train_mask",
+    "edge_weight",
+    "feature_names",
+    "image_shape",
+    "adj_data",
+    "adj_indices",
+    "adj_indptr",
+    "adj_shape",
+]
+dtypes = ["<f8", "<i8", ">i4", "?", "S2", "<U2", "<f2", "<c8", "u1", "<u8", "|O", "<M8[s]", "V3"]
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +98,10 @@ def test_edges_csv(folder: Path, content: bytes) -> None:
 
 
 @quick
-@given(st.binary(max_size=100) | st.text(st.sampled_from("namedirectclss:[]{}&*!|>'\"\n -#?,~%@"), max_size=60).map(str.encode))
+@given(
+    st.binary(max_size=100)
+    | st.text(st.sampled_from("namedirectclss:[]{}&*!|>'\"\n -#?,~%@"), max_size=60).map(str.encode)
+)
 @example(b"name: \x00")
 @example(b"? [a]\n: b")
 @example(b"%YAML 9.9\n---\nname: a")
@@ -93,21 +126,18 @@ def test_npz(folder: Path, content: bytes, position: int, value: int, sparse: bo
 @quick
 @given(
     st.dictionaries(
-        st.sampled_from(["features", "x", "edge_index", "edges", "labels", "node_ids", "class_names", "train_mask"]
-                        + ["edge_weight", "feature_names", "image_shape", "adj_data", "adj_indices", "adj_indptr", "adj_shape"]),
-        st.tuples(
-            st.sampled_from(["<f8", "<i8", ">i4", "?", "S2", "<U2", "<f2", "<c8", "u1", "<u8", "|O", "<M8[s]", "V3"]),
-            st.lists(st.integers(0, 4), max_size=4),
-            st.integers(0, 255),
-        ),
+        st.sampled_from(array_names),
+        st.tuples(st.sampled_from(dtypes), st.lists(st.integers(0, 4), max_size=4), st.integers(0, 255)),
     )
-)  # fmt: skip
+)
 def test_npz_of_any_arrays(folder: Path, parts: dict[str, tuple[str, list[int], int]]) -> None:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
         for name, (dtype, shape, fill) in parts.items():
             header = io.BytesIO()
-            np.lib.format.write_array_header_1_0(header, {"descr": dtype, "fortran_order": False, "shape": tuple(shape)})
+            np.lib.format.write_array_header_1_0(
+                header, {"descr": dtype, "fortran_order": False, "shape": tuple(shape)}
+            )
             size = int(np.prod(shape)) * np.dtype(dtype).itemsize
             archive.writestr(f"{name}.npy", header.getvalue() + bytes([fill]) * size)
     (folder / "graph.npz").write_bytes(stream.getvalue())

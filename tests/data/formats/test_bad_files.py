@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bad_files import BAD_FILES, Case, arrays, declared_size, malicious, pickled_array, tables
+from bad_files import BAD_FILES, Case
+from file_makers import arrays, declared_size, malicious, pickled_array, tables
 
 from graphsde.data.checks import check
 from graphsde.data.formats import read

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from graphsde.data.formats import csv_cells
 from graphsde.data.formats.csv_cells import Block, LooseQuotes, split_cells, split_cells_slowly
 
-letters = st.sampled_from(list('abä🙂,;" \n\r=') + ["\r\n", '""'])
+letters = st.sampled_from([*'abä🙂,;" \n\r=', "\r\n", '""'])
 cells = st.lists(letters, max_size=5).map("".join)
 rows = st.lists(st.lists(cells, min_size=1, max_size=4), min_size=1, max_size=8)
 

@@ -9,7 +9,6 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support import needs_real_data, real_data
 
 from graphsde.data.build import from_arrays
 from graphsde.data.formats import read
@@ -17,6 +16,8 @@ from graphsde.data.formats.safe_cell import safe_cell
 from graphsde.data.formats.write import write_tables
 from graphsde.data.graph import Graph
 from graphsde.errors import BadInput, BadUsage, GraphsdeError, StorageError
+
+from support import needs_real_data, real_data
 
 FORMATS = ("csv", "parquet")
 words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=6)

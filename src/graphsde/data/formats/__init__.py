@@ -11,7 +11,8 @@ from graphsde.data.build import assemble
 from graphsde.data.formats.graph_yaml import read_options
 from graphsde.data.formats.opening import require_regular, status_of
 from graphsde.data.graph import Graph
-from graphsde.errors import BadInput
+from graphsde.data.raw import RawGraph, ReadOptions
+from graphsde.errors import BadInput, shorten
 
 PICKLED = (".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".bin")
 FORMATS = "a folder with nodes.csv and edges.csv (or .parquet), an .npz file, or a .graphml file"
@@ -47,7 +48,7 @@ def read(path: str | os.PathLike[str], *, name: str | None = None, **options: An
         from graphsde.data.formats.tables import read_tables
 
         raw, checked = read_tables(path, options, name)
-        return assemble(raw, checked)
+        return _graph(raw, checked)
     suffix = path.suffix.lower()
     if suffix in PICKLED:
         raise _pickled(path, suffix)
@@ -55,12 +56,17 @@ def read(path: str | os.PathLike[str], *, name: str | None = None, **options: An
     if suffix == ".npz":
         from graphsde.data.formats.npz import read_npz
 
-        return assemble(read_npz(path, name), checked)
+        return _graph(read_npz(path, name), checked)
     if suffix in (".graphml", ".xml"):
         from graphsde.data.formats.graphml import read_graphml
 
-        return assemble(read_graphml(path, checked, name), checked)
+        return _graph(read_graphml(path, checked, name), checked)
     raise _unknown_format(path, suffix)
+
+
+def _graph(raw: RawGraph, options: ReadOptions) -> Graph:
+    raw.name = shorten(raw.name)  # it may come from a file, and every message shows it
+    return assemble(raw, options)
 
 
 def _pickled(path: Path, suffix: str) -> BadInput:

@@ -93,10 +93,10 @@ def read_options(given: Mapping[str, Any], from_file: Mapping[str, Any] | None =
     return options
 
 
-def did_you_mean(name: str, choices: Iterable[str]) -> str:
+def did_you_mean(name: str, choices: Iterable[str], otherwise: str = "choose one of them") -> str:
     folded = {choice.lower()[:100]: choice for choice in list(choices)[:1000]}
     close = difflib.get_close_matches(name.strip().lower()[:100], list(folded), n=1)
-    return f"did you mean '{shorten(folded[close[0]], 60)}'?" if close else "choose one of them"
+    return f"did you mean '{shorten(folded[close[0]], 60)}'?" if close else otherwise
 
 
 def _text(key: str, setting: Setting) -> str:

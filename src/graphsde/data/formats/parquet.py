@@ -142,7 +142,11 @@ def _read(stream: BinaryIO, path: Path) -> pa.Table:
     size = stream.seek(0, 2)
     if len(schema) > MOST_COLUMNS:
         raise BadInput(
-            f"{path.name} has {len(schema):,} columns", code="E-LINE-LEN", expected=f"at most {MOST_COLUMNS:,}"
+            f"{path.name} has {len(schema):,} columns",
+            code="E-LINE-LEN",
+            place=path.name,
+            expected=f"at most {MOST_COLUMNS:,}",
+            fix="store features as wide as this in an .npz file",
         )
     check_header(schema.names, path.name)
     groups = sum(max(facts.row_group(group).total_byte_size, 0) for group in range(facts.num_row_groups))

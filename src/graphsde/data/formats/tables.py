@@ -63,7 +63,7 @@ def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None)
         weights=edges.weights(settings.weight) if settings.weight in edges.names else None,
         class_names=settings.classes,
         image_shape=settings.image_shape,
-        name=shorten(name or settings.name or folder.resolve().name or "graph"),
+        name=name or settings.name or folder.resolve().name or "graph",
         node_place=nodes.place,
         edge_place=edges.place,
         findings=features.findings + _unused(edges, settings),
@@ -90,6 +90,7 @@ def _open(folder: Path, files: Sequence[str], stem: str, wanted: tuple[str, ...]
         )
     if not found:
         shown = ", ".join(shorten(file, 60) for file in files[:10]) or "nothing"
+        packed = next((file for file in files if file.startswith((f"{stem}.csv.", f"{stem}.parquet."))), None)
         empty = " (for a graph without edges: a file with the one line source,target)" if stem == "edges" else ""
         raise BadInput(
             f"the folder has no {stem}.csv and no {stem}.parquet",
@@ -97,7 +98,7 @@ def _open(folder: Path, files: Sequence[str], stem: str, wanted: tuple[str, ...]
             place=str(folder),
             found=shown,
             expected=f"{stem}.csv with the columns {', '.join(wanted)}{empty}",
-            fix=did_you_mean(f"{stem}.csv", files).replace("choose one of them", "add the file"),
+            fix=f"unpack {packed}" if packed else did_you_mean(f"{stem}.csv", files, otherwise="add the file"),
         )
     path = folder / found[0]
     require_inside(path, folder)

@@ -122,7 +122,9 @@ class _Columns:
         if graph.is_sparse:
             values["sparse"] = "true"
         # some invisible characters end a line in YAML: where there are any, everything beyond ASCII is escaped
-        readable = all(name.isprintable() for name in (graph.name, *graph.class_names, *self.categorical, *self.numeric))
+        readable = all(
+            name.isprintable() for name in (graph.name, *graph.class_names, *self.categorical, *self.numeric)
+        )
         text = yaml.safe_dump(values, sort_keys=False, allow_unicode=readable)
         if len(text.encode("utf-8", "surrogatepass")) > LARGEST_FILE:
             raise BadInput(f"names of classes and columns take more than {LARGEST_FILE:,} bytes", fix="shorten them")

@@ -1,0 +1,202 @@
+"""Step sizes that follow the path: step doubling on a Brownian tree, each path on its own.
+
+One step of length h is compared with two of length h/2 on the same Brownian path; the difference, measured against
+``atol + rtol · |H|``, decides whether the two are accepted. Steps are intervals of a dyadic tree, so a rejected step is
+refined with the noise conditioned on what is known already: the law of the path is not biased by the decisions.
+
+Paper: Gaines and Lyons, "Variable step size control in the numerical solution of stochastic differential equations",
+SIAM J. Appl. Math. 1997.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from graphsde.dynamics.bridge import DEEPEST, BrownianBridge
+from graphsde.dynamics.brownian import Increment
+from graphsde.dynamics.divergence import EvaluationsExhausted, all_finite, require_finite, require_finite_kl
+from graphsde.dynamics.field import BoundDiffusion, BoundDrift, Noise
+from graphsde.dynamics.path import AdaptivePath
+from graphsde.dynamics.solvers import Solver, StepSolver, System, is_zero, make_solver
+from graphsde.errors import BadUsage
+
+SAFETY = 0.5
+Bind = Callable[[Tensor], BoundDrift]
+
+
+def integrate_adaptive(
+    bind_drift: Bind,
+    initial: Tensor,
+    *,
+    horizon: float,
+    seed: int,
+    keys: Tensor,
+    paths: Sequence[int],
+    solver: str | Solver = "sra1",
+    diffusion: BoundDiffusion | None = None,
+    noise_kind: Noise | None = None,
+    bind_prior: Bind | None = None,
+    rtol: float = 1e-2,
+    atol: float = 1e-2,
+    deepest: int = 16,
+) -> AdaptivePath:
+    """Solve an SDE with steps chosen path by path; a path does not depend on which others are solved with it.
+
+    Args:
+        bind_drift: makes the drift for one path from that path's initial state  # [N, 1, d]
+        initial: H(0) of all paths.  # [N, S, d]
+        horizon: T.
+        seed, keys: name the Brownian motions.  # keys [K]
+        paths: index of each path.  # S of them
+        solver: a step solver that carries nothing but the state.
+        diffusion, noise_kind: g, and what it depends on.
+        bind_prior: as ``bind_drift``, for the path KL.
+        rtol, atol: tolerances; the error of a step is the root mean square over nodes and dimensions of the difference
+            between one step and two, divided by ``atol + rtol · |H|``.
+        deepest: no step is shorter than T / 2^deepest.
+
+    Raises:
+        EvaluationsExhausted: a step would have to be shorter than that.
+        SolverDiverged: a state stays infinite or NaN at the shortest step.
+
+    Example:
+        >>> import numpy as np
+        >>> from graphsde.dynamics.brownian import node_keys
+        >>> class Decay:
+        ...     tensors = ()
+        ...     def __call__(self, t, h):
+        ...         return -h
+        >>> path = integrate_adaptive(lambda h: Decay(), torch.ones(3, 2, 1), horizon=1.0, seed=0,
+        ...                           keys=node_keys(np.arange(3)), paths=[0, 1])
+        >>> path.accepted.shape
+        torch.Size([2])
+    """
+    method = make_solver(solver)
+    noisy = diffusion is not None and noise_kind != "none" and not is_zero(diffusion)
+    _check(method, initial, paths, rtol, atol, deepest, noise_kind if diffusion is not None else "none")
+    outcomes: list[_Outcome] = []
+    for column, path in enumerate(paths):
+        state = initial[:, column : column + 1]
+        prior = bind_prior(state) if bind_prior is not None and noisy else None
+        system = System(
+            bind_drift(state), diffusion if noisy else None, prior, (noise_kind or "none") if noisy else "none"
+        )
+        method.require(system)
+        require_finite(state, method=method.name, step=0, time=0.0, dt=horizon)
+        bridge = BrownianBridge(seed, keys, path, initial.shape[2], horizon, initial.dtype) if noisy else None
+        walk = _Walk(system, method, float(horizon), bridge, rtol, atol, deepest)  # type: ignore[arg-type]
+        outcomes.append(walk.run(state))
+    kls = [outcome.kl for outcome in outcomes if outcome.kl is not None]
+    counts = torch.tensor([(o.accepted, o.rejected, o.evaluations) for o in outcomes])
+    return AdaptivePath(
+        torch.cat([outcome.state for outcome in outcomes], 1), torch.cat(kls) if kls else None, *counts.unbind(1)
+    )
+
+
+@dataclass
+class _Outcome:
+    state: Tensor
+    kl: Tensor | None = None
+    accepted: int = 0
+    rejected: int = 0
+    evaluations: int = 0
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """One path from 0 to the horizon, interval by interval of the tree."""
+
+    system: System
+    solver: StepSolver
+    horizon: float
+    bridge: BrownianBridge | None
+    rtol: float
+    atol: float
+    deepest: int
+
+    def run(self, initial: Tensor) -> _Outcome:
+        out = _Outcome(initial)
+        level, index = 0, 0
+        whole: tuple[Tensor, Tensor | None] | None = None
+        while index < 2**level:
+            start = out.state
+            if whole is None:
+                whole = self._step(out, level, index, start)
+            middle, kl_left = left = self._step(out, level + 1, 2 * index, start)
+            after, kl_right = self._step(out, level + 1, 2 * index + 1, middle)
+            error = step_error(start, whole[0], after, self.rtol, self.atol)
+            if not error <= 1.0:
+                out.rejected += 1
+                level, index = level + 1, 2 * index
+                self._refuse_too_deep(level, index, after)
+                whole = left  # the first half is the next attempt's whole step
+                continue
+            out.accepted += 1
+            out.state = after
+            if kl_left is not None and kl_right is not None:
+                out.kl = kl_left + kl_right if out.kl is None else out.kl + kl_left + kl_right
+            index, whole = index + 1, None
+            if level > 0 and index % 2 == 0 and error <= self._comfort():
+                level, index = level - 1, index // 2
+        require_finite_kl(out.kl, method=self.solver.name, step=None, time=self.horizon, dt=self.horizon / 2**level)
+        return out
+
+    def _step(self, out: _Outcome, level: int, index: int, state: Tensor) -> tuple[Tensor, Tensor | None]:
+        dt = self.horizon / 2**level
+        noise: Increment | None = None if self.bridge is None else self.bridge.increment(level, index)
+        out.evaluations += self.solver.evaluations
+        carry, kl = self.solver.step(self.system, dt * index, dt, (state,), noise)
+        return carry[0], kl
+
+    def _comfort(self) -> float:
+        """An error at which a step of twice the length is expected to pass."""
+        return SAFETY * 2.0 ** -(self.solver.strong_order[self.system.noise] + 0.5)
+
+    def _refuse_too_deep(self, level: int, index: int, state: Tensor) -> None:
+        # an accepted step of level l is made of two of level l + 1
+        if level + 1 <= self.deepest:
+            return
+        time, dt = self.horizon * index / 2**level, self.horizon / 2**level
+        require_finite(state, method=self.solver.name, step=None, time=time, dt=dt)
+        raise EvaluationsExhausted(
+            f"at t = {time:.6g} a step of {dt:.3g} is still not accurate enough (solver '{self.solver.name}')",
+            expected=f"an error within rtol = {self.rtol:.3g}, atol = {self.atol:.3g}",
+            fix="loosen rtol and atol, or raise 'deepest'",
+        )
+
+
+def step_error(before: Tensor, one: Tensor, two: Tensor, rtol: float, atol: float) -> float:
+    """Root mean square of (one − two) / (atol + rtol · |H|); infinite where a state is not finite."""
+    with torch.no_grad():
+        if not (all_finite(one) and all_finite(two)):
+            return math.inf
+        scale = torch.maximum(before.abs(), two.abs()).mul_(rtol).add_(atol)
+        return float(((one - two) / scale).square_().mean().sqrt())
+
+
+def _check(
+    method: Solver, initial: Tensor, paths: Sequence[int], rtol: float, atol: float, deepest: int, kind: Noise | None
+) -> None:
+    if not isinstance(method, StepSolver) or method.start_evaluations:
+        raise BadUsage(
+            f"solver '{method.name}' can't change its step",
+            code="E-SOLVER",
+            fix="use sra1 for additive noise, srk or milstein for diagonal noise",
+        )
+    if kind is None:
+        raise BadUsage("the noise_kind of the diffusion is not given", code="E-SOLVER", fix="pass diffusion.noise")
+    if initial.dim() != 3 or initial.shape[1] != len(paths) or not paths:
+        raise BadUsage(
+            f"{len(paths)} path indices for a state of shape {tuple(initial.shape)}",
+            code="E-STATE",
+            expected="a state of shape [nodes, paths, width], and one index per path",
+        )
+    if not (rtol >= 0 and atol > 0):
+        raise BadUsage(f"rtol {rtol}, atol {atol}", expected="rtol at least 0 and atol above 0")
+    if not 1 <= deepest <= DEEPEST:
+        raise BadUsage(f"deepest is {deepest}", expected=f"a whole number from 1 to {DEEPEST}")

@@ -1,0 +1,163 @@
+"""Weights that live on edges: products in which both the weights and the state are differentiable."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+
+from graphsde.data.sparse import SparseMatrix
+from graphsde.dynamics.operators import rows_of
+
+
+class EdgeSpace:
+    """The edges of a graph, once for each of M copies (paths × heads) of its nodes.
+
+    The copies are the sparsity of A ⊗ I_M: row (i, m) holds (j, m) for every entry (i, j) of A. A state ``[N, M, c]``
+    is seen as ``[N·M, c]`` without a copy and edge weights are one flat vector, so that all copies are one sparse
+    product, and nothing of size E·M·c is ever made.
+
+    Args:
+        structure: whose entries are the edges; row = receiving node. Its values play no part.
+        copies: M.
+    """
+
+    def __init__(self, structure: SparseMatrix, copies: int) -> None:
+        nodes = structure.shape[0]
+        self.copies, self.size = copies, nodes * copies
+        self.crow, self.row, self.col, _ = _repeat(structure.crow, structure.col, copies)
+        turned_crow, turned_col, order = structure._transposed_structure()
+        self.turned_crow, receiver_of_column, self.turned_col, entry = _repeat(turned_crow, turned_col, copies)
+        # where the entry of column (j, m), row (i, m) stands among the untransposed ones
+        original, copy = order[entry], receiver_of_column % copies
+        receiver = rows_of(structure)[original]
+        self._targets: dict[int, Tensor] = {}
+        self._patterns: dict[torch.dtype, Tensor] = {}
+        self.order = self.crow[receiver * copies + copy] + original - structure.crow[receiver]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.size, self.size
+
+    def softmax(self, logits: Tensor) -> Tensor:
+        """Softmax over the edges that each receiving node hears from.  # [E·M] -> [E·M]"""
+        # the highest logit only guards the range of exp: it cancels
+        lowest = logits.new_full((self.size,), float("-inf"))
+        highest = lowest.scatter_reduce_(0, self.row, logits.detach(), "amax")
+        weight = torch.exp(logits - highest.index_select(0, self.row))
+        total = logits.new_zeros(self.size).scatter_add(0, self.row, weight)
+        return weight / total.index_select(0, self.row)
+
+    def product(self, weights: Tensor, state: Tensor) -> Tensor:
+        """Every node's weighted sum over its incoming edges.  # [E·M], [N·M, c] -> [N·M, c]"""
+        return _Product.apply(weights, state, self)
+
+    def dot(self, receivers: Tensor, senders: Tensor) -> Tensor:
+        """Inner product of the two ends of every edge.  # [N·M, c], [N·M, c] -> [E·M]"""
+        return _Dot.apply(receivers, senders, self)
+
+    def mean_of_copies(self, weights: Tensor, group: int) -> Tensor:
+        """Mean over ``group`` neighbouring copies (the heads of a path).  # [E·M] -> [E·M/group]"""
+        if group == 1:
+            return weights
+        if group not in self._targets:
+            # a group's copies of a node stand one after another, so that it begins at 1/group of its first copy's place
+            begin = self.crow[:-1:group] // group
+            within = torch.arange(weights.shape[0]) - self.crow[self.row]
+            self._targets[group] = begin[self.row // group] + within
+        return weights.new_zeros(weights.shape[0] // group).index_add(0, self._targets[group], weights) / group
+
+    def _pattern(self, dtype: torch.dtype) -> Tensor:
+        if dtype not in self._patterns:
+            self._patterns[dtype] = self._matrix(torch.zeros(self.col.shape[0], dtype=dtype))
+        return self._patterns[dtype]
+
+    def _matrix(self, weights: Tensor) -> Tensor:
+        return SparseMatrix(self.crow, self.col, weights.detach(), self.shape).csr()
+
+    def _turned(self, weights: Tensor) -> Tensor:
+        turned = weights.detach().index_select(0, self.order)
+        return SparseMatrix(self.turned_crow, self.turned_col, turned, self.shape).csr()
+
+
+_KEPT: WeakKeyDictionary[SparseMatrix, dict[int, EdgeSpace]] = WeakKeyDictionary()
+_KEPT_PER_GRAPH = 4
+
+
+def edge_space(structure: SparseMatrix, copies: int) -> EdgeSpace:
+    """The edge space of a graph, kept for the next solve with as many copies."""
+    kept = _KEPT.setdefault(structure, {})
+    if copies not in kept:
+        if len(kept) >= _KEPT_PER_GRAPH:
+            kept.pop(next(iter(kept)))
+        kept[copies] = EdgeSpace(structure, copies)
+    return kept[copies]
+
+
+def _repeat(crow: Tensor, col: Tensor, copies: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """CSR structure of A ⊗ I: row offsets, rows, columns, and the entry of A that each entry repeats."""
+    lengths = torch.diff(crow).repeat_interleave(copies)
+    wide = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+    rows = torch.repeat_interleave(torch.arange(lengths.shape[0]), lengths)
+    entry = torch.arange(rows.shape[0]) - wide[rows] + crow[rows // copies]
+    return wide, rows, col[entry] * copies + rows % copies, entry
+
+
+# Three bilinear maps whose derivatives are each other, so that the algebra is closed at every order:
+# y_i = Σ_j w_ij x_j,   x_j = Σ_i w_ij y_i,   w_ij = <y_i, x_j>
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, state: Tensor, space: EdgeSpace) -> Tensor:
+        ctx.save_for_backward(weights, state)
+        ctx.space = space
+        return space._matrix(weights) @ state
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        weights, state = ctx.saved_tensors
+        grad = grads[0].contiguous()
+        return (
+            _Dot.apply(grad, state, ctx.space) if ctx.needs_input_grad[0] else None,
+            _TurnedProduct.apply(weights, grad, ctx.space) if ctx.needs_input_grad[1] else None,
+            None,
+        )
+
+
+class _TurnedProduct(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, state: Tensor, space: EdgeSpace) -> Tensor:
+        ctx.save_for_backward(weights, state)
+        ctx.space = space
+        return space._turned(weights) @ state
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        weights, state = ctx.saved_tensors
+        grad = grads[0].contiguous()
+        return (
+            _Dot.apply(state, grad, ctx.space) if ctx.needs_input_grad[0] else None,
+            _Product.apply(weights, grad, ctx.space) if ctx.needs_input_grad[1] else None,
+            None,
+        )
+
+
+class _Dot(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, receivers: Tensor, senders: Tensor, space: EdgeSpace) -> Tensor:
+        ctx.save_for_backward(receivers, senders)
+        ctx.space = space
+        pattern = space._pattern(receivers.dtype)
+        return torch.sparse.sampled_addmm(pattern, receivers, senders.t(), beta=0.0).values()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        receivers, senders = ctx.saved_tensors
+        return (
+            _Product.apply(grads[0], senders, ctx.space) if ctx.needs_input_grad[0] else None,
+            _TurnedProduct.apply(grads[0], receivers, ctx.space) if ctx.needs_input_grad[1] else None,
+            None,
+        )

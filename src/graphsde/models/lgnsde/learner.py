@@ -1,0 +1,102 @@
+"""An LGNSDE in training: fresh paths every epoch, the same validation paths always."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from graphsde.data.encoding import FeatureEncoder
+from graphsde.data.graph import Graph
+from graphsde.dynamics.brownian import node_keys
+from graphsde.models.base import encode
+from graphsde.models.lgnsde.module import LGNSDEModule, Noise
+from graphsde.models.lgnsde.objective import consistency, path_likelihood, ramp
+from graphsde.models.lgnsde.settings import LGNSDESettings
+from graphsde.models.neural import Inputs
+from graphsde.seeds import derive, torch_stream
+from graphsde.training.loop import Validation
+
+
+class LGNSDELearner:
+    """Module, graph and objective, as the training loop wants them."""
+
+    def __init__(self, module: LGNSDEModule, encoder: FeatureEncoder, graph: Graph, settings: LGNSDESettings) -> None:
+        assert graph.labels is not None and graph.train_mask is not None
+        self.module, self.encoder, self.settings = module, encoder, settings
+        self.inputs = Inputs(encode(encoder, graph), graph.adjacency.operator)
+        self.keys = node_keys(graph.node_ids)
+        labels = torch.from_numpy(graph.labels.copy())
+        self.train = torch.from_numpy(np.flatnonzero(graph.train_mask))
+        self.train_labels = labels[self.train]
+        known = np.zeros(graph.num_nodes, bool) if graph.val_mask is None else graph.val_mask & graph.labelled
+        self.val = torch.from_numpy(np.flatnonzero(known))
+        self.val_labels = labels[self.val]
+        self.dropout = torch_stream(settings.seed, "dropout")
+        self.num_nodes = graph.num_nodes
+        self._validation_noise: Tensor | None = None
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        encoder = list(self.module.encoder.parameters())
+        rest = [p for name, p in self.module.named_parameters() if not name.startswith("encoder.")]
+        decay = self.settings.weight_decay
+        if self.settings.decay_all:
+            return [{"params": encoder + rest, "weight_decay": decay}]
+        weight = [p for p in encoder if p.dim() == 2]
+        biases = [p for p in encoder if p.dim() != 2]
+        return [{"params": weight, "weight_decay": decay}, {"params": biases + rest, "weight_decay": 0.0}]
+
+    def loss(self, epoch: int) -> Tensor:
+        s = self.settings
+        self.module.train()
+        latent = self.module.evolve(self.inputs, self._paths(epoch), self.dropout, kl=s.kl_weight > 0)
+        agree = s.consistency.kind != "none" and s.consistency.weight > 0 and epoch >= s.consistency.begin
+        # without the consistency term the other nodes' logits are not needed
+        if agree or s.decoder == "gcn":
+            logits = self.module.decode(self.inputs, latent.state, self.dropout)
+            train_logits = logits[self.train]
+        else:
+            train_logits = self.module.decode(self.inputs, latent.state[self.train], self.dropout)
+        loss = path_likelihood(train_logits, self.train_labels, s.objective)
+        if agree:
+            validation = self.val if len(self.val) else self.train
+            weight = s.consistency.weight * ramp(epoch, s.consistency.warmup)
+            loss = loss + weight * consistency(logits, s.consistency, validation)
+        if latent.kl is not None:
+            share = self.num_nodes if s.kl_unit == "node" else len(self.train)
+            loss = loss + s.kl_weight * ramp(epoch, s.kl_warmup) / share * latent.kl.mean()
+        return loss
+
+    def validate(self, epoch: int) -> Validation | None:
+        if not len(self.val):
+            return None
+        logits = self.validation_logits()
+        probs = torch.softmax(logits, -1).mean(1)
+        nll = functional.nll_loss(probs.clamp_min(1e-12).log(), self.val_labels)
+        return Validation(float(nll), float((probs.argmax(-1) == self.val_labels).float().mean()))
+
+    def validation_logits(self) -> Tensor:
+        """Logits of the validation nodes on the fixed validation paths.  # [n, S, C]"""
+        self.module.eval()
+        count = self.settings.validation_paths if self.module.noisy else 1
+        noise = Noise(derive(self.settings.seed, "validation paths"), self.keys, range(count))
+        if self._validation_noise is None and self.module.noisy and self.settings.sigma_is == "ratio":
+            self._validation_noise = self.module.unit_noise(self.inputs, noise)
+        with torch.no_grad():
+            state = self.module.evolve(self.inputs, noise, None, unit=self._validation_noise).state
+            if self.settings.decoder == "linear":
+                return self.module.decode(self.inputs, state[self.val])
+            return self.module.decode(self.inputs, state)[self.val]
+
+    def tensors(self) -> dict[str, Tensor]:
+        return dict(self.module.state_dict(keep_vars=True))
+
+    def generators(self) -> dict[str, torch.Generator]:
+        return {"dropout": self.dropout}
+
+    def _paths(self, epoch: int) -> Noise:
+        count = self.settings.paths
+        return Noise(derive(self.settings.seed, "training paths"), self.keys, range((epoch - 1) * count, epoch * count))

@@ -1,0 +1,245 @@
+"""Encoder, latent dynamics, decoder: the network of an LGNSDE."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from graphsde.dynamics.brownian import BrownianMotion
+from graphsde.dynamics.diffusion import DIFFUSIONS
+from graphsde.dynamics.drift import DRIFTS
+from graphsde.dynamics.field import BoundDrift
+from graphsde.dynamics.integrate import Save, integrate
+from graphsde.dynamics.layers import GraphConv, Linear, dropout
+from graphsde.dynamics.path import Path
+from graphsde.dynamics.prior import PRIORS
+from graphsde.errors import BadUsage
+from graphsde.models.lgnsde.settings import LGNSDESettings, Part
+from graphsde.models.neural import Inputs
+from graphsde.registry import Registry
+
+SIGNAL_MOMENTUM = 0.95
+# paths of the unit noise whose root mean square stands for that of the process
+PROBE_PATHS = 4
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Which Brownian paths drive a solve."""
+
+    seed: int
+    keys: Tensor  # [N]
+    paths: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Latent:
+    """The latent state at the horizon and the path KL where it was asked for."""
+
+    state: Tensor  # [N, S, d]
+    kl: Tensor | None = None  # [S], summed over nodes and dimensions
+
+
+class LGNSDEModule(nn.Module):
+    """The network; randomness comes in through arguments only.
+
+    ``signal`` is the running root mean square of the noise-free state at the horizon, ``gain`` what the unit noise is
+    multiplied with, ``log_temperature`` the calibration fitted after training.
+    """
+
+    signal: Tensor
+    gain: Tensor
+    log_temperature: Tensor
+
+    def __init__(self, width: int, classes: int, settings: LGNSDESettings, generator: torch.Generator) -> None:
+        super().__init__()
+        self.settings = settings
+        hidden = settings.hidden
+        self.encoder = (Linear if settings.encoder == "linear" else GraphConv)(width, hidden, generator)
+        self.drift = make_part(DRIFTS, settings.drift, hidden, generator=generator)
+        self.prior = make_part(PRIORS, settings.prior, hidden)
+        # relative noise is simulated at unit scale and multiplied afterwards
+        sigma = 1.0 if settings.sigma_is == "ratio" else settings.sigma
+        self.diffusion = make_part(DIFFUSIONS, settings.diffusion, hidden, sigma=sigma)
+        self.decoder = (Linear if settings.decoder == "linear" else GraphConv)(hidden, classes, generator)
+        self.register_buffer("signal", torch.zeros(()))
+        self.register_buffer("gain", torch.zeros(()))
+        self.register_buffer("log_temperature", torch.zeros(()))
+        if settings.sigma_is == "ratio":
+            self._check_superposition()
+
+    @property
+    def noisy(self) -> bool:
+        return self.settings.sigma > 0
+
+    def initial(self, inputs: Inputs, paths: int, generator: torch.Generator | None) -> Tensor:
+        """H(0): in training a fresh set of masks per path, otherwise one state for all.  # [N, S, d] or [N, 1, d]"""
+        if generator is None:
+            return self._encode(inputs, None).unsqueeze(1)
+        return torch.stack([self._encode(inputs, generator) for _ in range(paths)], dim=1)
+
+    def _encode(self, inputs: Inputs, generator: torch.Generator | None) -> Tensor:
+        s = self.settings
+        x = dropout(inputs.features, s.feature_dropout, generator)
+        h = self.encoder(x) if s.encoder == "linear" else self.encoder(x, inputs.adjacency)
+        if s.encoder_activation == "relu":
+            h = torch.relu(h)
+        if generator is not None and s.node_dropout > 0:
+            h = h * dropout(torch.ones(h.shape[0], 1, dtype=h.dtype), s.node_dropout, generator)
+        return dropout(h, s.latent_dropout, generator)  # type: ignore[return-value]
+
+    def evolve(
+        self,
+        inputs: Inputs,
+        noise: Noise,
+        generator: torch.Generator | None,
+        *,
+        kl: bool = False,
+        unit: Tensor | None = None,
+    ) -> Latent:
+        """From the graph to the latent state at the horizon, for the paths of ``noise``.
+
+        ``unit`` is their :meth:`unit_noise` where the caller has it already.
+        """
+        initial = self.initial(inputs, len(noise.paths), generator)
+        if not self.noisy:
+            return Latent(self._flow(inputs, initial, generator).final)
+        if self.settings.sigma_is == "ratio":
+            return self._superpose(inputs, noise, initial, generator, kl=kl, unit=unit)
+        path = self.trajectory(inputs, noise, initial, generator, kl=kl)
+        return Latent(path.final, path.kl)
+
+    def trajectory(
+        self,
+        inputs: Inputs,
+        noise: Noise,
+        initial: Tensor,
+        generator: torch.Generator | None = None,
+        *,
+        kl: bool = False,
+        save: Save = "last",
+    ) -> Path:
+        """The stochastic equation itself, step by step."""
+        s = self.settings
+        if initial.shape[1] != len(noise.paths):
+            initial = initial.expand(-1, len(noise.paths), -1).contiguous()
+        self.diffusion.set_gain(float(self.gain) if s.sigma_is == "ratio" else 1.0)
+        bound = self.diffusion.bind(inputs.adjacency)
+        return integrate(
+            self.drift.bind(inputs.adjacency, initial, generator),
+            initial,
+            horizon=s.horizon,
+            steps=s.steps,
+            solver=s.solver.name,
+            diffusion=bound,
+            noise_kind=self.diffusion.noise,
+            brownian=self._motion(noise, bound.keys(noise.keys), initial.dtype),
+            prior=self.prior.bind(inputs.adjacency, initial) if kl else None,
+            gradients=s.gradients,
+            save=save,
+        )
+
+    def unit_noise(self, inputs: Inputs, noise: Noise) -> Tensor:
+        """What unit noise alone becomes at the horizon, from 0: with a linear drift it adds to the mean path, whatever
+        the parameters are.  # [N, S, d]"""
+        with torch.no_grad():
+            zero = torch.zeros(inputs.adjacency.shape[0], len(noise.paths), self.settings.hidden)
+            self.diffusion.set_gain(1.0)
+            bound = self.diffusion.bind(inputs.adjacency)
+            return integrate(
+                self.drift.bind(inputs.adjacency, zero),
+                zero,
+                horizon=self.settings.horizon,
+                steps=self.settings.steps,
+                solver=self.settings.solver.name,
+                diffusion=bound,
+                noise_kind=self.diffusion.noise,
+                brownian=self._motion(noise, bound.keys(noise.keys), zero.dtype),
+            ).final
+
+    def unit_noise_level(self, inputs: Inputs, noise: Noise) -> float:
+        """Root mean square over nodes and dimensions of :meth:`unit_noise`."""
+        probes = Noise(noise.seed, noise.keys, range(PROBE_PATHS))
+        return float(self.unit_noise(inputs, probes).square().mean().sqrt())
+
+    def decode(self, inputs: Inputs, state: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Logits of every path.  # [N, S, d] -> [N, S, C]"""
+        h = torch.relu(state) if self.settings.decoder_activation == "relu" else state
+        h = dropout(h, self.settings.decoder_dropout, generator)  # type: ignore[assignment]
+        flat = h.reshape(-1, h.shape[-1])
+        if self.settings.decoder == "linear":
+            return self.decoder(flat).view(*h.shape[:2], -1)
+        projected = (flat @ self.decoder.weight).view(h.shape[0], -1)
+        return (inputs.adjacency @ projected).view(*h.shape[:2], -1) + self.decoder.bias
+
+    def _flow(self, inputs: Inputs, initial: Tensor, generator: torch.Generator | None) -> Path:
+        """The noise-free equation."""
+        s = self.settings
+        drift: BoundDrift = self.drift.bind(inputs.adjacency, initial, generator)
+        return integrate(drift, initial, horizon=s.horizon, steps=s.steps, solver=s.solver.name, gradients=s.gradients)
+
+    def _superpose(
+        self,
+        inputs: Inputs,
+        noise: Noise,
+        initial: Tensor,
+        generator: torch.Generator | None,
+        *,
+        kl: bool,
+        unit: Tensor | None,
+    ) -> Latent:
+        """Mean path plus scaled noise: the drift is linear, so both can be had apart and the noise needs no gradient."""
+        mean = self._flow(inputs, initial, generator).final
+        if generator is not None:
+            self._learn_signal(inputs, noise, mean)
+        state = mean + self.gain * (self.unit_noise(inputs, noise) if unit is None else unit)
+        if not kl:
+            return Latent(state)
+        # the posterior differs from the prior by its source alone, which enters through the noise's own channel
+        control = self.drift.source * initial / self.gain
+        return Latent(state, 0.5 * self.settings.horizon * control.square().sum(dim=(0, 2)))
+
+    def _learn_signal(self, inputs: Inputs, noise: Noise, mean: Tensor) -> None:
+        with torch.no_grad():
+            centred = mean - mean.mean(dim=0, keepdim=True)
+            level = centred.square().mean().sqrt()
+            first = bool(self.signal == 0)
+            self.signal.copy_(level if first else SIGNAL_MOMENTUM * self.signal + (1 - SIGNAL_MOMENTUM) * level)
+            self.gain.copy_(self.settings.sigma * self.signal / self.unit_level(inputs, noise))
+
+    def unit_level(self, inputs: Inputs, noise: Noise) -> float:
+        """:meth:`unit_noise_level`, computed once: it depends on graph and settings alone."""
+        if getattr(self, "_unit_level", None) is None:
+            self._unit_level = self.unit_noise_level(inputs, noise)
+        return self._unit_level
+
+    def _motion(self, noise: Noise, keys: Tensor, dtype: torch.dtype) -> BrownianMotion:
+        s = self.settings
+        return BrownianMotion(noise.seed, keys, noise.paths, s.hidden, s.horizon, s.steps, dtype)
+
+    def _check_superposition(self) -> None:
+        matched = getattr(self.drift, "teleport", None) == getattr(self.prior, "teleport", object())
+        if not (self.drift.linear and self.diffusion.noise == "additive" and matched):
+            raise BadUsage(
+                "sigma as a noise-to-signal ratio needs the linear drift 'diffusion', additive noise, and the prior "
+                "'graph-diffusion' with the same teleport",
+                code="E-SETTING",
+                fix="set sigma_is=absolute",
+            )
+
+
+def make_part(registry: Registry, part: Part, width: int, **given: object):  # type: ignore[no-untyped-def,type-arg]
+    """A drift, prior or diffusion from its name and options; a wrong option is answered with the right ones."""
+    import inspect
+
+    from graphsde.registry import unknown_name
+
+    cls = registry.get(part.name)
+    known = [name for name in inspect.signature(cls).parameters if name not in ("width", *given)]
+    for name in part.options:
+        if name not in known:
+            raise unknown_name(f"option of {registry.kind} '{part.name}'", name, known)
+    return cls(width, **part.options, **given)

@@ -1,0 +1,106 @@
+"""What an LGNSDE is made of, as checked settings."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from graphsde.errors import BadUsage
+from graphsde.models.neural import NeuralSettings
+from graphsde.training.settings import Settings
+
+
+class Part(Settings):
+    """A drift, prior, diffusion or solver by name, with its own options."""
+
+    name: str
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+class ConsistencySettings(Settings):
+    """Agreement among the paths of a node, asked of all nodes, labelled or not.
+
+    Args:
+        kind: ``none``; ``sharpen`` (towards the sharpened mean: best where every class is known, but it makes foreign nodes
+            confident); ``confident`` (towards the plain mean, and less entropy only where the mean is confident already).
+        weight: λ.
+        temperature: τ of sharpening, p^{1/τ} normalised.
+        begin: the first epoch in which it acts.
+        warmup: epochs until it has its full weight.
+    """
+
+    kind: Literal["none", "sharpen", "confident"] = "none"
+    weight: float = Field(1.0, ge=0)
+    temperature: float = Field(0.35, gt=0, le=1)
+    begin: int = Field(6, ge=1)
+    warmup: int = Field(100, ge=1)
+
+
+class LGNSDESettings(NeuralSettings):
+    """Settings of :class:`~graphsde.models.lgnsde.LGNSDE`.
+
+    Args:
+        preset: where the other defaults come from.
+        hidden: width of the latent state.
+        encoder, decoder: ``linear`` acts on each node alone, ``gcn`` is one graph convolution.
+        encoder_activation: after the encoder.
+        feature_dropout, node_dropout, latent_dropout: on the input's entries, on whole rows of H(0), on its entries.
+        decoder_dropout: on relu(H(T)).
+        decoder_activation: before the last layer.
+        drift, prior, diffusion, solver: parts by name, see ``graphsde list``.
+        sigma: scale of the noise: absolute, or relative to the signal.
+        sigma_is: ``absolute``, or ``ratio``: noise-to-signal ratio at the horizon, the signal being the running root
+            mean square of the noise-free state, learned in training and frozen at prediction.
+        horizon, steps: the time axis: an integer number of steps.
+        gradients: how memory is traded for time: ``store``, ``checkpoint`` or ``reversible``.
+        objective: ``mean`` (expected log-likelihood) or ``log-mean`` (log of the mean likelihood over paths).
+        kl_weight: weight of the path KL.
+        kl_unit: ``elbo`` divides the KL by the number of training nodes, so that 1 is the evidence lower bound; ``node``
+            divides it by the number of all nodes, which transfers between graphs with few and with many labels.
+        kl_warmup: epochs until the KL has its full weight.
+        consistency: see :class:`ConsistencySettings`.
+        paths, validation_paths: paths per training step and in validation.
+        temperature: fit one temperature on the validation nodes after training.
+        weight_decay: on the encoder, and on the rest if ``decay_all``.
+    """
+
+    preset: str = "universal"
+    hidden: int = Field(32, ge=1, le=65536)
+    encoder: Literal["linear", "gcn"] = "linear"
+    encoder_activation: Literal["none", "relu"] = "none"
+    feature_dropout: float = Field(0.3, ge=0, lt=1)
+    node_dropout: float = Field(0.3, ge=0, lt=1)
+    latent_dropout: float = Field(0.0, ge=0, lt=1)
+    decoder: Literal["linear", "gcn"] = "linear"
+    decoder_activation: Literal["none", "relu"] = "relu"
+    decoder_dropout: float = Field(0.3, ge=0, lt=1)
+    drift: Part = Part(name="diffusion")
+    prior: Part = Part(name="graph-diffusion")
+    diffusion: Part = Part(name="smoothed")
+    solver: Part = Part(name="euler")
+    sigma: float = Field(0.25, ge=0, le=1e6)
+    sigma_is: Literal["absolute", "ratio"] = "ratio"
+    horizon: float = Field(4.0, gt=0, le=1e6)
+    steps: int = Field(4, ge=1, le=1_000_000)
+    gradients: Literal["store", "checkpoint", "reversible"] = "store"
+    objective: Literal["mean", "log-mean"] = "log-mean"
+    kl_weight: float = Field(0.0, ge=0)
+    kl_unit: Literal["elbo", "node"] = "node"
+    kl_warmup: int = Field(100, ge=1)
+    consistency: ConsistencySettings = ConsistencySettings()
+    paths: int = Field(2, ge=1, le=10_000)
+    validation_paths: int = Field(5, ge=1, le=10_000)
+    temperature: bool = True
+    decay_all: bool = False
+    weight_decay: float = Field(1e-3, ge=0)
+
+    @model_validator(mode="after")
+    def _ratio_needs_linearity(self) -> LGNSDESettings:
+        if self.sigma_is == "ratio" and self.drift.name != "diffusion":
+            raise BadUsage(
+                f"sigma as a noise-to-signal ratio needs a linear drift, '{self.drift.name}' is not",
+                code="E-SETTING",
+                fix="set sigma_is=absolute, or drift.name=diffusion",
+            )
+        return self

@@ -1,0 +1,59 @@
+"""Every registered solver keeps every promise; a solver that breaks one is found out."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from graphsde.dynamics.contract import SOLVER_CHECKS, Broken, SolverCase, SolverCheck
+from graphsde.dynamics.solvers import SOLVERS, Euler
+
+
+@pytest.mark.parametrize("check", SOLVER_CHECKS, ids=lambda c: c.__name__)
+@pytest.mark.parametrize("name", list(SOLVERS))
+def test_contract(name: str, check: SolverCheck) -> None:
+    check(SolverCase(SOLVERS.get(name)))
+
+
+class Overclaiming(Euler):
+    strong_order = {"none": 2.0, "additive": 1.5, "diagonal": 1.0}  # noqa: RUF012
+
+
+class Overwriting(Euler):
+    def step(self, system, t, dt, carry, noise):
+        after, kl = super().step(system, t, dt, carry, noise)
+        return (carry[0].copy_(after[0]),), kl
+
+
+class Silent(Euler):
+    def step(self, system, t, dt, carry, noise):
+        after, kl = super().step(system, t, dt, carry, noise)
+        return (torch.nan_to_num(after[0], 0.0, 0.0, 0.0),), kl
+
+
+class Miscounting(Euler):
+    evaluations = 2
+
+
+class Forgetful(Euler):
+    def step(self, system, t, dt, carry, noise):
+        return super().step(system, t, dt, (carry[0].detach(),), noise)
+
+
+@pytest.mark.parametrize(
+    ("broken", "check"),
+    [
+        (Overclaiming, "keeps_its_order_without_noise"),
+        (Overclaiming, "keeps_its_strong_order_on_ornstein_uhlenbeck"),
+        (Overclaiming, "keeps_its_strong_order_on_geometric_brownian_motion"),
+        (Overclaiming, "is_registered_under_its_name"),
+        (Overwriting, "leaves_its_inputs_alone"),
+        (Silent, "raises_on_a_single_nan"),
+        (Silent, "raises_when_the_state_explodes"),
+        (Miscounting, "counts_its_evaluations"),
+    ],
+)
+def test_broken_solvers_are_found_out(broken: type[Euler], check: str) -> None:
+    (found,) = [c for c in SOLVER_CHECKS if c.__name__ == check]
+    with pytest.raises(Broken):
+        found(SolverCase(broken))
