@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphsde.data.splits import make_split
     from graphsde.data.synthetic import synthetic
     from graphsde.errors import GraphsdeError
-    from graphsde.models import GCN, LGNSDE, MLP, LabelPropagation, Model, load_model, register_model
+    from graphsde.models import GCN, GNODE, LGNSDE, MLP, LabelPropagation, Model, load_model, register_model
     from graphsde.prediction import Prediction
     from graphsde.scores import score
     from graphsde.tasks.evaluation import evaluate
@@ -31,6 +31,7 @@ _HOMES = {
     "Graph": "graphsde.data.graph",
     "GraphsdeError": "graphsde.errors",
     "GCN": "graphsde.models",
+    "GNODE": "graphsde.models",
     "LGNSDE": "graphsde.models",
     "LabelPropagation": "graphsde.models",
     "MLP": "graphsde.models",
@@ -55,6 +56,7 @@ _HOMES = {
 
 __all__ = [
     "GCN",
+    "GNODE",
     "LGNSDE",
     "MLP",
     "Graph",

@@ -30,9 +30,10 @@ class Prediction:
         node_ids: the ids of the graph predicted on.  # [N]
         class_names: one per column.
         kind: ``samples`` (draws from a posterior), ``deterministic`` or ``dirichlet``.
-        logits: unnormalised scores where the model has them.  # [S, N, C]
+        logits: unnormalised scores where the model has them, before any temperature.  # [S, N, C]
         embedding: the last hidden state where the model has one.  # [N, h]
         alpha: Dirichlet concentrations of an evidential model.  # [N, C]
+        temperature: what the logits were divided by to calibrate ``probs``; 1 where nothing was.
 
     Example:
         >>> import numpy as np
@@ -50,6 +51,7 @@ class Prediction:
     logits: np.ndarray | None = None
     embedding: np.ndarray | None = None
     alpha: np.ndarray | None = None
+    temperature: float = 1.0
 
     def __post_init__(self) -> None:
         shape = self.probs.shape
@@ -132,6 +134,17 @@ class Prediction:
         if self.kind == "deterministic":
             return np.full(self.num_nodes, np.nan)
         return np.maximum(self.total - self.aleatoric, 0.0)
+
+    def untempered(self) -> Prediction:
+        """The prediction before calibration, for telling foreign nodes.
+
+        A temperature is fitted on nodes of known classes. One below 1 sharpens foreign nodes along with them, which
+        costs detection; the ranking by uncertainty among familiar nodes hardly changes.
+        """
+        if self.temperature == 1.0 or self.logits is None:
+            return self
+        shifted = np.exp(self.logits - self.logits.max(axis=-1, keepdims=True))
+        return replace(self, probs=shifted / shifted.sum(axis=-1, keepdims=True), temperature=1.0)
 
     def subset(self, nodes: np.ndarray) -> Prediction:
         """The prediction of some nodes (positions or a boolean mask)."""

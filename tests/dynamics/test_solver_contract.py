@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from graphsde.dynamics.contract import SOLVER_CHECKS, Broken, SolverCase, SolverCheck
-from graphsde.dynamics.solvers import SOLVERS, Euler
+from graphsde.dynamics.solvers import SOLVERS, Euler, ReversibleHeun
 
 
 @pytest.mark.parametrize("check", SOLVER_CHECKS, ids=lambda c: c.__name__)
@@ -35,9 +35,16 @@ class Miscounting(Euler):
     evaluations = 2
 
 
-class Forgetful(Euler):
+class Irreversible(ReversibleHeun):
+    def undo(self, system, t, dt, carry, noise):
+        return super().undo(system, t + dt, 0.9 * dt, carry, noise)
+
+
+class Deaf(Euler):
+    """Does not look at its noise."""
+
     def step(self, system, t, dt, carry, noise):
-        return super().step(system, t, dt, (carry[0].detach(),), noise)
+        return super().step(system, t, dt, carry, None)
 
 
 @pytest.mark.parametrize(
@@ -50,6 +57,10 @@ class Forgetful(Euler):
         (Overwriting, "leaves_its_inputs_alone"),
         (Silent, "raises_on_a_single_nan"),
         (Silent, "raises_when_the_state_explodes"),
+        (Irreversible, "steps_can_be_undone_if_claimed"),
+        (Irreversible, "gradient_modes_agree"),
+        (Deaf, "reproduces_brownian_motion_exactly"),
+        (Deaf, "paths_and_nodes_keep_to_themselves"),
         (Miscounting, "counts_its_evaluations"),
     ],
 )

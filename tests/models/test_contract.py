@@ -14,6 +14,8 @@ from graphsde.models.contract import MODEL_CHECKS, Check, ModelCase
 SMALL = {
     "gcn": ({"epochs": 5, "hidden": 8}, {}),
     "mlp": ({"epochs": 5, "hidden": 8}, {"uses_edges": False}),
+    "lgnsde": ({"epochs": 5, "hidden": 8, "evaluate_every": 1}, {}),
+    "gnode": ({"epochs": 5, "hidden": 8}, {}),
     "label-propagation": ({}, {"uses_features": False, "inductive": False}),
 }
 

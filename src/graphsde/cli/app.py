@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from graphsde._version import __version__
-from graphsde.cli import check, demo, doctor, evaluate, fit, listing, predict, report
+from graphsde.cli import check, demo, doctor, evaluate, fit, listing, predict, report, theory
 from graphsde.errors import GraphsdeError, shorten
 
 VERBS: dict[str, Callable[..., None]] = {
@@ -21,6 +21,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "predict": predict.predict,
     "evaluate": evaluate.evaluate,
     "report": report.report,
+    "theory": theory.theory,
     "list": listing.listing,
     "doctor": doctor.doctor,
 }

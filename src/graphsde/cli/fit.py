@@ -8,13 +8,16 @@ import typer
 from graphsde.cli.options import GRAPH, JSON, READ, SAMPLES, key_values
 from graphsde.cli.output import cell, print_json, say
 
-DEFAULT_MODEL = "gcn"
+DEFAULT_MODEL = "lgnsde"
 
 
 def fit(
     graph: Annotated[str, GRAPH],
     out: Annotated[Path, typer.Option("--out", help="The folder to write the run to.")],
     model: Annotated[str, typer.Option("--model", help="See: graphsde list models.")] = DEFAULT_MODEL,
+    preset: Annotated[
+        str | None, typer.Option("--preset", help="Of lgnsde: universal, closed-world, open-world, paper, released.")
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of the model and, for random splits, of the split.")] = 0,
     split: Annotated[str | None, typer.Option("--split", help="See: graphsde list splits.")] = None,
     split_option: Annotated[
@@ -38,6 +41,8 @@ def fit(
     from graphsde.training.progress import ProgressBar
 
     values: dict[str, Any] = key_values(settings, "--set")
+    if preset is not None:
+        values["preset"] = preset
     if no_early_stop:
         values["early_stop"] = False
     source = GraphSource.typed(

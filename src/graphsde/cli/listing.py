@@ -11,7 +11,7 @@ from graphsde.registry import unknown_name
 
 
 def listing(
-    what: Annotated[str, typer.Argument(help="models, scores, metrics, datasets, splits or shifts.")],
+    what: Annotated[str, typer.Argument(help="models, drifts, priors, diffusions, solvers, scores, metrics, datasets, splits or shifts.")],
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """List what there is, with one line about each."""
@@ -28,6 +28,30 @@ def _models() -> list[dict[str, Any]]:
     from graphsde.models import MODELS
 
     return MODELS.describe()
+
+
+def _drifts() -> list[dict[str, Any]]:
+    from graphsde.dynamics.drift import DRIFTS
+
+    return DRIFTS.describe()
+
+
+def _priors() -> list[dict[str, Any]]:
+    from graphsde.dynamics.prior import PRIORS
+
+    return PRIORS.describe()
+
+
+def _diffusions() -> list[dict[str, Any]]:
+    from graphsde.dynamics.diffusion import DIFFUSIONS
+
+    return DIFFUSIONS.describe()
+
+
+def _solvers() -> list[dict[str, Any]]:
+    from graphsde.dynamics.solvers import SOLVERS
+
+    return SOLVERS.describe()
 
 
 def _scores() -> list[dict[str, Any]]:
@@ -62,6 +86,10 @@ def _shifts() -> list[dict[str, Any]]:
 
 KINDS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "models": _models,
+    "drifts": _drifts,
+    "priors": _priors,
+    "diffusions": _diffusions,
+    "solvers": _solvers,
     "scores": _scores,
     "metrics": _metrics,
     "datasets": _datasets,
@@ -70,6 +98,9 @@ KINDS: dict[str, Callable[[], list[dict[str, Any]]]] = {
 }
 COLUMNS = {
     "models": ["name", "year", "summary"],
+    "drifts": ["name", "year", "summary"],
+    "priors": ["name", "year", "summary"],
+    "diffusions": ["name", "year", "summary"],
     "scores": ["name", "summary"],
     "metrics": ["name", "better", "summary"],
     "datasets": ["name", "nodes", "edges", "features", "classes", "default_split"],

@@ -43,6 +43,7 @@ def integrate_adaptive(
     bind_prior: Bind | None = None,
     rtol: float = 1e-2,
     atol: float = 1e-2,
+    shallowest: int = 2,
     deepest: int = 16,
 ) -> AdaptivePath:
     """Solve an SDE with steps chosen path by path; a path does not depend on which others are solved with it.
@@ -58,6 +59,7 @@ def integrate_adaptive(
         bind_prior: as ``bind_drift``, for the path KL.
         rtol, atol: tolerances; the error of a step is the root mean square over nodes and dimensions of the difference
             between one step and two, divided by ``atol + rtol · |H|``.
+        shallowest: no step is longer than T / 2^shallowest, lest something short is stepped over unseen.
         deepest: no step is shorter than T / 2^deepest.
 
     Raises:
@@ -78,7 +80,7 @@ def integrate_adaptive(
     """
     method = make_solver(solver)
     noisy = diffusion is not None and noise_kind != "none" and not is_zero(diffusion)
-    _check(method, initial, paths, rtol, atol, deepest, noise_kind if diffusion is not None else "none")
+    _check(method, initial, paths, rtol, atol, (shallowest, deepest), noise_kind if diffusion is not None else "none")
     outcomes: list[_Outcome] = []
     for column, path in enumerate(paths):
         state = initial[:, column : column + 1]
@@ -89,7 +91,7 @@ def integrate_adaptive(
         method.require(system)
         require_finite(state, method=method.name, step=0, time=0.0, dt=horizon)
         bridge = BrownianBridge(seed, keys, path, initial.shape[2], horizon, initial.dtype) if noisy else None
-        walk = _Walk(system, method, float(horizon), bridge, rtol, atol, deepest)  # type: ignore[arg-type]
+        walk = _Walk(system, method, float(horizon), bridge, rtol, atol, shallowest, deepest)  # type: ignore[arg-type]
         outcomes.append(walk.run(state))
     kls = [outcome.kl for outcome in outcomes if outcome.kl is not None]
     counts = torch.tensor([(o.accepted, o.rejected, o.evaluations) for o in outcomes])
@@ -117,11 +119,12 @@ class _Walk:
     bridge: BrownianBridge | None
     rtol: float
     atol: float
+    shallowest: int
     deepest: int
 
     def run(self, initial: Tensor) -> _Outcome:
         out = _Outcome(initial)
-        level, index = 0, 0
+        level, index = self.shallowest, 0
         whole: tuple[Tensor, Tensor | None] | None = None
         while index < 2**level:
             start = out.state
@@ -141,7 +144,7 @@ class _Walk:
             if kl_left is not None and kl_right is not None:
                 out.kl = kl_left + kl_right if out.kl is None else out.kl + kl_left + kl_right
             index, whole = index + 1, None
-            if level > 0 and index % 2 == 0 and error <= self._comfort():
+            if level > self.shallowest and index % 2 == 0 and error <= self._comfort():
                 level, index = level - 1, index // 2
         require_finite_kl(out.kl, method=self.solver.name, step=None, time=self.horizon, dt=self.horizon / 2**level)
         return out
@@ -180,7 +183,13 @@ def step_error(before: Tensor, one: Tensor, two: Tensor, rtol: float, atol: floa
 
 
 def _check(
-    method: Solver, initial: Tensor, paths: Sequence[int], rtol: float, atol: float, deepest: int, kind: Noise | None
+    method: Solver,
+    initial: Tensor,
+    paths: Sequence[int],
+    rtol: float,
+    atol: float,
+    levels: tuple[int, int],
+    kind: Noise | None,
 ) -> None:
     if not isinstance(method, StepSolver) or method.start_evaluations:
         raise BadUsage(
@@ -198,5 +207,7 @@ def _check(
         )
     if not (rtol >= 0 and atol > 0):
         raise BadUsage(f"rtol {rtol}, atol {atol}", expected="rtol at least 0 and atol above 0")
-    if not 1 <= deepest <= DEEPEST:
-        raise BadUsage(f"deepest is {deepest}", expected=f"a whole number from 1 to {DEEPEST}")
+    if not 0 <= levels[0] < levels[1] <= DEEPEST:
+        raise BadUsage(
+            f"shallowest is {levels[0]}, deepest is {levels[1]}", expected=f"0 <= shallowest < deepest <= {DEEPEST}"
+        )

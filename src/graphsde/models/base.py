@@ -128,12 +128,13 @@ class Model(ABC):
 
 
 def merge_settings(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """Nested settings, ``above`` winning value by value."""
+    """Nested settings, ``above`` winning value by value; a part with another name takes nothing from the old one."""
     merged = dict(below)
     for name, value in above.items():
         known = merged.get(name)
-        both = isinstance(known, dict) and isinstance(value, dict)
-        merged[name] = merge_settings(known, value) if both else value  # type: ignore[arg-type]
+        if isinstance(known, dict) and isinstance(value, dict) and value.get("name", known.get("name")) == known.get("name"):
+            value = merge_settings(known, value)
+        merged[name] = value
     return merged
 
 

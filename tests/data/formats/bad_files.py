@@ -30,6 +30,7 @@ from file_makers import (
     npy,
     parquet,
     pickled_array,
+    scrambled_parquet,
     special,
     tables,
     truncated,
@@ -209,6 +210,7 @@ BAD_FILES: list[Case] = [
     Case("parquet with bytes", parquet(x=[b"1", b"2", b"3", b"4"]), "E-DTYPE"),
     Case("parquet with gaps", parquet(x=[1.0, None, 3.0, 4.0]), "E-FEAT-NAN"),
     Case("corrupt parquet", corrupt_parquet, "E-CORRUPT"),
+    Case("scrambled parquet", scrambled_parquet, "E-CORRUPT"),
     # graph.yaml
     Case("settings", tables(settings="name: demo\ndirected: yes\n"), "ok"),
     Case("no settings", tables(settings=""), "ok"),

@@ -185,6 +185,16 @@ def corrupt_parquet(folder: Path) -> Path:
     return folder
 
 
+def scrambled_parquet(folder: Path) -> Path:
+    """The frame is good, the facts inside are not."""
+    parquet(x=[1.0, 2.0, 3.0, 4.0])(folder)
+    path = folder / "nodes.parquet"
+    content = path.read_bytes()
+    length = struct.unpack("<I", content[-8:-4])[0]
+    path.write_bytes(content[: -8 - length] + b"\xff" * length + content[-8:])
+    return folder
+
+
 def with_split(*words: str) -> Build:
     rows = "".join(
         f"{node},1.{row},{row % 2},{word}\n" for row, (node, word) in enumerate(zip("abcd", words, strict=True))

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from graphsde.data.build import from_arrays
 from graphsde.data.formats import read
+from graphsde.data.formats.bombs import refuse_bomb
 from graphsde.data.formats.zip_arrays import ZipArrays
 from graphsde.errors import BadInput
 
@@ -114,6 +115,25 @@ def test_moderate_sparse_data_is_no_bomb(tmp_path: Path) -> None:
     path = saved(tmp_path, features=one_hot, edge_index=np.array([[0], [1]]))
     assert one_hot.nbytes / path.stat().st_size > 100
     assert read(path).num_features == 2000
+
+
+@pytest.mark.parametrize(
+    ("declared", "compressed", "refused"),
+    [
+        (1_600_000_000, 1_600_000_000, False),
+        (2_000_000_001, 2_000_000_001, True),
+        (150_000_000, 1_000, False),
+        (300_000_000, 4_000_000, False),
+        (300_000_000, 2_000_000, True),
+    ],
+)
+def test_what_is_a_bomb(declared: int, compressed: int, refused: bool) -> None:
+    try:
+        refuse_bomb(Path("graph.npz"), declared=declared, compressed=compressed)
+        code = None
+    except BadInput as error:
+        code = error.code
+    assert code == ("E-BOMB" if refused else None)
 
 
 def test_no_more_is_read_than_announced(tmp_path: Path) -> None:

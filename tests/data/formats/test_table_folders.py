@@ -118,6 +118,14 @@ def test_parquet_places_name_the_row(tmp_path: Path) -> None:
         read(parquet(x=[1.0, float("inf"), 1.0, 1.0])(tmp_path))
 
 
+@pytest.mark.parametrize(("one", "other"), [("007", "8"), ("0x10", "16"), ("00", "0")])
+def test_ids_stay_as_they_are_written(one: str, other: str, tmp_path: Path) -> None:
+    folder = tables(nodes=f"id,x\n{one},1\n{other},2\n", edges=f"source,target\n{one},{other}\n")(tmp_path)
+    graph = read(folder)
+    assert graph.node_ids.tolist() == [one, other]
+    assert graph.num_edges == 2
+
+
 def test_two_tables_of_the_same_name(tmp_path: Path) -> None:
     parquet(x=[1, 2, 3, 4])(tmp_path)
     (tmp_path / "nodes.csv").write_text(NODES)

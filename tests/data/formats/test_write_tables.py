@@ -86,7 +86,7 @@ def test_everything_at_once(tmp_path: Path, format: str) -> None:
         np.array([[0.1, 1 / 3], [-0.0, 3.4e38], [1e-45, 16777217.0], [5.0, 7.0]], dtype=np.float32),
         [[0, 1, 2], [1, 2, 3]],
         labels=["1", "0", None, "1"],
-        class_names=["1", "0", "never seen"],
+        class_names=["1", "0", "never\x85seen"],
         node_ids=["007", "=cmd()", ' "x" ', "a\r\nb"],
         feature_names=["label", "split"],
         categorical={"id": ["1", "2", None, "1,5"]},
@@ -100,6 +100,16 @@ def test_everything_at_once(tmp_path: Path, format: str) -> None:
     same(graph, again)
     assert again.name == graph.name
     assert again.feature_names == graph.feature_names
+
+
+def test_an_undirected_edge_is_written_once(tmp_path: Path) -> None:
+    write_tables(from_arrays([[0.0], [1.0], [2.0]], [[2, 1], [0, 2]]), tmp_path)
+    assert len((tmp_path / "edges.csv").read_text().splitlines()) == 3
+
+
+def test_numbers_are_written_short(tmp_path: Path) -> None:
+    write_tables(from_arrays(np.array([[0.1], [3.0]], dtype=np.float32), [[0], [1]]), tmp_path)
+    assert (tmp_path / "nodes.csv").read_text().splitlines()[1].replace('"', "") == "0,0.1"
 
 
 def test_a_feature_called_label_is_not_taken_for_the_label(tmp_path: Path) -> None:

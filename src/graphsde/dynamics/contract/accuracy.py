@@ -10,7 +10,7 @@ from graphsde.dynamics.contract.case import NODES, SolverCase, contract, promise
 from graphsde.dynamics.contract.equations import ConstantNoise, Field, ornstein_uhlenbeck
 
 GRIDS = (8, 16, 32, 64)
-FINEST = 1024
+FINEST = 512
 SLACK = 0.25
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from numbers import Real
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -71,7 +70,7 @@ class PerDimensionDiffusion(ScaledDiffusion):
 
 
 def _sizes(sigma: float | Sequence[float], width: int) -> list[float]:
-    given = [sigma] * width if isinstance(sigma, Real) else list(sigma)
+    given: list[float] = list(sigma) if isinstance(sigma, Iterable) else [sigma] * width
     if len(given) != width:
         raise BadUsage(
             f"sigma has {len(given)} values for {width} dimensions",

@@ -17,6 +17,7 @@ from graphsde.seeds import numpy_stream
 _DENSE_UP_TO = 512
 _TOLERANCE = 1e-6
 _FILTER_POWER = 16
+_CHECKED_AT_ONCE = 8
 _BELOW_ALL = 3.0
 """Â's eigenvalues lie in [−1, 1]: moving the known ones down by this puts them out of the way."""
 
@@ -42,7 +43,8 @@ def laplacian_modes(adjacency: SparseMatrix, count: int) -> Modes:
 
     Every connected component has one mode of eigenvalue zero, known in closed form (proportional to √degree). On a
     graph of many components these alone could fill the list and nothing would vary inside a component; so at most half
-    of the modes are of this kind, those of the largest components. Otherwise these are the smallest eigenvalues.
+    of the modes are of this kind, those of the largest components. The others are the smallest eigenvalues of the
+    ``count`` largest components.
     """
     kept = _KEPT.setdefault(adjacency, {})
     count = min(count, adjacency.shape[0])
@@ -58,66 +60,103 @@ def _symmetric_part(adjacency: SparseMatrix) -> sp.csr_array:
 
 
 def _solve(matrix: sp.csr_array, count: int) -> Modes:
-    flat = _component_modes(matrix)  # [N, components], largest first
-    nodes, components = flat.shape
-    kept = min(components, max(1, count // 2, count - (nodes - components)))
-    wanted = min(count - kept, nodes - components)
-    if wanted == 0:
-        values, vectors = np.zeros(0), np.zeros((nodes, 0))
-    elif nodes <= _DENSE_UP_TO or wanted >= nodes // 2:
-        require_memory(4 * 8 * nodes**2, f"all modes of {nodes} nodes", "ask for fewer modes")
-        values, vectors = np.linalg.eigh(matrix.toarray() - _BELOW_ALL * (flat @ flat.T).toarray())
-    else:
-        values, vectors = _lanczos(matrix, flat, wanted)
-    order = np.argsort(-values, kind="stable")[:wanted]
-    laplacian = np.concatenate([np.zeros(kept), np.clip(1.0 - values[order], 0.0, 2.0)])
-    return Modes(np.concatenate([flat[:, :kept].toarray(), vectors[:, order]], axis=1), laplacian)
+    nodes = int(matrix.shape[0])
+    parts = _components(matrix)
+    flat = _fixed_vector(matrix)
+    known = len(parts) if flat is not None else 0
+    kept = min(known, max(1, count // 2, count - (nodes - known)))
+    wanted = count - kept
+    vectors = np.zeros((nodes, count))
+    values = np.zeros(count)
+    for place in range(kept):
+        vectors[parts[place], place] = _unit(flat[parts[place]])  # type: ignore[index]
+
+    varying = []  # (Laplacian eigenvalue, component, vector)
+    for part in parts[:count] if wanted else []:
+        own = None if flat is None else _unit(flat[part])
+        number = min(wanted, len(part) - (own is not None))
+        if number > 0:
+            operator_values, own_vectors = _largest(matrix[part][:, part], own, number)
+            varying += [(1.0 - v, part, u) for v, u in zip(operator_values, own_vectors.T, strict=True)]
+    varying.sort(key=lambda mode: mode[0])
+    for place, (value, part, vector) in enumerate(varying[:wanted], start=kept):
+        values[place], vectors[part, place] = value, vector
+    found = kept + min(wanted, len(varying))
+    return Modes(vectors[:, :found], values[:found].clip(0.0, 2.0))
 
 
-def _component_modes(matrix: sp.csr_array) -> sp.csc_array:
-    """One column per component, proportional to √degree there; none where the operator has no such fixed vector."""
-    number = int(matrix.shape[0])
+def _components(matrix: sp.csr_array) -> list[np.ndarray]:
+    """Nodes of each component, the largest first."""
+    count, label = connected_components(matrix, directed=False)
+    order = np.argsort(label, kind="stable")
+    parts = np.split(order, np.cumsum(np.bincount(label, minlength=count))[:-1])
+    return sorted(parts, key=len, reverse=True)
+
+
+def _fixed_vector(matrix: sp.csr_array) -> np.ndarray | None:
+    """√degree, which Â leaves as it is; ``None`` where the operator is of another kind.  # [N]"""
     loops = matrix.diagonal()
     if not (loops > 0).all():
-        return sp.csc_array((number, 0))
+        return None
     root = 1.0 / np.sqrt(loops)  # Â_ii = 1/d̃_i
-    if not np.allclose(matrix @ root, root, rtol=1e-4):
-        return sp.csc_array((number, 0))
-    label = connected_components(matrix, directed=False)[1]
-    size = np.bincount(label)
-    place = np.empty_like(size)
-    place[np.argsort(-size, kind="stable")] = np.arange(len(size))
-    length = np.sqrt(np.bincount(label, weights=root**2))
-    entries = (root / length[label], (np.arange(number), place[label]))
-    return sp.csc_array(entries, shape=(number, len(size)))
+    return root if np.allclose(matrix @ root, root, rtol=1e-4) else None
 
 
-def _lanczos(matrix: sp.csr_array, flat: sp.csc_array, wanted: int) -> tuple[np.ndarray, np.ndarray]:
-    """The largest eigenvalues of ``matrix`` besides those of ``flat``.
+def _unit(vector: np.ndarray) -> np.ndarray:
+    return vector / np.linalg.norm(vector)
+
+
+def _largest(matrix: sp.csr_array, flat: np.ndarray | None, wanted: int) -> tuple[np.ndarray, np.ndarray]:
+    """The largest eigenvalues of a component's operator, besides that of ``flat``, with their vectors."""
+    nodes = int(matrix.shape[0])
+    if nodes > _DENSE_UP_TO and wanted < nodes // 4:
+        return _lanczos(matrix, flat, wanted)
+    require_memory(4 * 8 * nodes**2, f"all modes of {nodes} nodes", "ask for fewer modes")
+    dense = matrix.toarray()
+    if flat is not None:
+        dense -= _BELOW_ALL * np.outer(flat, flat)
+    values, vectors = np.linalg.eigh(dense)
+    return values[::-1][:wanted], vectors[:, ::-1][:, :wanted]
+
+
+def _lanczos(matrix: sp.csr_array, flat: np.ndarray | None, wanted: int) -> tuple[np.ndarray, np.ndarray]:
+    """:func:`_largest` for large components.
 
     Lanczos runs on ((I + Â)/2)^16: same vectors, same order, but the crowd near one is pulled apart, so that far fewer
-    of its costly orthogonalisations are needed (a third of the time on 20,000 nodes).
+    of its costly orthogonalisations are needed (a third of the time on 20,000 nodes). A multiple eigenvalue shows only
+    once in a run; so the run is repeated beside what was found, until nothing new would be among the wanted.
     """
     from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
     nodes = int(matrix.shape[0])
     lazy = sp.csr_array((matrix + sp.eye_array(nodes)) / 2)
-    flat_turned = sp.csr_array(flat.T)
+    start = numpy_stream(0, "laplacian modes").normal(size=nodes)
+    vectors = np.zeros((nodes, 0)) if flat is None else flat[:, None]
+    powers = np.ones(vectors.shape[1])  # what the filter makes of them: flat is fixed
+    known = vectors.shape[1]
 
-    def filtered(x: np.ndarray) -> np.ndarray:
+    def beside_the_found(x: np.ndarray) -> np.ndarray:
         y = x
         for _ in range(_FILTER_POWER):
             y = lazy @ y
-        return y - flat @ (flat_turned @ x)  # the flat ones, known, move from one to zero
+        return y - vectors @ (powers * (vectors.T @ x))
 
-    operator = LinearOperator(matrix.shape, matvec=filtered, dtype=np.float64)
-    start = numpy_stream(0, "laplacian modes").normal(size=nodes)
-    basis = min(nodes - 1, max(2 * wanted + 1, 40))
-    try:
-        vectors = eigsh(operator, k=wanted, which="LA", v0=start, ncv=basis, tol=_TOLERANCE)[1]
-    except ArpackNoConvergence:
-        raise Diverged(
-            f"the {wanted} slow modes of this graph did not converge",
-            fix="ask for fewer modes, or use the diffusion 'smoothed'",
-        ) from None
-    return np.einsum("nr,nr->r", vectors, matrix @ vectors), vectors
+    number = wanted
+    while True:
+        operator = LinearOperator(matrix.shape, matvec=beside_the_found, dtype=np.float64)
+        basis = min(nodes - 1, max(2 * number + 1, 40))
+        try:
+            more, directions = eigsh(operator, k=number, which="LA", v0=start, ncv=basis, tol=_TOLERANCE)
+        except ArpackNoConvergence:
+            raise Diverged(
+                f"the {wanted} slow modes of this graph did not converge",
+                fix="ask for fewer modes, or use the diffusion 'smoothed'",
+            ) from None
+        lowest = np.sort(powers[known:])[-wanted] if len(powers) - known >= wanted else -np.inf
+        if more.max() <= lowest * (1 + _TOLERANCE):
+            break
+        vectors, powers = np.concatenate([vectors, directions], 1), np.concatenate([powers, more])
+        number = min(wanted, _CHECKED_AT_ONCE)
+    best = known + np.argsort(-powers[known:], kind="stable")[:wanted]
+    chosen = np.linalg.qr(vectors[:, best])[0]
+    return np.einsum("nr,nr->r", chosen, matrix @ chosen), chosen

@@ -106,7 +106,7 @@ class DiffusionDrift(Drift):
         """α (1 + (1 − a)‖A‖); for attention taken from the initial state, ‖A‖ as of any stochastic matrix there."""
         norm = self.flow.norm_bound(adjacency)
         flow = 0.0 if self.teleport == 1.0 else (1.0 - self.teleport) * norm
-        return math.inf if math.isinf(norm) else float(self.rate.value()) * (1.0 + flow)
+        return math.inf if math.isinf(norm) else self.rate.number() * (1.0 + flow)
 
 
 class _BoundMatrix:

@@ -97,3 +97,6 @@ class Rate(nn.Module):
 
     def value(self) -> Tensor | float:
         return self.fixed if self.raw is None else torch.sigmoid(self.raw)
+
+    def number(self) -> float:
+        return self.fixed if self.raw is None else float(torch.sigmoid(self.raw.detach()))

@@ -89,9 +89,8 @@ class _BoundGAT:
         self.space, self.masks = space, masks
         self.weights, self.biases, self.time_weight = list(drift.weights), list(drift.biases), drift.time_weight
         # both ends' inner products in one matrix product
-        self.ends = [
-            torch.cat([_spread(a), _spread(b)], 1) for a, b in zip(drift.senders, drift.receivers, strict=True)
-        ]
+        pairs = zip(drift.senders, drift.receivers, strict=True)
+        self.ends = [torch.cat([_spread(senders), _spread(receivers)], dim=1) for senders, receivers in pairs]
         self.activation, self.head_width = ACTIVATIONS[drift.activation], drift.head_width
         time = () if self.time_weight is None else (self.time_weight,)
         self.tensors: tuple[Tensor, ...] = (*self.weights, *self.biases, *self.ends, *time)

@@ -94,7 +94,7 @@ class ReactionDrift(Drift):
 
     def lipschitz(self, adjacency: SparseMatrix) -> float:
         """From ‖A‖; for a symmetric A from its whole spectrum. Infinite for reactions that grow faster than H."""
-        rate, norm = float(self.rate.value()), self.flow.norm_bound(adjacency)
+        rate, norm = self.rate.number(), self.flow.norm_bound(adjacency)
         strengths = sorted({float(value) for value in self.strength.detach().double()})
         if math.isinf(norm):
             return math.inf
@@ -124,7 +124,8 @@ class _BoundReaction:
         self.flow_at, tensors = drift.flow.bind(adjacency, initial)
         self.rate, self.strength = drift.rate.value(), drift.strength
         self.pointwise = POINTWISE.get(drift.reaction)
-        self.source = initial if drift.reaction == "source" else None
+        # a node of its own in the graph of gradients, so that attention made from the same state is not made from it
+        self.source = initial.view(initial.shape) if drift.reaction == "source" else None
         own = (x for x in (self.rate, self.strength, self.source) if isinstance(x, Tensor))
         self.tensors: tuple[Tensor, ...] = (*tensors, *own)
 

@@ -23,8 +23,8 @@ class SecondOrderDrift(Drift):
 
     Paper: Rusch et al., "Graph-coupled oscillator networks", ICML 2022.
 
-    Noise belongs to the velocity alone (``dynamics.diffusion``: ``velocity``), which makes q smooth in time. The path KL
-    is then finite only if posterior and prior agree on q̇: hold this drift against the prior ``underdamped``.
+    Noise belongs to the velocity alone (the diffusion ``velocity``), which makes q smooth in time. The path KL is then
+    finite only if posterior and prior agree on q̇: hold this drift against the prior ``underdamped``.
 
     Args:
         width: d = 2 × the width of q, even.
@@ -67,7 +67,7 @@ class SecondOrderDrift(Drift):
         if stiffness is None:
             stiffness = 0.0 if force in ("diffusion", "reaction") else 1.0
         self.stiffness = number(stiffness, "stiffness")
-        self.force = DRIFTS.get(force)(width // 2, **(settings or {}), generator=generator)  # type: ignore[call-arg]
+        self.force = DRIFTS.get(force)(width // 2, **(settings or {}), generator=generator)
         self.linear = self.force.linear
 
     def bind(self, adjacency: SparseMatrix, initial: Tensor, generator: torch.Generator | None = None) -> BoundDrift:

@@ -1,12 +1,4 @@
-r"""What a solver is: a rule for one step of dH = f dt + g dW, and what it claims about itself.
-
-Every step also integrates the path KL between the posterior (drift f) and the prior (drift p) with the same diffusion,
-
-.. math:: \mathrm{KL} = \tfrac12 \int_0^T \lVert g^{-1} (f - p) \rVert^2 dt,
-
-with the quadrature that belongs to the method, from drifts that it has evaluated anyway. Without a prior there is no KL
-and nothing is evaluated for it.
-"""
+"""What a solver is: a rule for one step of dH = f dt + g dW, and what it claims about itself."""
 
 from __future__ import annotations
 
@@ -15,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
-import torch
 from torch import Tensor
 
 from graphsde.dynamics.brownian import Increment
@@ -25,8 +16,6 @@ from graphsde.registry import Registry
 
 Carry = tuple[Tensor, ...]
 """What goes from one step to the next: the state [N, S, d] first, then whatever else the method keeps."""
-
-_NODES_AT_ONCE = 4096
 
 
 @runtime_checkable
@@ -141,35 +130,6 @@ def register_solver(cls: type[Solver]) -> type[Solver]:
 def is_zero(diffusion: BoundDiffusion) -> bool:
     """Whether a bound diffusion says of itself that it is zero: then no noise is drawn and no KL is defined."""
     return bool(getattr(diffusion, "is_zero", False))
-
-
-def kl_rate(system: System, t: float, h: Tensor, f: Tensor) -> Tensor | None:
-    """½ ‖g⁻¹(f − p)‖² at (t, h), over nodes and dimensions, where ``f`` is the drift there.  # [S]"""
-    if system.prior is None or system.diffusion is None:
-        return None
-    u = system.diffusion.whiten(t, h, f - system.prior(t, h))
-    return half_square_sum(u)
-
-
-def half_square_sum(u: Tensor) -> Tensor:
-    """½ Σ u² over nodes and dimensions, with the same bits for any number of threads.  # [N, S, d] -> [S]"""
-    squares = (u * u).sum(2)  # [N, S]
-    # torch splits a reduction to a single number among its threads; blocks keep every reduction inside one
-    while squares.shape[0] > _NODES_AT_ONCE:
-        missing = -squares.shape[0] % _NODES_AT_ONCE
-        padded = torch.nn.functional.pad(squares, (0, 0, 0, missing))
-        squares = padded.view(-1, _NODES_AT_ONCE, padded.shape[1]).sum(1)
-    return squares.sum(0) * 0.5
-
-
-def weighted(dt: float, *parts: tuple[float, Tensor | None]) -> Tensor | None:
-    """``dt · Σ weight · rate``, or ``None`` where there are no rates.  # [S]"""
-    total: Tensor | None = None
-    for weight, rate in parts:
-        if rate is None:
-            return None
-        total = rate * (weight * dt) if total is None else total.add(rate, alpha=weight * dt)
-    return total
 
 
 def elementwise(system: System, solver: Solver) -> BoundElementwise:

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from graphsde.dynamics.brownian import Increment
 from graphsde.dynamics.field import Noise
-from graphsde.dynamics.solvers.base import Carry, StepSolver, System, elementwise, kl_rate, register_solver, weighted
+from graphsde.dynamics.solvers.base import Carry, StepSolver, System, elementwise, register_solver
+from graphsde.dynamics.solvers.path_kl import kl_rate, weighted
 
 
 @register_solver

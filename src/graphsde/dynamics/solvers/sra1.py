@@ -10,7 +10,8 @@ from torch import Tensor
 
 from graphsde.dynamics.brownian import Increment
 from graphsde.dynamics.field import BoundDiffusion, Noise
-from graphsde.dynamics.solvers.base import Carry, StepSolver, System, kl_rate, register_solver, weighted
+from graphsde.dynamics.solvers.base import Carry, StepSolver, System, register_solver
+from graphsde.dynamics.solvers.path_kl import kl_rate, weighted
 
 WEIGHTS = (1 / 3, 2 / 3)
 STAGE_TIME = 3 / 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,8 @@ class LGNSDELearner:
         if agree:
             validation = self.val if len(self.val) else self.train
             weight = s.consistency.weight * ramp(epoch, s.consistency.warmup)
+            if s.consistency.gated:
+                weight *= max(0.0, 1.0 - float(loss.detach()) / math.log(logits.shape[-1]))
             loss = loss + weight * consistency(logits, s.consistency, validation)
         if latent.kl is not None:
             share = self.num_nodes if s.kl_unit == "node" else len(self.train)

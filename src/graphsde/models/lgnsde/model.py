@@ -15,7 +15,7 @@ from graphsde.data.encoding import FeatureEncoder
 from graphsde.data.graph import Graph
 from graphsde.dynamics.brownian import node_keys
 from graphsde.errors import BadUsage
-from graphsde.models.base import encode, register_model
+from graphsde.models.base import encode, merge_settings, register_model
 from graphsde.models.lgnsde.learner import LGNSDELearner
 from graphsde.models.lgnsde.module import LGNSDEModule, Noise
 from graphsde.models.lgnsde.presets import preset_settings
@@ -69,11 +69,9 @@ class LGNSDE(NeuralModel):
     settings: LGNSDESettings
 
     def __init__(self, **settings: Any) -> None:
-        from graphsde.models.base import merge_settings
-
         given = plain_parts(settings)
         preset = given.get("preset", LGNSDESettings.model_fields["preset"].default)
-        super().__init__(**merge_settings(preset_settings(preset, None), given))
+        super().__init__(**merge_settings(self.preset_values(preset, None), given))
         self.given = given
 
     @classmethod
@@ -81,8 +79,12 @@ class LGNSDE(NeuralModel):
         """A model with a preset's settings: ``LGNSDE.preset("open-world", hidden=64)``."""
         return cls(preset=preset, **settings)
 
+    def preset_values(self, preset: str, graph: Graph | None) -> dict[str, Any]:
+        """What a preset sets, for a graph where that depends on it."""
+        return preset_settings(preset, graph)
+
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
-        return preset_settings(self.settings.preset, graph)
+        return self.preset_values(self.settings.preset, graph)
 
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         return LGNSDEModule(width, classes, self.settings, generator)
@@ -121,20 +123,21 @@ class LGNSDE(NeuralModel):
         kept = samples if self.module.noisy else 1
         logits = np.empty((kept, graph.num_nodes, len(classes)), dtype=np.float32)
         embedding = np.zeros((graph.num_nodes, self.settings.hidden), dtype=np.float64)
-        temperature = self.module.log_temperature.exp()
+        temperature = float(self.module.log_temperature.exp())
         with torch.no_grad():
             for paths, used in chunks(kept, graph.num_nodes * self.settings.hidden):
                 state = self.module.evolve(inputs, Noise(stream, keys, paths), None).state
-                drawn = (self.module.decode(inputs, state) / temperature).transpose(0, 1)  # [S, N, C]
+                drawn = self.module.decode(inputs, state).transpose(0, 1)  # [S, N, C]
                 logits[paths.start : paths.start + used] = drawn[:used].numpy()
                 embedding += state[:, :used].double().sum(1).numpy()
         return Prediction(
-            probs=torch.softmax(torch.from_numpy(logits).double(), -1).float().numpy(),
+            probs=torch.softmax(torch.from_numpy(logits).double() / temperature, -1).float().numpy(),
             node_ids=graph.node_ids,
             class_names=classes,
             kind="samples" if self.module.noisy else "deterministic",
             logits=logits,
             embedding=(embedding / kept).astype(np.float32),
+            temperature=temperature,
         )
 
     def activations(self, graph: Graph) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -173,7 +174,7 @@ class LGNSDEModule(nn.Module):
         if self.settings.decoder == "linear":
             return self.decoder(flat).view(*h.shape[:2], -1)
         projected = (flat @ self.decoder.weight).view(h.shape[0], -1)
-        return (inputs.adjacency @ projected).view(*h.shape[:2], -1) + self.decoder.bias
+        return (inputs.adjacency @ projected).view(*h.shape[:2], -1).add(self.decoder.bias)  # type: ignore[arg-type]
 
     def _flow(self, inputs: Inputs, initial: Tensor, generator: torch.Generator | None) -> Path:
         """The noise-free equation."""
@@ -221,17 +222,30 @@ class LGNSDEModule(nn.Module):
         return BrownianMotion(noise.seed, keys, noise.paths, s.hidden, s.horizon, s.steps, dtype)
 
     def _check_superposition(self) -> None:
-        matched = getattr(self.drift, "teleport", None) == getattr(self.prior, "teleport", object())
-        if not (self.drift.linear and self.diffusion.noise == "additive" and matched):
+        """Simulating mean and noise apart needs linearity; the closed form of the KL needs drift and prior to differ by
+        the source alone, and the source to enter through the noise's own channel."""
+        s, drift = self.settings, self.drift
+        if not drift.linear or self.diffusion.noise != "additive":
             raise BadUsage(
-                "sigma as a noise-to-signal ratio needs the linear drift 'diffusion', additive noise, and the prior "
-                "'graph-diffusion' with the same teleport",
+                f"sigma as a noise-to-signal ratio needs a linear drift and additive noise, not drift '{s.drift.name}' with "
+                f"diffusion '{s.diffusion.name}'",
                 code="E-SETTING",
-                fix="set sigma_is=absolute",
+                fix="set sigma_is=absolute, or use drift 'diffusion' without attention",
+            )
+        channel = {"smoothed": "smoothing", "constant": "identity"}.get(s.diffusion.name)
+        plain = drift.rate.value() == 1.0 and drift.flow.operator == "symmetric"
+        matched = s.prior.name == "graph-diffusion" and self.prior.teleport == drift.teleport
+        if s.kl_weight > 0 and not (plain and matched and drift.source_operator == channel):
+            raise BadUsage(
+                "the path KL has no closed form for this drift, prior and diffusion",
+                code="E-KL",
+                expected="rate 1, the symmetric operator, prior 'graph-diffusion' with the same teleport, and the source "
+                "through the noise's channel (source_operator 'smoothing' for 'smoothed', 'identity' for 'constant')",
+                fix="set kl_weight=0, or sigma_is=absolute",
             )
 
 
-def make_part(registry: Registry, part: Part, width: int, **given: object):  # type: ignore[no-untyped-def,type-arg]
+def make_part(registry: Registry[Any], part: Part, width: int, **given: object) -> Any:
     """A drift, prior or diffusion from its name and options; a wrong option is answered with the right ones."""
     import inspect
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from graphsde.errors import BadUsage
 from graphsde.models.neural import NeuralSettings
 from graphsde.training.settings import Settings
 
@@ -28,6 +27,8 @@ class ConsistencySettings(Settings):
         temperature: τ of sharpening, p^{1/τ} normalised.
         begin: the first epoch in which it acts.
         warmup: epochs until it has its full weight.
+        gated: multiply the weight by 1 − (training NLL)/ln C, at least 0: as long as the labelled nodes are hardly learned,
+            agreement would only spread the class that happens to lead, and the training can collapse onto it.
     """
 
     kind: Literal["none", "sharpen", "confident"] = "none"
@@ -35,6 +36,7 @@ class ConsistencySettings(Settings):
     temperature: float = Field(0.35, gt=0, le=1)
     begin: int = Field(6, ge=1)
     warmup: int = Field(100, ge=1)
+    gated: bool = True
 
 
 class LGNSDESettings(NeuralSettings):
@@ -94,13 +96,3 @@ class LGNSDESettings(NeuralSettings):
     temperature: bool = True
     decay_all: bool = False
     weight_decay: float = Field(1e-3, ge=0)
-
-    @model_validator(mode="after")
-    def _ratio_needs_linearity(self) -> LGNSDESettings:
-        if self.sigma_is == "ratio" and self.drift.name != "diffusion":
-            raise BadUsage(
-                f"sigma as a noise-to-signal ratio needs a linear drift, '{self.drift.name}' is not",
-                code="E-SETTING",
-                fix="set sigma_is=absolute, or drift.name=diffusion",
-            )
-        return self

@@ -105,7 +105,8 @@ def summarise(
 def summarise_ood(prediction: Prediction, graph: Graph, *, score: str = "entropy") -> dict[str, float]:
     """Every detection metric on a split that made foreign nodes.
 
-    In-distribution are the test nodes that are not foreign, out-of-distribution the nodes of the ``ood`` mask.
+    In-distribution are the test nodes that are not foreign, out-of-distribution the nodes of the ``ood`` mask. A fitted
+    temperature is undone first: it was fitted on familiar nodes and costs detection.
 
     Args:
         prediction: of all nodes of ``graph``.
@@ -125,6 +126,7 @@ def summarise_ood(prediction: Prediction, graph: Graph, *, score: str = "entropy
             fix="use a split that leaves a class out",
         )
     familiar = test & ~foreign
+    prediction = prediction.untempered()
     plain = score_by_name(score, prediction, graph)
     has_spread = "+" in score or "graph" in SCORES.entry(score).facts.get("needs", ())
     spread = plain if has_spread else score_by_name(f"{score}+propagated", prediction, graph)

@@ -1,0 +1,245 @@
+"""Sizes, correlations and refusals of the diffusions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from graphsde.data.adjacency import Adjacency
+from graphsde.data.graph import Graph
+from graphsde.dynamics.diffusion import (
+    DIFFUSIONS,
+    ConstantDiffusion,
+    LearnedDiffusion,
+    PerDimensionDiffusion,
+    QWienerDiffusion,
+    SmoothedDiffusion,
+    StateDependentDiffusion,
+    VelocityDiffusion,
+)
+from graphsde.dynamics.diffusion.spectrum import Modes, _solve, laplacian_modes
+from graphsde.errors import BadUsage
+
+D = torch.float64
+
+
+def stream(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def normal(*shape: int, seed: int = 1) -> Tensor:
+    return torch.randn(*shape, generator=stream(seed), dtype=D)
+
+
+@pytest.mark.parametrize("name", list(DIFFUSIONS))
+@pytest.mark.parametrize("sigma", [-1.0, float("nan"), float("inf"), "1", None, True])
+def test_a_wrong_sigma_is_refused(name: str, sigma: Any) -> None:
+    with pytest.raises(BadUsage, match="sigma"):
+        DIFFUSIONS.get(name)(4, sigma=sigma)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("name", [name for name in DIFFUSIONS if name != "learned"])
+def test_sigma_zero_is_silence(name: str, blocks: Graph) -> None:
+    diffusion = DIFFUSIONS.get(name)(4, sigma=0.0)  # type: ignore[call-arg]
+    bound = diffusion.bind(blocks.adjacency.operator)
+    h = torch.ones(blocks.num_nodes, 2, 4)
+    noise = torch.ones(bound.keys(torch.arange(blocks.num_nodes)).shape[0], 2, 4)
+    assert diffusion.is_zero and bound.is_zero  # type: ignore[attr-defined]
+    assert torch.equal(bound.apply(0.0, h, noise), torch.zeros_like(h))
+    with pytest.raises(BadUsage, match="E-KL"):
+        bound.whiten(0.0, h, torch.zeros_like(h))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda s: ConstantDiffusion(4, sigma=s),
+        lambda s: LearnedDiffusion(4, sigma=s),
+        lambda s: PerDimensionDiffusion(4, sigma=s),
+        lambda s: PerDimensionDiffusion(4, sigma=[s] * 4, learn=True),
+        lambda s: StateDependentDiffusion(4, sigma=s),
+    ],
+)
+@pytest.mark.parametrize("sigma", [1e-3, 0.5, 1.0, 40.0])
+def test_independent_noise_has_the_size_asked_for(make: Any, sigma: float, blocks: Graph) -> None:
+    diffusion = make(sigma)
+    diffusion.set_gain(3.0)
+    bound = diffusion.bind(blocks.adjacency.operator)
+    noise = torch.randn(blocks.num_nodes, 2, 4, generator=stream())
+    torch.testing.assert_close(bound.apply(0.0, torch.zeros_like(noise), noise), 3.0 * sigma * noise)
+    torch.testing.assert_close(bound.whiten(0.0, torch.zeros_like(noise), noise), noise / (3.0 * sigma))
+
+
+def test_per_dimension_sizes_and_their_silent_dimensions(blocks: Graph) -> None:
+    bound = PerDimensionDiffusion(3, sigma=[2.0, 0.0, 0.5]).bind(blocks.adjacency.operator.to(D))
+    noise = normal(blocks.num_nodes, 2, 3)
+    push = bound.apply(0.0, noise, noise)
+    torch.testing.assert_close(push, noise * torch.tensor([2.0, 0.0, 0.5], dtype=D))
+    torch.testing.assert_close(bound.whiten(0.0, noise, push), noise * torch.tensor([1.0, 0.0, 1.0], dtype=D))
+    with pytest.raises(BadUsage, match="E-KL"):
+        bound.whiten(0.0, noise, noise)
+
+
+def test_per_dimension_needs_as_many_sizes_as_dimensions() -> None:
+    with pytest.raises(BadUsage, match="2 values for 3"):
+        PerDimensionDiffusion(3, sigma=[1.0, 2.0])
+    with pytest.raises(BadUsage, match="sigma"):
+        PerDimensionDiffusion(2, sigma=[1.0, 0.0], learn=True)
+
+
+def test_velocity_leaves_positions_alone(blocks: Graph) -> None:
+    noise = normal(blocks.num_nodes, 2, 4)
+    push = VelocityDiffusion(4, sigma=0.5).bind(blocks.adjacency.operator.to(D)).apply(0.0, noise, noise)
+    assert not push[..., :2].any()
+    torch.testing.assert_close(push[..., 2:], 0.5 * noise[..., 2:])
+    with pytest.raises(BadUsage, match="even"):
+        VelocityDiffusion(3)
+
+
+def test_state_dependent_noise_stays_within_its_bounds(blocks: Graph) -> None:
+    diffusion = StateDependentDiffusion(4, sigma=2.0, swing=0.25)
+    scale = diffusion.scale(0.0, 100 * torch.randn(blocks.num_nodes, 3, 4, generator=stream())).detach()
+    assert float(scale.min()) == pytest.approx(1.5) and float(scale.max()) == pytest.approx(2.5)
+    assert diffusion.noise == "diagonal"
+
+
+@pytest.mark.parametrize("gain", [-1.0, math.nan, math.inf])
+def test_a_wrong_gain_is_refused(gain: float) -> None:
+    with pytest.raises(BadUsage, match="gain"):
+        ConstantDiffusion(4).set_gain(gain)
+
+
+def test_the_gain_is_saved_with_the_module() -> None:
+    one, two = ConstantDiffusion(4), ConstantDiffusion(4)
+    one.set_gain(0.125)
+    two.load_state_dict(one.state_dict())
+    assert float(two.gain) == 0.125
+
+
+def node_variance(diffusion: Any, graph: Graph) -> np.ndarray:
+    """Exact variance per node, from the response to each Brownian motion alone.  # [N]"""
+    bound = diffusion.bind(graph.adjacency.operator.to(D))
+    count = bound.keys(torch.arange(graph.num_nodes)).shape[0]
+    each = torch.eye(count, dtype=D)[:, :, None]
+    return bound.apply(0.0, torch.zeros(graph.num_nodes, count, 1, dtype=D), each).square().sum(1)[:, 0].numpy()
+
+
+@pytest.mark.parametrize(
+    "diffusion",
+    [
+        SmoothedDiffusion(1, sigma=0.3),
+        QWienerDiffusion(1, sigma=0.3, modes=5),
+        QWienerDiffusion(1, sigma=0.3, modes=7, spectrum="heat", kappa=2.0),
+        QWienerDiffusion(1, sigma=0.3, modes=1000, nu=0.5),
+    ],
+)
+def test_correlated_noise_has_unit_variance_on_average(diffusion: Any, blocks: Graph) -> None:
+    variance = node_variance(diffusion, blocks)
+    assert variance.mean() == pytest.approx(0.09, rel=1e-5)
+    assert variance.std() > 1e-3  # on average, not for each node
+
+
+def test_smoothed_noise_is_the_operator_over_its_root_mean_square(blocks: Graph) -> None:
+    dense = blocks.adjacency.normalized.toarray().astype(float)
+    noise = normal(blocks.num_nodes, 3, 2)
+    bound = SmoothedDiffusion(2, sigma=0.3).bind(blocks.adjacency.operator.to(D))
+    expected = 0.3 * torch.einsum("ij,jsd->isd", torch.from_numpy(dense / math.sqrt((dense**2).sum(1).mean())), noise)
+    torch.testing.assert_close(bound.apply(0.0, noise, noise), expected, atol=1e-6, rtol=0)
+    with pytest.raises(BadUsage, match="E-KL"):
+        bound.whiten(0.0, noise, noise)
+
+
+def test_q_wiener_with_all_modes_is_the_matern_covariance(blocks: Graph) -> None:
+    """(2ν/κ² + L)^{−ν}, as a function of the matrix, scaled to trace N."""
+    n, nu, kappa = blocks.num_nodes, 1.5, 3.0
+    bound = QWienerDiffusion(1, modes=n, nu=nu, kappa=kappa).bind(blocks.adjacency.operator.to(D))
+    each = torch.eye(n, dtype=D)[:, :, None]
+    response = bound.apply(0.0, torch.zeros(n, n, 1, dtype=D), each)[..., 0].numpy()
+    laplacian = np.eye(n) - blocks.adjacency.normalized.toarray().astype(float)
+    values, vectors = np.linalg.eigh(laplacian)
+    covariance = vectors @ np.diag((2 * nu / kappa**2 + values) ** -nu) @ vectors.T
+    covariance *= n / np.trace(covariance)
+    np.testing.assert_allclose(response @ response.T, covariance, atol=1e-5)
+
+
+def test_q_wiener_has_one_key_per_mode_whatever_the_nodes(blocks: Graph) -> None:
+    bound = QWienerDiffusion(2, modes=6).bind(blocks.adjacency.operator)
+    assert bound.keys(torch.arange(30) * 7).tolist() == list(range(6))
+    with pytest.raises(BadUsage, match="E-KL"):
+        bound.whiten(0.0, torch.zeros(30, 1, 2), torch.zeros(30, 1, 2))
+
+
+def ring(nodes: int, rings: int = 1, lonely: int = 0) -> Adjacency:
+    steps = np.arange(nodes)
+    pairs = [(k * nodes + steps, k * nodes + (steps + 1) % nodes) for k in range(rings)]
+    rows, cols = (np.concatenate(part) for part in zip(*pairs, strict=True))
+    size = nodes * rings + lonely
+    half = sp.coo_array((np.ones(len(rows), dtype=np.float32), (rows, cols)), shape=(size, size)).tocsr()
+    return Adjacency(sp.csr_array(half + half.T))
+
+
+def check_modes(modes: Modes, adjacency: Adjacency, within: float = 1e-5) -> None:
+    dense_vectors = modes.vectors
+    np.testing.assert_allclose(dense_vectors.T @ dense_vectors, np.eye(dense_vectors.shape[1]), atol=1e-6)
+    residual = dense_vectors - adjacency.normalized @ dense_vectors - dense_vectors * modes.values
+    assert np.abs(residual).max() < within
+    assert (np.diff(modes.values) >= -1e-7).all()
+
+
+DENSE_LIMIT = "graphsde.dynamics.diffusion.spectrum._DENSE_UP_TO"
+
+
+def test_modes_of_a_ring_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Laplacian of a ring with self loops: λ_k = (2/3)(1 − cos(2πk/n)), each but the first twice."""
+    monkeypatch.setattr(DENSE_LIMIT, 20)
+    for nodes in (9, 700):  # dense and Lanczos
+        adjacency = ring(nodes)
+        modes = laplacian_modes(adjacency.operator, 7)
+        k = np.array([0, 1, 1, 2, 2, 3, 3])
+        np.testing.assert_allclose(modes.values, 2 / 3 * (1 - np.cos(2 * np.pi * k / nodes)), atol=2e-6)
+        check_modes(modes, adjacency)
+
+
+def test_modes_agree_between_lanczos_and_dense(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    upper = np.triu(rng.random((150, 150)) < 0.03, 1)
+    adjacency = Adjacency(sp.csr_array((upper | upper.T).astype(np.float32)))
+    matrix = sp.csr_array(adjacency.normalized, dtype=np.float64)
+    dense = _solve(matrix, 20)
+    monkeypatch.setattr(DENSE_LIMIT, 20)
+    lanczos = _solve(matrix, 20)
+    np.testing.assert_allclose(lanczos.values, dense.values, atol=1e-6)
+    # the same space: projections onto it agree, whatever the signs
+    gap = lanczos.vectors @ lanczos.vectors.T - dense.vectors @ dense.vectors.T
+    assert np.abs(gap).max() < 1e-3
+    check_modes(lanczos, adjacency)
+
+
+def test_many_components_leave_half_of_the_modes_to_what_varies_inside() -> None:
+    adjacency = ring(100, rings=4, lonely=200)  # 204 components
+    modes = laplacian_modes(adjacency.operator, 12)
+    check_modes(modes, adjacency)
+    assert (modes.values[:6] == 0).all() and (modes.values[6:] > 1e-5).all()
+    assert (np.abs(modes.vectors[:400, :4]) > 0).any(axis=0).all()  # the rings come before the lonely nodes
+
+
+def test_modes_of_a_graph_without_edges() -> None:
+    lonely = Adjacency(sp.csr_array((5, 5), dtype=np.float32))
+    modes = laplacian_modes(lonely.operator, 64)
+    assert modes.vectors.shape == (5, 5) and not modes.values.any()
+    assert laplacian_modes(lonely.operator, 64) is modes  # kept
+
+
+def test_modes_of_a_directed_graph_are_those_of_its_symmetric_part() -> None:
+    rng = np.random.default_rng(1)
+    adjacency = Adjacency(sp.csr_array((rng.random((20, 20)) < 0.2).astype(np.float32)), directed=True)
+    modes = laplacian_modes(adjacency.operator, 4)
+    dense = adjacency.normalized.toarray().astype(float)
+    exact = np.linalg.eigvalsh(np.eye(20) - (dense + dense.T) / 2)[:4]
+    np.testing.assert_allclose(modes.values, exact.clip(0), atol=1e-5)
