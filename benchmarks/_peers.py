@@ -54,7 +54,9 @@ class _Equation(nn.Module):
         return torch.cat([torch.full_like(y[:, :-1], SIGMA), torch.zeros_like(y[:, -1:])], dim=1)
 
 
-def torchsde_solve(drift: Callable[[Tensor, Tensor], Tensor], initial: Tensor, steps: int, method: str, *, kl: bool, seed: int) -> Tensor:
+def torchsde_solve(
+    drift: Callable[[Tensor, Tensor], Tensor], initial: Tensor, steps: int, method: str, *, kl: bool, seed: int
+) -> Tensor:
     """The state at the horizon, with the KL of each node as last column where it is wanted.  # [N, d] -> [N, d (+ 1)]"""
     import torchsde
 

@@ -156,3 +156,26 @@ class Prediction:
             embedding=None if self.embedding is None else self.embedding[nodes],
             alpha=None if self.alpha is None else self.alpha[nodes],
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectories:
+    """How the probabilities of some nodes arise along the paths of a stochastic model.
+
+    Args:
+        times: from 0 to the horizon.  # [M]
+        probs: what the decoder would say at each time.  # [M, S, n, C]
+        node_ids: of the n nodes.
+        class_names: one per class.
+    """
+
+    times: np.ndarray
+    probs: np.ndarray
+    node_ids: np.ndarray
+    class_names: tuple[str, ...]
+
+    def band(self, node: int, position: int, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Pointwise central interval over paths of one class's probability.  # [M], [M]"""
+        tail = (1.0 - coverage) / 2
+        values = self.probs[:, :, node, position]
+        return np.quantile(values, tail, axis=1), np.quantile(values, 1 - tail, axis=1)

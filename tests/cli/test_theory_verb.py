@@ -6,6 +6,7 @@ import json
 import struct
 from pathlib import Path
 
+import numpy as np
 import pyarrow.csv as pa_csv
 import pytest
 from typer.testing import CliRunner, Result
@@ -13,7 +14,7 @@ from typer.testing import CliRunner, Result
 import graphsde as gs
 from graphsde.cli.app import app
 from graphsde.tasks.theory import TheoryOptions, measure_theory
-from graphsde.view.figures.theory_panel import theory_figure, theory_panels, theory_png
+from graphsde.view.figures.theory_panel import MEASURED, Panel, theory_figure, theory_panels, theory_png
 
 from support import block_graph
 
@@ -95,3 +96,10 @@ def test_both_pictures_show_the_same_panels(model: type[gs.LGNSDE], panels: int)
             x, y = panel.points(name)
             assert len(x) == len(y) > 0 and (y > 0).all()
     assert theory_png(report).startswith(b"\x89PNG")
+
+
+def test_rounding_at_the_start_is_not_drawn() -> None:
+    lines = {MEASURED: np.array([1e-32, 2.0, 3.0]), "chain": np.array([0.0, 1e25, np.inf])}
+    panel = Panel("title", "t", "variance", np.arange(3.0), lines)
+    assert panel.points(MEASURED)[1].tolist() == [2.0, 3.0]
+    assert panel.points("chain")[0].tolist() == [1.0]

@@ -123,7 +123,9 @@ def test_fit_again_says_so_and_another_fit_is_refused(shop: Path, run: Path) -> 
     assert other.exit_code == 2 and "epochs: 20 then, 21 now" in other.stderr
 
 
-@pytest.mark.parametrize("kind", ["models", "drifts", "priors", "diffusions", "solvers", "scores", "metrics", "datasets", "splits", "shifts"])
+@pytest.mark.parametrize(
+    "kind", ["models", "drifts", "priors", "diffusions", "solvers", "scores", "metrics", "datasets", "splits", "shifts"]
+)
 def test_lists(kind: str) -> None:
     rows = answer("list", kind, "--json")
     assert len(rows) >= 3 and all(row["name"] and row["summary"] for row in rows)

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.preprocessing import StandardScaler, normalize
 
-from graphsde.data.encoding import MOST_CATEGORIES, FeatureEncoder
+from graphsde.data.encoding import MOST_CATEGORIES, FeatureEncoder, looks_like_bag_of_words
 from graphsde.data.graph import Graph
 from graphsde.errors import BadInput
 
@@ -37,6 +37,13 @@ def test_row_scaling_equals_scikit_learn_and_stays_sparse(blocks: Graph) -> None
     np.testing.assert_allclose(encoded.toarray(), normalize(words().toarray(), "l1"), atol=1e-6)
     dense = graph.with_features(words().toarray())
     np.testing.assert_allclose(FeatureEncoder.fit(dense, "row").transform(dense), encoded.toarray(), atol=1e-7)
+
+
+@pytest.mark.parametrize(("columns", "share", "expected"), [(50, 0.5, True), (5, 0.5, False), (5, 0.1, True)])
+def test_indicators_are_words_where_there_are_many(columns: int, share: float, expected: bool) -> None:
+    ones = (np.random.default_rng(0).random((200, columns)) < share).astype(np.float32)
+    assert looks_like_bag_of_words(ones) is looks_like_bag_of_words(sp.csr_array(ones)) is expected
+    assert not looks_like_bag_of_words(ones - 0.5) and not looks_like_bag_of_words(ones[:, :0])
 
 
 def test_sparse_standard_scaling_keeps_zeros(blocks: Graph) -> None:

@@ -99,7 +99,9 @@ def check_kl_of_a_constant_difference(solver: str) -> None:
     assert torch.allclose(kl, torch.full_like(kl, truth), rtol=1e-12), f"{kl.tolist()} instead of {truth}"
 
 
-def check_euler_kl_is_the_chains_own(parameters: tuple[float, float, float] = (0.5, -0.3, SIZE), steps: int = 10) -> None:
+def check_euler_kl_is_the_chains_own(
+    parameters: tuple[float, float, float] = (0.5, -0.3, SIZE), steps: int = 10
+) -> None:
     """Left-point sum over the discrete chain, whose moments obey an exact recursion."""
     prior_rate, prior_level, _ = parameters
     shape = (1, 100_000, 1)

@@ -49,7 +49,9 @@ def test_mean_and_noise_apart_are_the_equation_itself(blocks: Graph, noise: str)
 
 
 def test_the_closed_form_of_the_path_kl_is_the_integrated_one(blocks: Graph) -> None:
-    model = fitted(blocks, diffusion="constant", drift={"name": "diffusion", "options": {"source_operator": "identity"}})
+    model = fitted(
+        blocks, diffusion="constant", drift={"name": "diffusion", "options": {"source_operator": "identity"}}
+    )
     module, inputs, paths = parts(model, blocks)
     with torch.no_grad():
         closed = module.evolve(inputs, paths, None, kl=True).kl

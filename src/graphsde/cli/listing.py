@@ -11,7 +11,12 @@ from graphsde.registry import unknown_name
 
 
 def listing(
-    what: Annotated[str, typer.Argument(help="models, drifts, priors, diffusions, solvers, scores, metrics, datasets, splits or shifts.")],
+    what: Annotated[
+        str,
+        typer.Argument(
+            help="models, drifts, priors, diffusions, solvers, scores, metrics, datasets, splits or shifts."
+        ),
+    ],
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """List what there is, with one line about each."""

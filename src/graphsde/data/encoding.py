@@ -21,6 +21,8 @@ MOST_CATEGORIES = 200
 WIDEST_DENSE_ONE_HOT = 64
 # non-negative and at least this share of zeros: counts or indicators of words
 BAG_OF_WORDS_ZEROS = 0.8
+# fewer indicator columns than this are properties of a node, not its words
+FEWEST_INDICATORS = 20
 
 
 @dataclass(frozen=True)
@@ -128,13 +130,15 @@ class FeatureEncoder:
 
 
 def looks_like_bag_of_words(features: np.ndarray | sp.csr_array) -> bool:
-    """Non-negative and mostly zero: words, tags, indicators."""
-    size = int(features.shape[0]) * int(features.shape[1])
-    if size == 0:
+    """Non-negative and mostly zero, or many columns of zeros and ones: words, tags, indicators."""
+    rows, columns = int(features.shape[0]), int(features.shape[1])
+    if rows * columns == 0:
         return False
     values: np.ndarray = features.data if sp.issparse(features) else features  # type: ignore[assignment]
-    nonzero = np.count_nonzero(values)
-    return bool(nonzero <= (1 - BAG_OF_WORDS_ZEROS) * size and (values.size == 0 or values.min() >= 0))
+    if values.size and values.min() < 0:
+        return False
+    mostly_zero = np.count_nonzero(values) <= (1 - BAG_OF_WORDS_ZEROS) * rows * columns
+    return bool(mostly_zero or (columns >= FEWEST_INDICATORS and np.isin(values, (0.0, 1.0)).all()))
 
 
 def _choose(graph: Graph) -> Literal["row", "standard"]:

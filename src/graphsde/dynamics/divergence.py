@@ -54,8 +54,6 @@ class SolverDiverged(Diverged):
 class EvaluationsExhausted(Diverged):
     """An adaptive solver needs more, or shorter, steps than it may take."""
 
-    default_code = "E-STEPS"
-
 
 def all_finite(x: Tensor) -> bool:
     """Whether every entry is finite, mostly at the price of one sum."""

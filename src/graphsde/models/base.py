@@ -132,7 +132,11 @@ def merge_settings(below: dict[str, Any], above: dict[str, Any]) -> dict[str, An
     merged = dict(below)
     for name, value in above.items():
         known = merged.get(name)
-        if isinstance(known, dict) and isinstance(value, dict) and value.get("name", known.get("name")) == known.get("name"):
+        if (
+            isinstance(known, dict)
+            and isinstance(value, dict)
+            and value.get("name", known.get("name")) == known.get("name")
+        ):
             value = merge_settings(known, value)
         merged[name] = value
     return merged

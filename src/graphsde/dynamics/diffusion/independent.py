@@ -14,6 +14,8 @@ class BoundIndependentNoise(NodeNoise):
     are singular, the KL is infinite, and :meth:`whiten` refuses.
     """
 
+    autonomous = True  # g does not depend on time: solvers may apply it fewer times
+
     def __init__(self, name: str, amount: float | Tensor) -> None:
         self.name, self.amount = name, amount
         self.tensors: tuple[Tensor, ...] = (amount,) if isinstance(amount, Tensor) and amount.requires_grad else ()

@@ -87,6 +87,7 @@ class QWienerDiffusion(ScaledDiffusion):
 
 class _BoundModes:
     tensors: tuple[Tensor, ...] = ()
+    autonomous = True
 
     def __init__(self, basis: Tensor, is_zero: bool) -> None:
         self.basis, self.is_zero = basis, is_zero  # [N, r]

@@ -61,6 +61,7 @@ class BoundSmoothedNoise(NodeNoise):
     """g B on one graph; ``g`` is there for a model's closed-form KL."""
 
     tensors: tuple[Tensor, ...] = ()
+    autonomous = True
 
     def __init__(self, adjacency: SparseMatrix, g: float) -> None:
         self.adjacency, self.g, self.is_zero = adjacency, g, g == 0.0

@@ -7,8 +7,9 @@ from torch import Tensor
 
 from graphsde.data.sparse import SparseMatrix
 from graphsde.dynamics.arguments import check_state, number
+from graphsde.dynamics.drift.convolutions import ACTIVATIONS, Stack
 from graphsde.dynamics.drift.registry import register_drift
-from graphsde.dynamics.drift.stack import ACTIVATIONS, StackedDrift
+from graphsde.dynamics.drift.stack import StackedDrift
 from graphsde.dynamics.field import BoundDrift
 from graphsde.dynamics.lipschitz import (
     ACTIVATION_SLOPES,
@@ -88,29 +89,13 @@ class GCNDrift(StackedDrift):
 
 class _BoundGCN:
     def __init__(self, drift: GCNDrift, adjacency: SparseMatrix, paths: int, masks: list[Tensor | None]) -> None:
-        self.adjacency, self.masks = adjacency, masks
-        self.weights, self.time_weight = drift.limited_weights(), drift.time_weight
+        self.masks = masks
+        timed = drift.time_weight is not None
+        self.stack = Stack(adjacency, ACTIVATIONS[drift.activation], tuple(masks), timed)
         # the first bias follows the sparse product, which sees the paths side by side
-        self.biases = [drift.biases[0].repeat(paths), *drift.biases[1:]]
-        self.activation = ACTIVATIONS[drift.activation]
-        time = () if self.time_weight is None else (self.time_weight,)
-        self.tensors: tuple[Tensor, ...] = (*self.weights, *self.biases, *time)
+        biases = [drift.biases[0].repeat(paths), *drift.biases[1:]]
+        time = () if drift.time_weight is None else (drift.time_weight,)
+        self.tensors: tuple[Tensor, ...] = (*time, *drift.limited_weights(), *biases)
 
     def __call__(self, t: float, h: Tensor) -> Tensor:
-        n, s, d = h.shape
-        tall, wide = (n * s, d), (n, s * d)
-        if self.time_weight is None:
-            sent = h.reshape(tall) @ self.weights[0]
-        else:
-            sent = torch.addmm(self.time_weight * t, h.reshape(tall), self.weights[0])
-        # in place: neither side of a sum is needed on the way back
-        x = (self.adjacency @ sent.view(wide)).add_(self.biases[0])
-        for layer in range(1, len(self.weights)):
-            x = self.masked(layer - 1, self.activation(x))
-            heard = self.adjacency @ x.view(wide)
-            x = torch.addmm(self.biases[layer], heard.view(tall), self.weights[layer])
-        return self.masked(-1, x).view(h.shape)
-
-    def masked(self, layer: int, x: Tensor) -> Tensor:
-        mask = self.masks[layer]
-        return x if mask is None else x * mask.view(x.shape)
+        return self.stack.value(t, h, *self.tensors)

@@ -75,7 +75,7 @@ def noise_terms(diffusion: BoundDiffusion, t: float, dt: float, h: Tensor, noise
     """What the noise adds to the second stage and to the step.  # [N, S, d], [N, S, d]"""
     mean = mean_height(noise)
     if getattr(diffusion, "autonomous", False):
-        return diffusion.apply(t, h, mean * STAGE_NOISE), diffusion.apply(t, h, noise.dw)
+        return diffusion.apply(t, h, mean.mul_(STAGE_NOISE)), diffusion.apply(t, h, noise.dw)
     early = diffusion.apply(t, h, mean)
     late = diffusion.apply(t + dt, h, mean)
     return late * STAGE_NOISE, diffusion.apply(t + dt, h, noise.dw) + (early - late)

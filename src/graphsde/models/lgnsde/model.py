@@ -21,7 +21,7 @@ from graphsde.models.lgnsde.module import LGNSDEModule, Noise
 from graphsde.models.lgnsde.presets import preset_settings
 from graphsde.models.lgnsde.settings import LGNSDESettings
 from graphsde.models.neural import Inputs, NeuralModel
-from graphsde.prediction import Prediction
+from graphsde.prediction import Prediction, Trajectories
 from graphsde.seeds import derive, torch_stream
 from graphsde.training.callbacks import Callback
 from graphsde.training.checkpoint import Checkpoint
@@ -139,6 +139,32 @@ class LGNSDE(NeuralModel):
             embedding=(embedding / kept).astype(np.float32),
             temperature=temperature,
         )
+
+    def trajectories(
+        self, graph: Graph, nodes: Sequence[int], *, samples: int = 64, seed: int | None = None
+    ) -> Trajectories:
+        """The paths of :meth:`predict` over time, for the nodes at some positions."""
+        classes = self._require_fitted()
+        assert self.encoder is not None and isinstance(self.module, LGNSDEModule)
+        inputs = Inputs(encode(self.encoder, graph), graph.adjacency.operator)
+        stream = derive(self.settings.seed if seed is None else seed, "prediction paths")
+        keys, rows = node_keys(graph.node_ids), torch.as_tensor(list(nodes))
+        temperature = float(self.module.log_temperature.exp())
+        parts = []
+        with torch.no_grad():
+            initial = self.module.initial(inputs, 1, None)
+            for paths, used in chunks(samples, graph.num_nodes * self.settings.hidden * (self.settings.steps + 1)):
+                path = self.module.trajectory(inputs, Noise(stream, keys, paths), initial, save="all")
+                logits = torch.stack([self._logits_of(inputs, state, rows)[:, :used] for state in path.saved])
+                parts.append(torch.softmax(logits / temperature, -1))  # [M, n, s, C]
+        probs = torch.cat(parts, dim=2).transpose(1, 2)
+        return Trajectories(np.array(path.times), probs.numpy(), graph.node_ids[rows.numpy()], classes)
+
+    def _logits_of(self, inputs: Inputs, state: Tensor, rows: Tensor) -> Tensor:
+        assert isinstance(self.module, LGNSDEModule)
+        if self.settings.decoder == "linear":
+            return self.module.decode(inputs, state[rows])
+        return self.module.decode(inputs, state)[rows]
 
     def activations(self, graph: Graph) -> int:
         s = self.settings

@@ -20,3 +20,9 @@ CLASS_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, YELLOW, GREY)
 def class_colour(index: int) -> str:
     """Colour of a class; with more classes than colours they repeat, so the name must stand beside it."""
     return CLASS_COLOURS[index % len(CLASS_COLOURS)]
+
+
+def translucent(colour: str, alpha: float) -> str:
+    """A colour that lets others shine through, for bands that overlap."""
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{alpha})"

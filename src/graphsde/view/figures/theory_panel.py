@@ -32,6 +32,7 @@ LEGENDS = {
     "chain": "bound of the simulated steps",
     "contractive": "contractive bound",
 }
+_ROUNDING = 1e-20
 _LINE_STYLES = {"solid": "-", "dash": "--", "longdash": (0, (8, 2)), "dashdot": "-.", "dot": ":"}
 
 
@@ -49,6 +50,8 @@ class Panel:
     def points(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         values = np.asarray(self.lines[name], dtype=np.float64)
         shown = np.isfinite(values) & (values > 0)
+        if name == MEASURED and shown.any():
+            shown &= values > _ROUNDING * values[shown].max()  # paths that start alike differ by rounding only
         return self.x[shown], values[shown]
 
 

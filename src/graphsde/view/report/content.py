@@ -11,7 +11,7 @@ import numpy as np
 from graphsde.data.findings import Finding
 from graphsde.data.graph import Graph
 from graphsde.errors import BadInput
-from graphsde.prediction import Prediction
+from graphsde.prediction import Prediction, Trajectories
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +29,7 @@ class ReportContent:
         model_settings: every setting of the model, nested or flat.
         split: name of the split that made the masks.
         seed: of the run.
+        trajectories: paths of a few nodes, the first of which is drawn; only stochastic models have them.
         facts: further lines for the reader: versions, seconds, the command.
     """
 
@@ -43,6 +44,7 @@ class ReportContent:
     split: str = "—"
     seed: int = 0
     facts: Mapping[str, Any] = field(default_factory=dict)
+    trajectories: Trajectories | None = None
 
     def __post_init__(self) -> None:
         if self.prediction.num_nodes != self.graph.num_nodes:

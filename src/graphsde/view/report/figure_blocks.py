@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphsde.prediction import Trajectories
 from graphsde.view.figures.entropy_histogram import entropy_histogram
 from graphsde.view.figures.reliability import reliability_diagram
 from graphsde.view.figures.risk_coverage import risk_coverage_curve
+from graphsde.view.figures.sample_paths import sample_paths
 from graphsde.view.figures.training_curve import best_epoch, training_curve
 from graphsde.view.figures.uncertainty_scatter import MAX_DOTS, uncertainty_scatter
 from graphsde.view.report.content import ReportContent
-from graphsde.view.report.formatting import count
+from graphsde.view.report.formatting import count, name
 from graphsde.view.report.judged_nodes import JudgedNodes
 
 if TYPE_CHECKING:
@@ -44,6 +46,8 @@ def figure_blocks(content: ReportContent, judged: JudgedNodes) -> list[FigureBlo
     blocks = [_entropy(content, judged), _risk_coverage(content, judged), _reliability(content, judged)]
     if content.prediction.kind != "deterministic":
         blocks.append(_scatter(content, judged))
+    if content.trajectories is not None:
+        blocks.append(_paths(content.trajectories))
     blocks.append(_training(content))
     return blocks
 
@@ -104,6 +108,15 @@ def _scatter(content: ReportContent, judged: JudgedNodes) -> FigureBlock:
     if len(rows) > MAX_DOTS:
         caption += f" A fixed random choice of {MAX_DOTS:,} out of {count(len(rows), 'node')}."
     return _block("scatter", "Two kinds of uncertainty", caption, figure)
+
+
+def _paths(trajectories: Trajectories) -> FigureBlock:
+    caption = (
+        "What the decoder would say at each moment: thin lines are single paths, the band holds 90 % of them, the thick "
+        "line is their mean. Where the bands of two classes overlap at the end, the model has not decided."
+    )
+    title = f"How node {name(trajectories.node_ids[0])} came to be uncertain"
+    return _block("paths", title, caption, sample_paths(trajectories, 0))
 
 
 def _training(content: ReportContent) -> FigureBlock:

@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
+
 from graphsde import storage
 from graphsde.data.checks import check
+from graphsde.data.graph import Graph
+from graphsde.models import LGNSDE, Model
+from graphsde.prediction import Prediction, Trajectories
 from graphsde.runs.folder import RunFolder
 from graphsde.tasks.evaluation import evaluate
 from graphsde.view.report.build import write_report
@@ -41,5 +46,15 @@ def report_on_run(folder: RunFolder, path: Path | None = None, *, samples: int =
         split=graph.split or "as given",
         seed=model.settings.seed,
         facts=facts,
+        trajectories=_most_uncertain_paths(model, graph, prediction),
     )
     return write_report(content, path or folder.report)
+
+
+def _most_uncertain_paths(model: Model, graph: Graph, prediction: Prediction) -> Trajectories | None:
+    """Paths of the node that the report's table begins with; ``None`` for a model that has no paths."""
+    if not isinstance(model, LGNSDE) or prediction.kind != "samples":
+        return None
+    candidates = np.arange(graph.num_nodes) if graph.test_mask is None else np.flatnonzero(graph.test_mask)
+    most = candidates[np.argmax(prediction.total[candidates])]
+    return model.trajectories(graph, [int(most)], samples=min(prediction.num_samples, 64))

@@ -1,0 +1,156 @@
+r"""A stack of graph convolutions with its gradient written out: one node of the autograd graph instead of a dozen.
+
+With :math:`Z_1 = \hat A (H W_1 + t w^\top) + b_1`, :math:`Z_l = \hat A \phi(Z_{l-1}) W_l + b_l` the value is the last
+:math:`Z`. On the way back only :math:`H`, what each activation needs and :math:`\hat A \phi(Z_{l-1})` are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from graphsde.data.sparse import SparseMatrix
+
+
+@dataclass(frozen=True)
+class Activation:
+    """A function of one number and its derivative.
+
+    Args:
+        value: φ(z).
+        pullback: grad, kept -> grad · φ'(z).
+        keeps_input: whether ``kept`` is z; otherwise it is φ(z).
+    """
+
+    value: Callable[[Tensor], Tensor]
+    pullback: Callable[[Tensor, Tensor], Tensor]
+    keeps_input: bool = False
+
+
+ACTIVATIONS: dict[str, Activation] = {
+    "softplus": Activation(
+        functional.softplus, lambda grad, z: torch.ops.aten.softplus_backward(grad, z, 1, 20), keeps_input=True
+    ),
+    "tanh": Activation(torch.tanh, torch.ops.aten.tanh_backward),
+    "relu": Activation(torch.relu, lambda grad, y: torch.ops.aten.threshold_backward(grad, y, 0)),
+}
+
+
+@dataclass(frozen=True)
+class Stack:
+    """What a stack of convolutions is made of besides the state and the parameters.
+
+    Args:
+        adjacency: Â.
+        activation: φ.
+        masks: what each layer's output is multiplied by.  # [N, S, d] each
+        timed: whether the parameters begin with w.
+    """
+
+    adjacency: SparseMatrix
+    activation: Activation
+    masks: tuple[Tensor | None, ...]
+    timed: bool
+
+    def value(self, t: float, h: Tensor, *parameters: Tensor) -> Tensor:
+        """At (t, h).  # [N, S, d] -> [N, S, d]
+
+        Args:
+            t: time.
+            h: the state.
+            parameters: w [d] where there is one, then all weights [d, d], then the biases: the first one [S·d], as it
+                follows a sparse product, which sees the paths side by side, the others [d].
+        """
+        if torch.is_grad_enabled():
+            return _Evaluation.apply(self, t, h, *parameters)
+        return self._forward(t, h, parameters, None)
+
+    def split(self, parameters: tuple[Tensor, ...]) -> tuple[Tensor | None, tuple[Tensor, ...], tuple[Tensor, ...]]:
+        rest = parameters[self.timed :]
+        half = len(rest) // 2
+        return (parameters[0] if self.timed else None), rest[:half], rest[half:]
+
+    def _forward(self, t: float, h: Tensor, parameters: tuple[Tensor, ...], kept: list[Tensor] | None) -> Tensor:
+        """Differentiable as it stands; what the written-out gradient needs is put into ``kept``."""
+        n, s, d = h.shape
+        tall, wide = (n * s, d), (n, s * d)
+        time_weight, weights, biases = self.split(parameters)
+        flat = h.reshape(tall)
+        sent = flat @ weights[0] if time_weight is None else torch.addmm(time_weight * t, flat, weights[0])
+        # in place: neither side of a sum is needed on the way back
+        z = (self.adjacency @ sent.view(wide)).add_(biases[0])
+        for mask, weight, bias in zip(self.masks, weights[1:], biases[1:], strict=False):
+            y = self.activation.value(z)
+            x = y if mask is None else y * mask.view(y.shape)
+            heard = (self.adjacency @ x.view(wide)).view(tall)
+            if kept is not None:
+                kept += [z if self.activation.keeps_input else y, heard]
+            z = torch.addmm(bias, heard, weight)
+        last = self.masks[-1]
+        return (z if last is None else z * last.view(z.shape)).view(h.shape)
+
+    def _backward(
+        self, t: float, h: Tensor, parameters: tuple[Tensor, ...], kept: list[Tensor], grad: Tensor, wanted: list[bool]
+    ) -> list[Tensor | None]:
+        """Gradients of h and the parameters, of those that are wanted."""
+        n, s, d = h.shape
+        tall, wide = (n * s, d), (n, s * d)
+        _, weights, _ = self.split(parameters)
+        layers = len(weights)
+        weight_grads: list[Tensor | None] = [None] * layers
+        bias_grads: list[Tensor | None] = [None] * layers
+        back = self.adjacency.transposed()
+        wants_weight = wanted[1 + self.timed :][:layers]
+        wants_bias = wanted[1 + self.timed + layers :]
+        last = self.masks[-1]
+        g = (grad if last is None else grad * last).reshape(tall)
+        for layer in range(layers - 1, 0, -1):
+            held, heard = kept[2 * layer - 2 : 2 * layer]
+            if wants_weight[layer]:
+                weight_grads[layer] = heard.t() @ g
+            if wants_bias[layer]:
+                bias_grads[layer] = g.sum(0)
+            g = back.times((g @ weights[layer].t()).view(wide))
+            mask = self.masks[layer - 1]
+            if mask is not None:
+                g.mul_(mask.view(g.shape))
+            g = self.activation.pullback(g, held.view(wide))
+            if layer > 1:
+                g = g.view(tall)
+        g = g.view(wide)
+        if wants_bias[0]:
+            bias_grads[0] = g.sum(0)
+        g = back.times(g).view(tall)
+        if wants_weight[0]:
+            weight_grads[0] = h.reshape(tall).t() @ g
+        time_grad = [g.sum(0).mul_(t) if wanted[1] else None] if self.timed else []
+        state_grad = (g @ weights[0].t()).view(h.shape) if wanted[0] else None
+        return [state_grad, *time_grad, *weight_grads, *bias_grads]
+
+
+class _Evaluation(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, stack: Stack, t: float, h: Tensor, *parameters: Tensor) -> Tensor:
+        kept: list[Tensor] = []
+        value = stack._forward(t, h, parameters, kept)
+        ctx.stack, ctx.t, ctx.count = stack, t, 1 + len(parameters)
+        ctx.save_for_backward(h, *parameters, *kept)
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
+        inputs, kept = ctx.saved_tensors[: ctx.count], list(ctx.saved_tensors[ctx.count :])
+        h, *parameters = inputs
+        wanted = list(ctx.needs_input_grad[2:])
+        if not torch.is_grad_enabled():
+            return None, None, *ctx.stack._backward(ctx.t, h, tuple(parameters), kept, grads[0], wanted)
+        # a derivative of the derivative is asked for: leave both to autograd
+        value = ctx.stack._forward(ctx.t, h, tuple(parameters), None)
+        asked = [x for x, want in zip(inputs, wanted, strict=True) if want]
+        found = iter(torch.autograd.grad(value, asked, grads[0], create_graph=True))
+        return None, None, *(next(found) if want else None for want in wanted)
