@@ -33,7 +33,8 @@ lint: install
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/python -m pytest -n $(JOBS)
+	# one thread per worker: two workers on two cores would otherwise wait for each other
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
 
 slow: install
 	$(BIN)/python -m pytest -m slow

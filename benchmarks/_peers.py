@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from graphsde.dynamics.layers import Linear
+from _workload import HORIZON, SIGMA, THETA, LatentSDE, Task, evidence_bound
 from torch import Tensor, nn
 from torch.nn import functional
 
-from _workload import HORIZON, SIGMA, THETA, LatentSDE, Task, evidence_bound
+from graphsde.dynamics.layers import Linear
 
 
 def same_steps(steps: int) -> float:

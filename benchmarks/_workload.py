@@ -8,6 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
 from graphsde.data.benchmarks import load
 from graphsde.data.graph import Graph
 from graphsde.data.sparse import SparseMatrix
@@ -22,8 +25,6 @@ from graphsde.dynamics.prior import OrnsteinUhlenbeckPrior
 from graphsde.errors import StorageError
 from graphsde.models.lgnsde.model import chunks
 from graphsde.seeds import torch_stream
-from torch import Tensor, nn
-from torch.nn import functional
 
 SIGMA = 1.0
 THETA = 1.0

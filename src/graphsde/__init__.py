@@ -14,15 +14,16 @@ if TYPE_CHECKING:
     from graphsde.data.benchmarks import load
     from graphsde.data.build import from_arrays
     from graphsde.data.checks import check
-    from graphsde.data.reading import read
     from graphsde.data.formats.networkx_graph import from_networkx, to_networkx
     from graphsde.data.formats.pyg import from_pyg, to_pyg
     from graphsde.data.formats.write import write_tables
     from graphsde.data.graph import Graph
+    from graphsde.data.reading import read
     from graphsde.data.splits import make_split
     from graphsde.data.synthetic import synthetic
     from graphsde.errors import GraphsdeError
     from graphsde.models import GCN, GNODE, LGNSDE, MLP, LabelPropagation, Model, load_model, register_model
+    from graphsde.models.lgnsde.parts import diffusion, drift, prior, solver
     from graphsde.prediction import Prediction
     from graphsde.scores import score
     from graphsde.tasks.evaluation import evaluate
@@ -38,6 +39,8 @@ _HOMES = {
     "Model": "graphsde.models",
     "Prediction": "graphsde.prediction",
     "check": "graphsde.data.checks",
+    "diffusion": "graphsde.models.lgnsde.parts",
+    "drift": "graphsde.models.lgnsde.parts",
     "evaluate": "graphsde.tasks.evaluation",
     "from_arrays": "graphsde.data.build",
     "from_networkx": "graphsde.data.formats.networkx_graph",
@@ -45,9 +48,11 @@ _HOMES = {
     "load": "graphsde.data.benchmarks",
     "load_model": "graphsde.models",
     "make_split": "graphsde.data.splits",
+    "prior": "graphsde.models.lgnsde.parts",
     "read": "graphsde.data.reading",
     "register_model": "graphsde.models",
     "score": "graphsde.scores",
+    "solver": "graphsde.models.lgnsde.parts",
     "synthetic": "graphsde.data.synthetic",
     "to_networkx": "graphsde.data.formats.networkx_graph",
     "to_pyg": "graphsde.data.formats.pyg",
@@ -66,6 +71,8 @@ __all__ = [
     "Prediction",
     "__version__",
     "check",
+    "diffusion",
+    "drift",
     "evaluate",
     "from_arrays",
     "from_networkx",
@@ -73,9 +80,11 @@ __all__ = [
     "load",
     "load_model",
     "make_split",
+    "prior",
     "read",
     "register_model",
     "score",
+    "solver",
     "synthetic",
     "to_networkx",
     "to_pyg",

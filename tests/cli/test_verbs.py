@@ -14,11 +14,12 @@ from typing import Any
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-from support import block_graph, needs_real_data
 from typer.testing import CliRunner, Result
 
 import graphsde as gs
 from graphsde.cli.app import app
+
+from support import block_graph, needs_real_data
 
 
 def graphsde(*words: object, env: dict[str, str] | None = None) -> Result:

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import block_graph
 
 import graphsde as gs
 from graphsde.errors import BadInput
+
+from support import block_graph
 
 
 def test_a_graph_without_a_split_gets_one_by_class(tmp_path: Path) -> None:

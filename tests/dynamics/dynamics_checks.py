@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -38,8 +39,8 @@ def assert_uncorrelated(one: Tensor, two: Tensor) -> None:
 def ou_run(solver: str, steps: int, shape: tuple[int, int, int] = MANY, **options: object) -> Tensor:
     initial = torch.full(shape, START, dtype=DOUBLE)
     return integrate(
-        ornstein_uhlenbeck(RATE, LEVEL), initial, horizon=1.0, steps=steps, solver=solver, diffusion=ConstantNoise(SIZE),
-        noise_kind="additive", brownian=motion(shape, steps), **options,
+        ornstein_uhlenbeck(RATE, LEVEL), initial, horizon=1.0, steps=steps, solver=solver,
+        diffusion=ConstantNoise(SIZE), noise_kind="additive", brownian=motion(shape, steps), **options,
     ).final  # fmt: skip
 
 
@@ -106,8 +107,8 @@ def check_euler_kl_is_the_chains_own(
     prior_rate, prior_level, _ = parameters
     shape = (1, 100_000, 1)
     kl = integrate(
-        ornstein_uhlenbeck(RATE, LEVEL), torch.full(shape, START, dtype=DOUBLE), horizon=1.0, steps=steps, solver="euler",
-        diffusion=ConstantNoise(SIZE), noise_kind="additive", brownian=motion(shape, steps),
+        ornstein_uhlenbeck(RATE, LEVEL), torch.full(shape, START, dtype=DOUBLE), horizon=1.0, steps=steps,
+        solver="euler", diffusion=ConstantNoise(SIZE), noise_kind="additive", brownian=motion(shape, steps),
         prior=ornstein_uhlenbeck(prior_rate, prior_level),
     ).kl  # fmt: skip
     assert kl is not None
@@ -134,7 +135,7 @@ def check_noise_is_independent() -> None:
     """Over steps, paths, nodes and dimensions, and between increment and area."""
     draws = motion((200, 40, 4), 6)
     steps = [draws.increment(k, k + 1, area=True) for k in range(6)]
-    for one, two in zip(steps[:-1], steps[1:], strict=True):
+    for one, two in itertools.pairwise(steps):
         assert_uncorrelated(one.dw, two.dw)
         assert_uncorrelated(one.levy(), two.levy())
     for x in (steps[0].dw, steps[3].levy()):

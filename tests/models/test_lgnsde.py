@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support import block_graph, needs_real_data
 
 import graphsde as gs
 from graphsde.data.graph import Graph
@@ -23,6 +22,8 @@ from graphsde.models.lgnsde.module import LGNSDEModule, Noise
 from graphsde.models.lgnsde.objective import consistency, path_likelihood
 from graphsde.models.lgnsde.settings import ConsistencySettings
 from graphsde.models.neural import Inputs
+
+from support import block_graph, needs_real_data
 
 QUICK = {"epochs": 6, "hidden": 6, "evaluate_every": 2}
 
@@ -240,7 +241,8 @@ def test_threads_processes_and_foreign_seeds_change_no_bit(tmp_path: Path) -> No
     gs.write_tables(block_graph(per_class=40), tmp_path / "graph")
     script = (
         "import sys, hashlib, numpy, torch, graphsde as gs\n"
-        "torch.set_num_threads(int(sys.argv[2])); numpy.random.seed(int(sys.argv[3])); torch.manual_seed(int(sys.argv[3]))\n"
+        "torch.set_num_threads(int(sys.argv[2]))\n"
+        "numpy.random.seed(int(sys.argv[3])); torch.manual_seed(int(sys.argv[3]))\n"
         "graph = gs.read(sys.argv[1]); model = gs.LGNSDE(epochs=8, hidden=16).fit(graph)\n"
         "print(hashlib.sha256(model.predict(graph, samples=20).probs.tobytes()).hexdigest())\n"
     )
@@ -260,3 +262,31 @@ def test_cora_closed_world_reaches_the_measured_level() -> None:
     graph = gs.load("cora")
     metrics = gs.evaluate(gs.LGNSDE(preset="closed-world", seed=0).fit(graph).predict(graph), graph)
     assert metrics["accuracy"] > 0.825 and metrics["aurc"] < 0.056 and metrics["nll"] < 0.54
+
+
+def test_parts_by_attribute_and_by_dotted_setting(blocks: Graph) -> None:
+    model = gs.LGNSDE(
+        preset="paper", drift=gs.drift.GAT(heads=2), prior=gs.prior.OU(theta=2.0), solver=gs.solver.SRA1(steps=7)
+    )
+    s = model.settings
+    assert (s.drift.name, s.drift.options["heads"]) == ("gat", 2)
+    assert s.prior.options["theta"] == 2.0 and (s.solver.name, s.steps) == ("sra1", 7)
+    assert gs.LGNSDE(solver={"steps": 9}).settings.steps == 9
+    assert gs.diffusion.PerDimension(sigma=0.1) == {"name": "per-dimension", "options": {"sigma": 0.1}}
+    with pytest.raises(BadUsage, match="did you mean 'gat'"):
+        gs.drift.GATT()
+    with pytest.raises(BadUsage, match="no option of solver"):
+        fitted(blocks, preset="paper", solver={"name": "sra1", "options": {"rtol": 1}})
+
+
+def test_third_parties_appear_in_the_lists() -> None:
+    script = (
+        "import runpy; runpy.run_path(PATH)\n"
+        "from graphsde.cli.listing import KINDS\n"
+        "print([row['name'] for kind in ('drifts', 'priors', 'solvers') for row in KINDS[kind]()])\n"
+    )
+    path = Path(__file__).resolve().parents[2] / "examples" / "05_parts_of_your_own.py"
+    done = subprocess.run(
+        [sys.executable, "-c", script.replace("PATH", repr(str(path)))], capture_output=True, text=True, check=True
+    )
+    assert all(f"'{name}'" in done.stdout for name in ("pull", "shrink", "midpoint"))

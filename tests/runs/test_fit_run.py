@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from support import block_graph
 
 import graphsde as gs
 from graphsde.errors import BadInput, BadUsage, NotEnoughMemory
@@ -21,6 +20,8 @@ from graphsde.runs.folder import RunFolder
 from graphsde.runs.source import GraphSource
 from graphsde.training.callbacks import Callback, EpochRecord
 from graphsde.training.interrupt import Interrupted
+
+from support import block_graph
 
 
 @pytest.fixture

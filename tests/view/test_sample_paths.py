@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support import block_graph
 
 import graphsde as gs
 from graphsde.prediction import Trajectories
 from graphsde.view.figures.sample_paths import leading_classes, sample_paths
+
+from support import block_graph
 
 
 @pytest.mark.parametrize("preset", ["universal", "paper", "released"])

@@ -3,9 +3,9 @@
 Layout of a state everywhere in this folder: ``[N, S, d]``, nodes first, then paths, then dimensions. A sparse product
 sees it as ``[N, S·d]`` and a weight matrix as ``[N·S, d]``: both are views, so that many paths cost no copy.
 
-A drift, diffusion or prior is a plain ``nn.Module`` that knows nothing of a graph. Before a solve it is *bound*: it gets
-the graph's operator, the initial state and, in training, a generator from which it draws its dropout masks: one mask per
-path and solve, so that the field is a smooth function of time.
+A drift, diffusion or prior is a plain ``nn.Module`` that knows nothing of a graph. Before a solve it is *bound*: it
+gets the graph's operator, the initial state and, in training, a generator from which it draws its dropout masks: one
+mask per path and solve, so that the field is a smooth function of time.
 """
 
 from __future__ import annotations

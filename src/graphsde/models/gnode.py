@@ -50,7 +50,7 @@ class GNODE(LGNSDE):
     Paper: Poli et al., "Graph neural ordinary differential equations", 2019.
 
     The same code as :class:`LGNSDE` with σ = 0 and a Runge–Kutta method: deterministic, no epistemic part. Any setting
-    of the LGNSDE but ``sigma`` may be given; ``preset="universal"`` and the like give the noise-free twin of that preset.
+    of the LGNSDE but ``sigma`` may be given; ``preset="universal"`` and the like give that preset's noise-free twin.
 
     Example:
         >>> import graphsde as gs

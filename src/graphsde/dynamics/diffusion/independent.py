@@ -12,6 +12,8 @@ class BoundIndependentNoise(NodeNoise):
 
     Where a dimension has no noise, the two drifts of a path KL must agree there to the bit: otherwise the two path laws
     are singular, the KL is infinite, and :meth:`whiten` refuses.
+
+    ``uniform`` is g where it is one number above zero, otherwise ``None``.
     """
 
     autonomous = True  # g does not depend on time: solvers may apply it fewer times
@@ -29,6 +31,7 @@ class BoundIndependentNoise(NodeNoise):
                 self.divisor = amount.masked_fill(without, 1.0)  # 0/1 for what must be 0/0
         else:
             self.is_zero = amount == 0.0
+        self.uniform = None if isinstance(amount, Tensor) or self.is_zero else amount
 
     def apply(self, t: float, h: Tensor, noise: Tensor) -> Tensor:
         return noise * self.amount

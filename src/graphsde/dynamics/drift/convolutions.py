@@ -16,6 +16,8 @@ from torch.nn import functional
 
 from graphsde.data.sparse import SparseMatrix
 
+Kept = tuple[Tensor, ...]
+
 
 @dataclass(frozen=True)
 class Activation:
@@ -68,34 +70,35 @@ class Stack:
         """
         if torch.is_grad_enabled():
             return _Evaluation.apply(self, t, h, *parameters)
-        return self._forward(t, h, parameters, None)
+        return self.run(t, h, parameters, None)
 
     def split(self, parameters: tuple[Tensor, ...]) -> tuple[Tensor | None, tuple[Tensor, ...], tuple[Tensor, ...]]:
         rest = parameters[self.timed :]
         half = len(rest) // 2
         return (parameters[0] if self.timed else None), rest[:half], rest[half:]
 
-    def _forward(self, t: float, h: Tensor, parameters: tuple[Tensor, ...], kept: list[Tensor] | None) -> Tensor:
+    def run(self, t: float, h: Tensor, parameters: tuple[Tensor, ...], kept: list[Tensor] | None) -> Tensor:
         """Differentiable as it stands; what the written-out gradient needs is put into ``kept``."""
         n, s, d = h.shape
         tall, wide = (n * s, d), (n, s * d)
         time_weight, weights, biases = self.split(parameters)
+        multiply = self.adjacency.__matmul__ if torch.is_grad_enabled() else self.adjacency.times
         flat = h.reshape(tall)
         sent = flat @ weights[0] if time_weight is None else torch.addmm(time_weight * t, flat, weights[0])
         # in place: neither side of a sum is needed on the way back
-        z = (self.adjacency @ sent.view(wide)).add_(biases[0])
+        z = multiply(sent.view(wide)).add_(biases[0])
         for mask, weight, bias in zip(self.masks, weights[1:], biases[1:], strict=False):
             y = self.activation.value(z)
             x = y if mask is None else y * mask.view(y.shape)
-            heard = (self.adjacency @ x.view(wide)).view(tall)
+            heard = multiply(x.view(wide)).view(tall)
             if kept is not None:
                 kept += [z if self.activation.keeps_input else y, heard]
             z = torch.addmm(bias, heard, weight)
         last = self.masks[-1]
         return (z if last is None else z * last.view(z.shape)).view(h.shape)
 
-    def _backward(
-        self, t: float, h: Tensor, parameters: tuple[Tensor, ...], kept: list[Tensor], grad: Tensor, wanted: list[bool]
+    def pull(
+        self, t: float, h: Tensor, parameters: tuple[Tensor, ...], kept: Kept, grad: Tensor, wanted: list[bool]
     ) -> list[Tensor | None]:
         """Gradients of h and the parameters, of those that are wanted."""
         n, s, d = h.shape
@@ -137,20 +140,21 @@ class _Evaluation(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, stack: Stack, t: float, h: Tensor, *parameters: Tensor) -> Tensor:
         kept: list[Tensor] = []
-        value = stack._forward(t, h, parameters, kept)
+        value = stack.run(t, h, parameters, kept)
         ctx.stack, ctx.t, ctx.count = stack, t, 1 + len(parameters)
         ctx.save_for_backward(h, *parameters, *kept)
         return value
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
-        inputs, kept = ctx.saved_tensors[: ctx.count], list(ctx.saved_tensors[ctx.count :])
+        saved = ctx.saved_tensors
+        inputs, kept = saved[: ctx.count], saved[ctx.count :]
         h, *parameters = inputs
         wanted = list(ctx.needs_input_grad[2:])
         if not torch.is_grad_enabled():
-            return None, None, *ctx.stack._backward(ctx.t, h, tuple(parameters), kept, grads[0], wanted)
+            return None, None, *ctx.stack.pull(ctx.t, h, tuple(parameters), kept, grads[0], wanted)
         # a derivative of the derivative is asked for: leave both to autograd
-        value = ctx.stack._forward(ctx.t, h, tuple(parameters), None)
+        value = ctx.stack.run(ctx.t, h, tuple(parameters), None)
         asked = [x for x, want in zip(inputs, wanted, strict=True) if want]
         found = iter(torch.autograd.grad(value, asked, grads[0], create_graph=True))
         return None, None, *(next(found) if want else None for want in wanted)

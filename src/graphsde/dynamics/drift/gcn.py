@@ -7,7 +7,7 @@ from torch import Tensor
 
 from graphsde.data.sparse import SparseMatrix
 from graphsde.dynamics.arguments import check_state, number
-from graphsde.dynamics.drift.convolutions import ACTIVATIONS, Stack
+from graphsde.dynamics.drift.convolutions import ACTIVATIONS, Kept, Stack
 from graphsde.dynamics.drift.registry import register_drift
 from graphsde.dynamics.drift.stack import StackedDrift
 from graphsde.dynamics.field import BoundDrift
@@ -99,3 +99,11 @@ class _BoundGCN:
 
     def __call__(self, t: float, h: Tensor) -> Tensor:
         return self.stack.value(t, h, *self.tensors)
+
+    def evaluate(self, t: float, h: Tensor) -> tuple[Tensor, Kept]:
+        kept: list[Tensor] = []
+        with torch.no_grad():
+            return self.stack.run(t, h, self.tensors, kept), tuple(kept)
+
+    def pull(self, t: float, h: Tensor, kept: Kept, grad: Tensor, wanted: list[bool]) -> list[Tensor | None]:
+        return self.stack.pull(t, h, self.tensors, kept, grad, wanted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from graphsde.data.sparse import SparseMatrix
@@ -51,7 +52,13 @@ class _BoundReturn:
 
     def __init__(self, theta: float, mu: float) -> None:
         self.theta, self.mu = theta, mu
+        self.gap_slope = theta
 
     def __call__(self, t: float, h: Tensor) -> Tensor:
         back = h * -self.theta
         return back.add_(self.theta * self.mu) if self.mu else back
+
+    def gap(self, t: float, h: Tensor, f: Tensor) -> Tensor:
+        """f − p(t, h) in one pass; its derivative in h is the number ``gap_slope``.  # [N, S, d]"""
+        away = torch.add(f, h, alpha=self.theta)
+        return away.sub_(self.theta * self.mu) if self.mu else away

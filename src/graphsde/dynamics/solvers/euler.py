@@ -10,8 +10,11 @@ from torch import Tensor
 
 from graphsde.dynamics.brownian import Increment
 from graphsde.dynamics.field import Noise
+from graphsde.dynamics.solvers.adjoint import ExplicitStep, Tableau, is_written_out
 from graphsde.dynamics.solvers.base import Carry, StepSolver, System, register_solver
 from graphsde.dynamics.solvers.path_kl import kl_rate, weighted
+
+TABLEAU = Tableau(times=(0.0,), rows=((),), weights=(1.0,))
 
 
 @register_solver
@@ -36,6 +39,10 @@ class Euler(StepSolver):
         self, system: System, t: float, dt: float, carry: Carry, noise: Increment | None
     ) -> tuple[Carry, Tensor | None]:
         (h,) = carry
+        if is_written_out(system):
+            jump = None if noise is None or system.diffusion is None else system.diffusion.apply(t, h, noise.dw)
+            after, kl = ExplicitStep(TABLEAU, system, t, dt, (None,), jump).take(h)
+            return (after,), kl
         f = system.drift(t, h)
         after = torch.add(h, f, alpha=dt)
         if noise is not None and system.diffusion is not None:

@@ -10,12 +10,14 @@ from torch import Tensor
 
 from graphsde.dynamics.brownian import Increment
 from graphsde.dynamics.field import BoundDiffusion, Noise
+from graphsde.dynamics.solvers.adjoint import ExplicitStep, Tableau, is_written_out
 from graphsde.dynamics.solvers.base import Carry, StepSolver, System, register_solver
 from graphsde.dynamics.solvers.path_kl import kl_rate, weighted
 
 WEIGHTS = (1 / 3, 2 / 3)
 STAGE_TIME = 3 / 4
 STAGE_NOISE = 3 / 2
+TABLEAU = Tableau(times=(0.0, STAGE_TIME), rows=((), (STAGE_TIME,)), weights=WEIGHTS)
 
 
 @register_solver
@@ -49,11 +51,16 @@ class SRA1(StepSolver):
         self, system: System, t: float, dt: float, carry: Carry, noise: Increment | None
     ) -> tuple[Carry, Tensor | None]:
         (h,) = carry
-        first = system.drift(t, h)
-        stage = torch.add(h, first, alpha=STAGE_TIME * dt)
+        at_stage: Tensor | None = None
         jump: Tensor | None = None
         if noise is not None and system.diffusion is not None:
             at_stage, jump = noise_terms(system.diffusion, t, dt, h, noise)
+        if is_written_out(system):
+            after, kl = ExplicitStep(TABLEAU, system, t, dt, (None, at_stage), jump).take(h)
+            return (after,), kl
+        first = system.drift(t, h)
+        stage = torch.add(h, first, alpha=STAGE_TIME * dt)
+        if at_stage is not None:
             stage = stage.add_(at_stage)
         later = t + STAGE_TIME * dt
         second = system.drift(later, stage)

@@ -18,6 +18,7 @@ from graphsde.errors import BadUsage
 from graphsde.models.base import encode, merge_settings, register_model
 from graphsde.models.lgnsde.learner import LGNSDELearner
 from graphsde.models.lgnsde.module import LGNSDEModule, Noise
+from graphsde.models.lgnsde.parts import plain_parts
 from graphsde.models.lgnsde.presets import preset_settings
 from graphsde.models.lgnsde.settings import LGNSDESettings
 from graphsde.models.neural import Inputs, NeuralModel
@@ -42,12 +43,12 @@ class LGNSDE(NeuralModel):
 
     .. math:: E[\log p(Y \mid H(T))] - \tfrac12 \int_0^T \| g^{-1} (f_\phi - p) \|^2 dt.
 
-    The default preset is not the paper's network but a graph diffusion with noise in proportion to the signal, which was
-    measured to be better; ``preset="paper"`` and ``preset="released"`` are the paper's text and the authors' code.
+    The default preset is not the paper's network but a graph diffusion with noise in proportion to the signal, which
+    was measured to be better; ``preset="paper"`` and ``preset="released"`` are the paper's text and the authors' code.
 
     Args:
-        preset: ``universal`` (default), ``closed-world``, ``open-world``, ``paper`` or ``released``; what it leaves open
-            is filled in from the graph when fitting.
+        preset: ``universal`` (default), ``closed-world``, ``open-world``, ``paper`` or ``released``; what it leaves
+            open is filled in from the graph when fitting.
         settings: any of :class:`~graphsde.models.lgnsde.settings.LGNSDESettings`; they win over the preset.
 
     The spread over paths is reported as epistemic. Whether it is the posterior over H or noise is a matter of reading:
@@ -179,14 +180,6 @@ class LGNSDE(NeuralModel):
         module = self.build(encoder.width, graph.num_classes, torch_stream(self.settings.seed, "init"))
         assert isinstance(module, LGNSDEModule)
         return LGNSDELearner(module, encoder, graph, self.settings)
-
-
-def plain_parts(settings: dict[str, Any]) -> dict[str, Any]:
-    """``drift="gcn"`` is short for ``drift={"name": "gcn"}``."""
-    parts = ("drift", "prior", "diffusion", "solver")
-    return {
-        name: {"name": value} if name in parts and isinstance(value, str) else value for name, value in settings.items()
-    }
 
 
 def chunks(samples: int, floats_per_path: int) -> Iterator[tuple[range, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,10 +18,11 @@ from graphsde.dynamics.integrate import Save, integrate
 from graphsde.dynamics.layers import GraphConv, Linear, dropout
 from graphsde.dynamics.path import Path
 from graphsde.dynamics.prior import PRIORS
+from graphsde.dynamics.solvers import SOLVERS, Solver
 from graphsde.errors import BadUsage
 from graphsde.models.lgnsde.settings import LGNSDESettings, Part
 from graphsde.models.neural import Inputs
-from graphsde.registry import Registry
+from graphsde.registry import Registry, unknown_name
 
 SIGNAL_MOMENTUM = 0.95
 # paths of the unit noise whose root mean square stands for that of the process
@@ -134,7 +136,7 @@ class LGNSDEModule(nn.Module):
             initial,
             horizon=s.horizon,
             steps=s.steps,
-            solver=s.solver.name,
+            solver=make_step_solver(s.solver),
             diffusion=bound,
             noise_kind=self.diffusion.noise,
             brownian=self._motion(noise, bound.keys(noise.keys), initial.dtype),
@@ -155,7 +157,7 @@ class LGNSDEModule(nn.Module):
                 zero,
                 horizon=self.settings.horizon,
                 steps=self.settings.steps,
-                solver=self.settings.solver.name,
+                solver=make_step_solver(self.settings.solver),
                 diffusion=bound,
                 noise_kind=self.diffusion.noise,
                 brownian=self._motion(noise, bound.keys(noise.keys), zero.dtype),
@@ -180,7 +182,9 @@ class LGNSDEModule(nn.Module):
         """The noise-free equation."""
         s = self.settings
         drift: BoundDrift = self.drift.bind(inputs.adjacency, initial, generator)
-        return integrate(drift, initial, horizon=s.horizon, steps=s.steps, solver=s.solver.name, gradients=s.gradients)
+        return integrate(
+            drift, initial, horizon=s.horizon, steps=s.steps, solver=make_step_solver(s.solver), gradients=s.gradients
+        )
 
     def _superpose(
         self,
@@ -192,7 +196,7 @@ class LGNSDEModule(nn.Module):
         kl: bool,
         unit: Tensor | None,
     ) -> Latent:
-        """Mean path plus scaled noise: the drift is linear, so both can be had apart and the noise needs no gradient."""
+        """Mean path plus scaled noise: the drift is linear, so both can be had apart; the noise needs no gradient."""
         mean = self._flow(inputs, initial, generator).final
         if generator is not None:
             self._learn_signal(inputs, noise, mean)
@@ -227,8 +231,8 @@ class LGNSDEModule(nn.Module):
         s, drift = self.settings, self.drift
         if not drift.linear or self.diffusion.noise != "additive":
             raise BadUsage(
-                f"sigma as a noise-to-signal ratio needs a linear drift and additive noise, not drift '{s.drift.name}' with "
-                f"diffusion '{s.diffusion.name}'",
+                "sigma as a noise-to-signal ratio needs a linear drift and additive noise, not drift "
+                f"'{s.drift.name}' with diffusion '{s.diffusion.name}'",
                 code="E-SETTING",
                 fix="set sigma_is=absolute, or use drift 'diffusion' without attention",
             )
@@ -239,18 +243,24 @@ class LGNSDEModule(nn.Module):
             raise BadUsage(
                 "the path KL has no closed form for this drift, prior and diffusion",
                 code="E-KL",
-                expected="rate 1, the symmetric operator, prior 'graph-diffusion' with the same teleport, and the source "
-                "through the noise's channel (source_operator 'smoothing' for 'smoothed', 'identity' for 'constant')",
+                expected="rate 1, the symmetric operator, prior 'graph-diffusion' with the same teleport, and the "
+                "source through the noise's channel (source_operator 'smoothing' for 'smoothed', 'identity' for "
+                "'constant')",
                 fix="set kl_weight=0, or sigma_is=absolute",
             )
 
 
+def make_step_solver(part: Part) -> Solver:
+    """A solver from its name and options."""
+    cls = SOLVERS.get(part.name)
+    for name in part.options:
+        if name not in inspect.signature(cls).parameters:
+            raise unknown_name(f"option of solver '{part.name}'", name, list(inspect.signature(cls).parameters))
+    return cls(**part.options)
+
+
 def make_part(registry: Registry[Any], part: Part, width: int, **given: object) -> Any:
     """A drift, prior or diffusion from its name and options; a wrong option is answered with the right ones."""
-    import inspect
-
-    from graphsde.registry import unknown_name
-
     cls = registry.get(part.name)
     known = [name for name in inspect.signature(cls).parameters if name not in ("width", *given)]
     for name in part.options:

@@ -34,8 +34,8 @@ def consistency(logits: Tensor, settings: ConsistencySettings, validation: Tenso
     r"""Disagreement among the paths of each node, mean over nodes.  # logits [N, S, C]
 
     ``sharpen``: :math:`\|p_s - \mathrm{sharpen}(\bar p, \tau)\|^2`, the target detached. ``confident``:
-    :math:`\|p_s - \bar p\|^2 + \tfrac12 k H(p_s)` with k = 1 where the mean's largest probability reaches the median of that
-    over the validation nodes (no label is used).
+    :math:`\|p_s - \bar p\|^2 + \tfrac12 k H(p_s)` with k = 1 where the mean's largest probability reaches the median
+    of that over the validation nodes (no label is used).
     """
     probs = torch.softmax(logits, dim=-1)
     mean = probs.mean(dim=1, keepdim=True)

@@ -21,14 +21,15 @@ class ConsistencySettings(Settings):
     """Agreement among the paths of a node, asked of all nodes, labelled or not.
 
     Args:
-        kind: ``none``; ``sharpen`` (towards the sharpened mean: best where every class is known, but it makes foreign nodes
-            confident); ``confident`` (towards the plain mean, and less entropy only where the mean is confident already).
+        kind: ``none``; ``sharpen`` (towards the sharpened mean: best where every class is known, but it makes foreign
+            nodes confident); ``confident`` (towards the plain mean, and less entropy only where the mean is confident
+            already).
         weight: λ.
         temperature: τ of sharpening, p^{1/τ} normalised.
         begin: the first epoch in which it acts.
         warmup: epochs until it has its full weight.
-        gated: multiply the weight by 1 − (training NLL)/ln C, at least 0: as long as the labelled nodes are hardly learned,
-            agreement would only spread the class that happens to lead, and the training can collapse onto it.
+        gated: multiply the weight by 1 − (training NLL)/ln C, at least 0: as long as the labelled nodes are hardly
+            learned, agreement would only spread the class that happens to lead, and training can collapse onto it.
     """
 
     kind: Literal["none", "sharpen", "confident"] = "none"
@@ -58,8 +59,8 @@ class LGNSDESettings(NeuralSettings):
         gradients: how memory is traded for time: ``store``, ``checkpoint`` or ``reversible``.
         objective: ``mean`` (expected log-likelihood) or ``log-mean`` (log of the mean likelihood over paths).
         kl_weight: weight of the path KL.
-        kl_unit: ``elbo`` divides the KL by the number of training nodes, so that 1 is the evidence lower bound; ``node``
-            divides it by the number of all nodes, which transfers between graphs with few and with many labels.
+        kl_unit: ``elbo`` divides the KL by the number of training nodes, so that 1 is the evidence lower bound;
+            ``node`` divides it by the number of all nodes, which transfers better between graphs.
         kl_warmup: epochs until the KL has its full weight.
         consistency: see :class:`ConsistencySettings`.
         paths, validation_paths: paths per training step and in validation.

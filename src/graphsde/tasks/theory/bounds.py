@@ -92,7 +92,8 @@ def distance_bounds(constants: Constants, rule: StepRule, contraction: Contracti
     contractive = None if contraction is None else chain(contraction.stretch, contraction.push)
     exponential = _times_exponential(np.ones(len(grid.steps)), rate, grid.times)
     if constants.source:
-        exponential = exponential + constants.source * _integrated_exponential(rate, grid.times)
+        with np.errstate(over="ignore"):  # an infinite bound is a true one, and says so
+            exponential = exponential + constants.source * _integrated_exponential(rate, grid.times)
     return Bounds(
         exponential,
         chain(rule.growth(x), rule.push(x)),

@@ -112,8 +112,8 @@ def _scatter(content: ReportContent, judged: JudgedNodes) -> FigureBlock:
 
 def _paths(trajectories: Trajectories) -> FigureBlock:
     caption = (
-        "What the decoder would say at each moment: thin lines are single paths, the band holds 90 % of them, the thick "
-        "line is their mean. Where the bands of two classes overlap at the end, the model has not decided."
+        "What the decoder would say at each moment: thin lines are single paths, the band holds 90 % of them, the "
+        "thick line is their mean. Where the bands of two classes overlap at the end, the model has not decided."
     )
     title = f"How node {name(trajectories.node_ids[0])} came to be uncertain"
     return _block("paths", title, caption, sample_paths(trajectories, 0))
