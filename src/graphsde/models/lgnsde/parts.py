@@ -43,7 +43,7 @@ def _letters(name: str) -> str:
 
 def plain_parts(settings: dict[str, Any]) -> dict[str, Any]:
     """Short forms spelt out: ``drift="gcn"`` is ``drift={"name": "gcn"}``, and a solver's ``steps`` are the model's."""
-    spelt = {
+    spelt: dict[str, Any] = {
         name: {"name": value} if name in PART_NAMES and isinstance(value, str) else value
         for name, value in settings.items()
     }
