@@ -86,7 +86,8 @@ class NeuralModel(Model):
     ) -> Self:
         learner = self._learner(graph)
         result = train(learner, self.settings, callbacks=callbacks, checkpoint=checkpoint, interrupt=interrupt)
-        self.encoder, self.module = learner.encoder, learner.module
+        self.finish(learner)
+        self.encoder, self.module = learner.encoder, learner.module.eval()
         self.class_names = graph.class_names
         self.history, self.best_epoch = result.records, result.best_epoch
         return self
@@ -161,15 +162,22 @@ class NeuralModel(Model):
         load_tensors(module, tensors)
         self.module = module.eval()
 
-    def _learner(self, graph: Graph) -> _Learner:
+    def make_learner(self, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> GraphLearner:
+        """What the training loop drives; a model with another loss gives another learner."""
+        return GraphLearner(self, module, encoder, graph)
+
+    def finish(self, learner: GraphLearner) -> None:
+        """What remains to be done once the best epoch is restored."""
+
+    def _learner(self, graph: Graph) -> GraphLearner:
         self.resolve(graph)
         require_trainable(graph, early_stop=self.settings.early_stop)
         encoder = FeatureEncoder.fit(graph, self.settings.scaling)
         module = self.build(encoder.width, graph.num_classes, torch_stream(self.settings.seed, "init"))
-        return _Learner(self, module, encoder, graph)
+        return self.make_learner(module, encoder, graph)
 
 
-class _Learner:
+class GraphLearner:
     """A module, a graph and the loss between them, as the training loop wants it."""
 
     def __init__(self, model: NeuralModel, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> None:

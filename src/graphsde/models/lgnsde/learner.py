@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -13,30 +12,25 @@ from torch.nn import functional
 from graphsde.data.encoding import FeatureEncoder
 from graphsde.data.graph import Graph
 from graphsde.dynamics.brownian import node_keys
-from graphsde.models.base import encode
 from graphsde.models.lgnsde.module import LGNSDEModule, Noise
 from graphsde.models.lgnsde.objective import consistency, path_likelihood, ramp
 from graphsde.models.lgnsde.settings import LGNSDESettings
-from graphsde.models.neural import Inputs
-from graphsde.seeds import derive, torch_stream
+from graphsde.models.neural import GraphLearner, NeuralModel
+from graphsde.seeds import derive
 from graphsde.training.loop import Validation
 
 
-class LGNSDELearner:
+class LGNSDELearner(GraphLearner):
     """Module, graph and objective, as the training loop wants them."""
 
-    def __init__(self, module: LGNSDEModule, encoder: FeatureEncoder, graph: Graph, settings: LGNSDESettings) -> None:
-        assert graph.labels is not None and graph.train_mask is not None
-        self.module, self.encoder, self.settings = module, encoder, settings
-        self.inputs = Inputs(encode(encoder, graph), graph.adjacency.operator)
+    module: LGNSDEModule
+
+    def __init__(
+        self, model: NeuralModel, module: LGNSDEModule, encoder: FeatureEncoder, graph: Graph, settings: LGNSDESettings
+    ) -> None:
+        super().__init__(model, module, encoder, graph)
+        self.settings = settings
         self.keys = node_keys(graph.node_ids)
-        labels = torch.from_numpy(graph.labels.copy())
-        self.train = torch.from_numpy(np.flatnonzero(graph.train_mask))
-        self.train_labels = labels[self.train]
-        known = np.zeros(graph.num_nodes, bool) if graph.val_mask is None else graph.val_mask & graph.labelled
-        self.val = torch.from_numpy(np.flatnonzero(known))
-        self.val_labels = labels[self.val]
-        self.dropout = torch_stream(settings.seed, "dropout")
         self.num_nodes = graph.num_nodes
         self._validation_noise: Tensor | None = None
 
@@ -93,12 +87,6 @@ class LGNSDELearner:
             if self.settings.decoder == "linear":
                 return self.module.decode(self.inputs, state[self.val])
             return self.module.decode(self.inputs, state)[self.val]
-
-    def tensors(self) -> dict[str, Tensor]:
-        return dict(self.module.state_dict(keep_vars=True))
-
-    def generators(self) -> dict[str, torch.Generator]:
-        return {"dropout": self.dropout}
 
     def _paths(self, epoch: int) -> Noise:
         count = self.settings.paths

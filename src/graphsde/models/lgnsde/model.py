@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from graphsde.data.build import require_trainable
 from graphsde.data.encoding import FeatureEncoder
 from graphsde.data.graph import Graph
 from graphsde.dynamics.brownian import node_keys
@@ -21,13 +20,9 @@ from graphsde.models.lgnsde.module import LGNSDEModule, Noise
 from graphsde.models.lgnsde.parts import plain_parts
 from graphsde.models.lgnsde.presets import preset_settings
 from graphsde.models.lgnsde.settings import LGNSDESettings
-from graphsde.models.neural import Inputs, NeuralModel
+from graphsde.models.neural import GraphLearner, Inputs, NeuralModel
 from graphsde.prediction import Prediction, Trajectories
-from graphsde.seeds import derive, torch_stream
-from graphsde.training.callbacks import Callback
-from graphsde.training.checkpoint import Checkpoint
-from graphsde.training.interrupt import InterruptGuard
-from graphsde.training.loop import train
+from graphsde.seeds import derive
 
 # floats of latent state that a chunk of prediction paths may hold
 CHUNK_FLOATS = 4_000_000
@@ -93,23 +88,16 @@ class LGNSDE(NeuralModel):
     def parameter_groups(self, module: nn.Module) -> list[dict[str, Any]]:
         raise BadUsage("the parameter groups of an LGNSDE are made by its learner")
 
-    def fit(
-        self,
-        graph: Graph,
-        *,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: Checkpoint | None = None,
-        interrupt: InterruptGuard | None = None,
-    ) -> Self:
-        learner = self._learner(graph)
-        result = train(learner, self.settings, callbacks=callbacks, checkpoint=checkpoint, interrupt=interrupt)
+    def make_learner(self, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> LGNSDELearner:
+        assert isinstance(module, LGNSDEModule)
+        return LGNSDELearner(self, module, encoder, graph, self.settings)
+
+    def finish(self, learner: GraphLearner) -> None:
+        """One temperature, fitted on the validation nodes."""
+        assert isinstance(learner, LGNSDELearner)
         if self.settings.temperature and len(learner.val):
             fitted = best_temperature(learner.validation_logits(), learner.val_labels)
             learner.module.log_temperature.fill_(math.log(fitted))
-        self.encoder, self.module = learner.encoder, learner.module.eval()
-        self.class_names = graph.class_names
-        self.history, self.best_epoch = result.records, result.best_epoch
-        return self
 
     def predict(self, graph: Graph, *, samples: int = 64, seed: int | None = None) -> Prediction:
         """Paths are drawn for ``seed`` (default: the model's own); path k is the same however many are drawn."""
@@ -172,14 +160,6 @@ class LGNSDE(NeuralModel):
         kept = {"store": s.steps, "checkpoint": 2 * math.isqrt(s.steps) + 2, "reversible": 4}[s.gradients]
         layers = 4 if s.drift.name == "gcn" else 1
         return s.paths * (s.hidden * (6 + 2 * kept * layers) + 6 * graph.num_classes)
-
-    def _learner(self, graph: Graph) -> LGNSDELearner:  # type: ignore[override]
-        self.resolve(graph)
-        require_trainable(graph, early_stop=self.settings.early_stop)
-        encoder = FeatureEncoder.fit(graph, self.settings.scaling)
-        module = self.build(encoder.width, graph.num_classes, torch_stream(self.settings.seed, "init"))
-        assert isinstance(module, LGNSDEModule)
-        return LGNSDELearner(module, encoder, graph, self.settings)
 
 
 def chunks(samples: int, floats_per_path: int) -> Iterator[tuple[range, int]]:
