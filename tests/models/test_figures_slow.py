@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import needs_real_data
 
 import graphsde as gs
 from graphsde.models import MODELS
+
+from support import needs_real_data
 
 pytestmark = [pytest.mark.slow, needs_real_data]
 
