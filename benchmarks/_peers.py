@@ -57,7 +57,7 @@ class _Equation(nn.Module):
 def torchsde_solve(
     drift: Callable[[Tensor, Tensor], Tensor], initial: Tensor, steps: int, method: str, *, kl: bool, seed: int
 ) -> Tensor:
-    """The state at the horizon, with the KL of each node as last column where it is wanted.  # [N, d] -> [N, d (+ 1)]"""
+    """The state at the horizon, and the KL of each node as last column where it is wanted.  # [N, d] -> [N, d (+ 1)]"""
     import torchsde
 
     if kl:

@@ -31,6 +31,7 @@ THETA = 1.0
 HORIZON = 1.0
 LEARNING_RATE = 0.01
 WORDS_PER_NODE = 18
+TINY = 200
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,9 @@ class Task:
 
 
 def make_task(name: str = "cora") -> Task:
-    """The named graph, or a made one of Cora's size and sparsity where the files are not here."""
+    """The named graph, or a made one of Cora's size and sparsity where the files are not here; ``tiny`` for trials."""
     try:
-        graph = load(name, download=False)
+        graph = like_cora(TINY) if name == "tiny" else load(name, download=False)
     except StorageError:
         graph = like_cora()
     words = sp.csr_array(graph.features, dtype=np.float32)
@@ -79,8 +80,8 @@ def make_task(name: str = "cora") -> Task:
     )
 
 
-def like_cora() -> Graph:
-    graph = synthetic(2708, classes=7, features=1433, degree=3.9)
+def like_cora(nodes: int = 2708) -> Graph:
+    graph = synthetic(nodes, classes=7, features=1433, degree=3.9)
     dense = np.asarray(graph.features)
     cut = np.quantile(dense, 1 - WORDS_PER_NODE / dense.shape[1])
     return graph.with_features(sp.csr_array((dense > cut).astype(np.float32)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from graphsde.dynamics.contract.equations import ConstantNoise, Field, ornstein_uhlenbeck
-from graphsde.dynamics.gradients.checkpoint import segment_length
+from graphsde.dynamics.gradients.checkpoint import segment_starts
 from graphsde.dynamics.integrate import integrate
 from graphsde.dynamics.path import Path
 from graphsde.errors import BadUsage
@@ -183,9 +184,29 @@ def test_parameters_changed_before_the_way_back_are_noticed() -> None:
         path.final.sum().backward()
 
 
-@pytest.mark.parametrize(("steps", "length"), [(1, 1), (2, 2), (4, 2), (5, 3), (9, 3), (10, 4), (100, 10), (101, 11)])
-def test_segments_are_the_root_of_the_steps(steps: int, length: int) -> None:
-    assert segment_length(steps) == length
+@pytest.mark.parametrize(("steps", "alive"), [(1, 10), (9, 10), (32, 10), (33, 11), (100, 21), (1000, 74)])
+def test_starts_kept_and_states_of_a_segment_are_few_together(steps: int, alive: int) -> None:
+    starts = segment_starts(steps)
+    lengths = [end - start for start, end in pairwise([*starts, steps])]
+    assert starts[0] == 0 and min(lengths) >= 1
+    assert len(starts) == min(steps, alive)  # the more there are, the fewer steps are computed again
+    assert max(before + length for before, length in enumerate(lengths)) <= alive
+
+
+def test_a_second_way_back_finds_the_same() -> None:
+    start = torch.ones(5, 1, 2, dtype=DOUBLE, requires_grad=True)
+    path = integrate(GCNField(2, 5, grad=True), start, horizon=1.0, steps=7, gradients="checkpoint")
+    once, twice = (torch.autograd.grad(path.final.sum(), start, retain_graph=True)[0] for _ in range(2))
+    assert torch.equal(once, twice)
+
+
+def test_states_changed_before_the_way_back_are_noticed() -> None:
+    path = integrate(GCNField(2, 5, grad=True), torch.ones(5, 1, 2, dtype=DOUBLE), horizon=1.0, steps=4,
+                     gradients="checkpoint", save="all")  # fmt: skip
+    with torch.no_grad():
+        path.saved[3].add_(1.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        path.final.sum().backward()
 
 
 class PeakMemory(TorchDispatchMode):
@@ -221,6 +242,6 @@ def test_memory_grows_as_promised() -> None:
     kept = {steps: run("sra1", "checkpoint", steps) for steps in (9, 64)}
     undone = {steps: run("reversible-heun", "reversible", steps) for steps in (9, 64)}
     assert stored[64] > 5 * stored[9]
-    assert kept[64] <= 2 * 8 + 14  # two roots of the steps, and one step's graph
-    assert kept[64] - kept[9] <= 2 * (8 - 3) + 1
+    assert kept[64] <= 16 + 14  # as many states as there are segments, and one step's graph
+    assert kept[64] - kept[9] <= 16 - 9 + 1
     assert undone[64] == undone[9]

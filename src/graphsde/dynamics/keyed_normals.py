@@ -16,6 +16,7 @@ import math
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -73,7 +74,7 @@ def standard_normals(
     pairs = (width + 1) // 2
     starts = _row_states(stream, keys, paths, cell)  # [K·S]
     normals = np.empty((starts.size, pairs, 2), dtype=_NUMPY_TYPES[dtype])
-    rows = max(1, _BLOCK // max(1, pairs))
+    rows = max(1, min(_BLOCK // max(1, pairs), starts.size))
     blocks = [slice(first, min(first + rows, starts.size)) for first in range(0, starts.size, rows)]
     workers = min(torch.get_num_threads(), starts.size * pairs // _WORTH_A_THREAD)
     if workers > 1:
@@ -123,30 +124,38 @@ def _mix(words: np.ndarray, scratch: np.ndarray | None = None) -> np.ndarray:
     return np.bitwise_xor(words, scratch, out=words)
 
 
+@lru_cache(maxsize=4)
+def _steps(pairs: int, rows: int) -> np.ndarray:
+    """Where the dimensions of a row stand behind its start, for many rows: adding one long row is several times faster
+    than adding a short one to each.  # [rows·pairs] uint64"""
+    steps = np.tile(np.array([(i + 1) * _GOLDEN & _WORD for i in range(pairs)], dtype=np.uint64), rows)
+    steps.flags.writeable = False
+    return steps
+
+
 def _fill(normals: np.ndarray, starts: np.ndarray, blocks: Sequence[slice], rows: int) -> None:
     """Box–Muller on the rows of ``blocks``; the buffers are contiguous, so that one SIMD loop serves all positions."""
     pairs, real = normals.shape[1], normals.dtype.type
-    steps = np.array([(i + 1) * _GOLDEN & _WORD for i in range(pairs)], dtype=np.uint64)
-    buffers = np.empty((4, rows * pairs), dtype=np.uint64)
+    flat = normals.reshape(-1, 2)
+    steps = _steps(pairs, rows)
+    buffers = np.empty((3, rows * pairs), dtype=np.uint64)
     for block in blocks:
-        count = block.stop - block.start
-        words, scratch, radius, angle = (
-            buffer.view(kind)[: count * pairs].reshape(count, pairs)
-            for buffer, kind in zip(buffers, (np.uint64, np.uint64, real, real), strict=True)
-        )
-        np.add(starts[block, None], steps, out=words)
+        words = np.repeat(starts[block], pairs)
+        scratch, radius, angle = buffers[0, : words.size], *(buffer.view(real)[: words.size] for buffer in buffers[1:])
+        words += steps[: words.size]
         _mix(words, scratch)
-        halves = words.view(np.uint32).reshape(count, pairs, 2)
-        np.copyto(radius, halves[..., _HIGH], casting="unsafe")
+        halves = words.view(np.uint32).reshape(-1, 2)
+        np.copyto(radius, halves[:, _HIGH], casting="unsafe")
         radius += real(1)
         radius *= real(2.0**-32)
         np.log(radius, out=radius)
         radius *= real(-2)
         np.sqrt(radius, out=radius)
-        np.copyto(angle, halves[..., _LOW].view(np.int32), casting="unsafe")
+        np.copyto(angle, halves[:, _LOW].view(np.int32), casting="unsafe")
         angle *= real(math.pi * 2.0**-31)
-        turn = scratch.view(real).reshape(-1)[: count * pairs].reshape(count, pairs)
+        turn = scratch.view(real)[: words.size]
+        drawn = flat[block.start * pairs : block.stop * pairs]
         np.cos(angle, out=turn)
-        np.multiply(radius, turn, out=normals[block, :, 0])
+        np.multiply(radius, turn, out=drawn[:, 0])
         np.sin(angle, out=turn)
-        np.multiply(radius, turn, out=normals[block, :, 1])
+        np.multiply(radius, turn, out=drawn[:, 1])

@@ -67,11 +67,14 @@ class Plan:
         cells = self.brownian.cells // self.steps
         return self.brownian.increment(step * cells, (step + 1) * cells, self.solver.needs_area)
 
-    def advance(self, step: int, carry: Carry, *, check: bool = True) -> tuple[Carry, Tensor | None]:
-        """Step ``step`` (from 0): new carry and KL of the step.  # [S]"""
-        carry, kl = self.solver.step(self.system, self.time(step), self.dt, carry, self.noise(step))
-        if check:
-            self.require_finite(carry[0], step + 1)
+    def step(self, step: int, carry: Carry, noise: Increment | None) -> tuple[Carry, Tensor | None]:
+        """Step ``step`` (from 0) under ``noise``: new carry and KL of the step.  # [S]"""
+        return self.solver.step(self.system, self.time(step), self.dt, carry, noise)
+
+    def advance(self, step: int, carry: Carry) -> tuple[Carry, Tensor | None]:
+        """As :meth:`step` under the noise that belongs to it; a state that is not finite is refused."""
+        carry, kl = self.step(step, carry, self.noise(step))
+        self.require_finite(carry[0], step + 1)
         return carry, kl
 
     def without_kl(self) -> Plan:

@@ -6,41 +6,16 @@ With :math:`Z_1 = \hat A (H W_1 + t w^\top) + b_1`, :math:`Z_l = \hat A \phi(Z_{
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from graphsde.data.sparse import SparseMatrix
+from graphsde.dynamics.drift.activations import Activation
 
 Kept = tuple[Tensor, ...]
-
-
-@dataclass(frozen=True)
-class Activation:
-    """A function of one number and its derivative.
-
-    Args:
-        value: φ(z).
-        pullback: grad, kept -> grad · φ'(z).
-        keeps_input: whether ``kept`` is z; otherwise it is φ(z).
-    """
-
-    value: Callable[[Tensor], Tensor]
-    pullback: Callable[[Tensor, Tensor], Tensor]
-    keeps_input: bool = False
-
-
-ACTIVATIONS: dict[str, Activation] = {
-    "softplus": Activation(
-        functional.softplus, lambda grad, z: torch.ops.aten.softplus_backward(grad, z, 1, 20), keeps_input=True
-    ),
-    "tanh": Activation(torch.tanh, torch.ops.aten.tanh_backward),
-    "relu": Activation(torch.relu, lambda grad, y: torch.ops.aten.threshold_backward(grad, y, 0)),
-}
 
 
 @dataclass(frozen=True)
@@ -88,7 +63,7 @@ class Stack:
         # in place: neither side of a sum is needed on the way back
         z = multiply(sent.view(wide)).add_(biases[0])
         for mask, weight, bias in zip(self.masks, weights[1:], biases[1:], strict=False):
-            y = self.activation.value(z)
+            y = self.activation(z)
             x = y if mask is None else y * mask.view(y.shape)
             heard = multiply(x.view(wide)).view(tall)
             if kept is not None:
@@ -111,7 +86,7 @@ class Stack:
         wants_weight = wanted[1 + self.timed :][:layers]
         wants_bias = wanted[1 + self.timed + layers :]
         last = self.masks[-1]
-        g = (grad if last is None else grad * last).reshape(tall)
+        g = (grad if last is None else grad * last).contiguous().view(tall)
         for layer in range(layers - 1, 0, -1):
             held, heard = kept[2 * layer - 2 : 2 * layer]
             if wants_weight[layer]:
@@ -122,9 +97,7 @@ class Stack:
             mask = self.masks[layer - 1]
             if mask is not None:
                 g.mul_(mask.view(g.shape))
-            g = self.activation.pullback(g, held.view(wide))
-            if layer > 1:
-                g = g.view(tall)
+            g = self.activation.pullback(g, held.view(wide)).view(tall)
         g = g.view(wide)
         if wants_bias[0]:
             bias_grads[0] = g.sum(0)

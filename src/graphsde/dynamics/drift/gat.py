@@ -7,10 +7,11 @@ from torch import Tensor, nn
 
 from graphsde.data.sparse import SparseMatrix
 from graphsde.dynamics.arguments import check_state
+from graphsde.dynamics.drift.activations import ACTIVATIONS
 from graphsde.dynamics.drift.attention import additive_attention, divide
 from graphsde.dynamics.drift.edge_space import EdgeSpace, edge_space
 from graphsde.dynamics.drift.registry import register_drift
-from graphsde.dynamics.drift.stack import ACTIVATIONS, StackedDrift
+from graphsde.dynamics.drift.stack import StackedDrift
 from graphsde.dynamics.field import BoundDrift
 from graphsde.dynamics.layers import glorot
 

@@ -7,7 +7,8 @@ from torch import Tensor
 
 from graphsde.data.sparse import SparseMatrix
 from graphsde.dynamics.arguments import check_state, number
-from graphsde.dynamics.drift.convolutions import ACTIVATIONS, Kept, Stack
+from graphsde.dynamics.drift.activations import ACTIVATIONS
+from graphsde.dynamics.drift.convolutions import Kept, Stack
 from graphsde.dynamics.drift.registry import register_drift
 from graphsde.dynamics.drift.stack import StackedDrift
 from graphsde.dynamics.field import BoundDrift
@@ -90,15 +91,18 @@ class GCNDrift(StackedDrift):
 class _BoundGCN:
     def __init__(self, drift: GCNDrift, adjacency: SparseMatrix, paths: int, masks: list[Tensor | None]) -> None:
         self.masks = masks
-        timed = drift.time_weight is not None
-        self.stack = Stack(adjacency, ACTIVATIONS[drift.activation], tuple(masks), timed)
+        self.time_weight, self.weights = drift.time_weight, drift.limited_weights()
         # the first bias follows the sparse product, which sees the paths side by side
-        biases = [drift.biases[0].repeat(paths), *drift.biases[1:]]
-        time = () if drift.time_weight is None else (drift.time_weight,)
-        self.tensors: tuple[Tensor, ...] = (*time, *drift.limited_weights(), *biases)
+        self.biases = [drift.biases[0].repeat(paths), *drift.biases[1:]]
+        self.stack = Stack(adjacency, ACTIVATIONS[drift.activation], tuple(masks), timed=self.time_weight is not None)
+        self.tensors: tuple[Tensor, ...] = self._parameters()
+
+    def _parameters(self) -> tuple[Tensor, ...]:
+        time = () if self.time_weight is None else (self.time_weight,)
+        return (*time, *self.weights, *self.biases)
 
     def __call__(self, t: float, h: Tensor) -> Tensor:
-        return self.stack.value(t, h, *self.tensors)
+        return self.stack.value(t, h, *self._parameters())
 
     def evaluate(self, t: float, h: Tensor) -> tuple[Tensor, Kept]:
         kept: list[Tensor] = []

@@ -1,22 +1,14 @@
-"""What stacked drifts (graph convolution, attention) share: activations, time as an input column, dropout masks."""
+"""What stacked drifts (graph convolution, attention) share: settings, time as an input column, dropout masks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from graphsde.dynamics.arguments import choice, number, whole
+from graphsde.dynamics.drift.activations import ACTIVATIONS
 from graphsde.dynamics.field import Drift
 from graphsde.dynamics.layers import glorot
-
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "softplus": functional.softplus,
-    "tanh": torch.tanh,
-    "relu": torch.relu,
-}
 
 
 class StackedDrift(Drift):

@@ -46,7 +46,7 @@ class Pullback:
         plan = self.plan
 
         def redo(inputs: Carry) -> list[Tensor | None]:
-            after, kl = plan.solver.step(plan.system, plan.time(step), plan.dt, inputs, noise)
+            after, kl = plan.step(step, inputs, noise)
             return [*after, kl]
 
         if step + 1 == plan.steps:

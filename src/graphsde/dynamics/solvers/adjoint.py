@@ -1,6 +1,7 @@
 r"""Explicit Runge–Kutta steps with additive noise, their gradient written out.
 
-A step makes stages :math:`X_i = H + \Delta t \sum_{j<i} a_{ij} K_j + n_i`, slopes :math:`K_i = f(t + c_i \Delta t, X_i)`,
+A step makes stages :math:`X_i = H + \Delta t \sum_{j<i} a_{ij} K_j + n_i` and slopes
+:math:`K_i = f(t + c_i \Delta t, X_i)`, then
 
 .. math:: H^+ = H + \Delta t \sum_i b_i K_i + n, \quad
           \mathrm{KL} = \Delta t \sum_i b_i \frac{\lVert u_i \rVert^2}{2 \sigma^2}, \quad u_i = K_i - p(X_i).
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -30,7 +31,6 @@ from graphsde.dynamics.solvers.path_kl import half_square_sum, weighted
 Kept = tuple[Tensor, ...]
 
 
-@runtime_checkable
 class WrittenDrift(Protocol):
     """A bound drift that knows its own gradient."""
 
@@ -107,7 +107,7 @@ def is_written_out(system: System) -> bool:
     """Whether gradients are wanted and every part of the equation fits :class:`ExplicitStep`."""
     return (
         torch.is_grad_enabled()
-        and isinstance(system.drift, WrittenDrift)
+        and hasattr(system.drift, "pull")
         and (system.diffusion is None or getattr(system.diffusion, "uniform", None) is not None)
         and (system.prior is None or hasattr(system.prior, "gap"))
     )
@@ -169,7 +169,7 @@ def _by_hand(
         if found[0] is not None and rate_grad is not None:
             found[0] = _plus(found[0], gaps[i], rate_grad * prior.gap_slope)  # type: ignore[union-attr]
         stage_grads[i] = found[0]
-        totals[1:] = [_plus(total, grad, 1.0) for total, grad in zip(totals[1:], found[1:], strict=True)]
+        totals[1:] = [_gathered(total, grad) for total, grad in zip(totals[1:], found[1:], strict=True)]
     if wanted[0]:
         totals[0] = stage_grads[0]
         for grad in (after_grad, *stage_grads[1:]):
@@ -177,8 +177,12 @@ def _by_hand(
     return totals
 
 
+def _gathered(total: Tensor | None, grad: Tensor | None) -> Tensor | None:
+    return grad if total is None or grad is None else total.add_(grad)
+
+
 def _plus(total: Tensor | None, grad: Tensor | None, factor: float | Tensor) -> Tensor | None:
-    """``total + factor · grad``, in place; a factor with one entry per path is [S]."""
+    """``total + factor · grad``, changing ``total`` and never ``grad``; a factor may have one entry per path, [S]."""
     if grad is None:
         return total
     if isinstance(factor, Tensor):
@@ -186,9 +190,7 @@ def _plus(total: Tensor | None, grad: Tensor | None, factor: float | Tensor) -> 
             each = factor.view(1, -1, 1)
             return grad * each if total is None else total.addcmul_(grad, each)
         factor = float(factor)
-    if total is None:
-        return grad if factor == 1.0 else grad * factor
-    return total.add_(grad, alpha=factor)
+    return grad * factor if total is None else total.add_(grad, alpha=factor)
 
 
 def _by_autograd(

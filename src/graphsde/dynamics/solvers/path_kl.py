@@ -24,7 +24,7 @@ def kl_rate(system: System, t: float, h: Tensor, f: Tensor) -> Tensor | None:
     """½ ‖g⁻¹(f − p)‖² at (t, h), over nodes and dimensions, where ``f`` is the drift there.  # [S]"""
     if system.prior is None or system.diffusion is None:
         return None
-    # two shortcuts save most of the passes over the state: a prior that subtracts itself, a diffusion that is one number
+    # two shortcuts save most passes over the state: a prior that subtracts itself, a diffusion that is one number
     gap = getattr(system.prior, "gap", None)
     difference = f - system.prior(t, h) if gap is None else gap(t, h, f)
     uniform: float | None = getattr(system.diffusion, "uniform", None)
@@ -35,7 +35,7 @@ def kl_rate(system: System, t: float, h: Tensor, f: Tensor) -> Tensor | None:
 
 def half_square_sum(u: Tensor) -> Tensor:
     """½ Σ u² over nodes and dimensions, with the same bits for any number of threads.  # [N, S, d] -> [S]"""
-    return _HalfSquareSum.apply(u)
+    return _HalfSquareSum.apply(u) if u.requires_grad else _half_square_sum(u)
 
 
 def weighted(dt: float, *parts: tuple[float, Tensor | None]) -> Tensor | None:
@@ -48,19 +48,23 @@ def weighted(dt: float, *parts: tuple[float, Tensor | None]) -> Tensor | None:
     return total
 
 
+def _half_square_sum(u: Tensor) -> Tensor:
+    squares = torch.linalg.vector_norm(u, dim=2).square_()  # [N, S]
+    # torch splits a reduction to a single number among its threads; blocks keep every reduction inside one
+    while squares.shape[0] > _NODES_AT_ONCE:
+        missing = -squares.shape[0] % _NODES_AT_ONCE
+        padded = torch.nn.functional.pad(squares, (0, 0, 0, missing))
+        squares = padded.view(-1, _NODES_AT_ONCE, padded.shape[1]).sum(1)
+    return squares.sum(0).mul_(0.5)
+
+
 class _HalfSquareSum(torch.autograd.Function):
     """By hand, as its derivative is u itself: a third of the work of differentiating u · u."""
 
     @staticmethod
     def forward(ctx: Any, u: Tensor) -> Tensor:
         ctx.save_for_backward(u)
-        squares = torch.linalg.vector_norm(u, dim=2).square_()  # [N, S]
-        # torch splits a reduction to a single number among its threads; blocks keep every reduction inside one
-        while squares.shape[0] > _NODES_AT_ONCE:
-            missing = -squares.shape[0] % _NODES_AT_ONCE
-            padded = torch.nn.functional.pad(squares, (0, 0, 0, missing))
-            squares = padded.view(-1, _NODES_AT_ONCE, padded.shape[1]).sum(1)
-        return squares.sum(0).mul_(0.5)
+        return _half_square_sum(u)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Tensor:

@@ -1,0 +1,28 @@
+"""The benchmarks run and print what they promise; what they measure is no test's business."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torchsde", reason="torchsde, the peer, is not installed")
+pytest.importorskip("torch_geometric", reason="torch_geometric, the peer, is not installed")
+BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+
+
+def test_solver_benchmark_prints_one_object() -> None:
+    done = subprocess.run(
+        [sys.executable, BENCHMARKS / "solver.py", "--quick", "--json"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert set(figures["epoch_speedup_vs_torchsde"]) == {"d64_L10", "d16_L100", "d256_L10"}
+    for name in (
+        "euler_like_for_like", "predict32_speedup", "epoch_over_gcn", "epoch_over_floor", "peak_ratio_L100_L10",
+        "checkpoint_time_ratio", "threads2_speedup", "n",
+    ):  # fmt: skip
+        assert figures[name] > 0
