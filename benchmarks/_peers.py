@@ -118,15 +118,13 @@ class TorchsdeEuler(LatentSDE):
 
 
 class TorchsdeEulerCSR(nn.Module):
-    """torchsde's Euler method on a CSR tensor of the same operator and torch's own sparse product, dense features."""
+    """torchsde's Euler method on the same CSR operator by torch's own sparse product, with the same sparse encoder."""
 
-    def __init__(self, task: Task, width: int, steps: int, *, dense: bool) -> None:
+    def __init__(self, task: Task, width: int, steps: int) -> None:
         super().__init__()
-        generator = torch.Generator().manual_seed(0)
         self.task, self.steps = task, steps
-        self.features = task.dense_features() if dense else task.features
         self.operator = task.adjacency.csr()
-        self.encoder = Linear(task.features.shape[1], width, generator)
+        self.encoder = Linear(task.features.shape[1], width, torch.Generator().manual_seed(0))
         self.first, self.second = nn.Linear(width + 1, width), nn.Linear(width, width)
         self.decoder = nn.Linear(width, task.classes)
 
@@ -135,7 +133,7 @@ class TorchsdeEulerCSR(nn.Module):
         return self.operator @ self.second(functional.softplus(self.operator @ self.first(x)))
 
     def loss(self, epoch: int) -> Tensor:
-        y = torchsde_solve(self.drift, self.encoder(self.features), self.steps, "euler", kl=True, seed=epoch)
+        y = torchsde_solve(self.drift, self.encoder(self.task.features), self.steps, "euler", kl=True, seed=epoch)
         return evidence_bound(self.decoder(y[self.task.train, :-1]), y[:, -1].sum(), self.task)
 
 

@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-SHORTEST_TURN = 0.2  # seconds: a fast contender runs several times per turn, so that a cold cache does not decide
+# seconds: a fast contender runs several times per turn, so that a cold cache does not decide
+SHORTEST_TURN = 0.2
 
 
 @dataclass(frozen=True)
@@ -26,22 +27,31 @@ class Times:
 
 
 def take_turns(
-    contenders: Mapping[str, Callable[[], object]], rounds: int, *, clock: Callable[[], float] = time.process_time
+    contenders: Mapping[str, Callable[[], object]],
+    rounds: int,
+    *,
+    skip: int = 1,
+    clock: Callable[[], float] = time.process_time,
 ) -> dict[str, Times]:
-    """Every contender once per round, in changing order; the first round is thrown away."""
+    """Every contender once per round, in changing order; the first ``skip`` rounds are thrown away.
+
+    ``rounds=0`` is for trials: each once, as short as possible.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     names = list(contenders)
-    for turn in range(rounds + 1):
+    shortest = SHORTEST_TURN if rounds else 0.0
+    rounds, skip = (rounds, skip) if rounds else (1, 0)
+    for turn in range(rounds + skip):
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
             gc.collect()
-            seconds[name].append(_one_turn(contenders[name], clock))
-    return {name: Times(tuple(values[1:])) for name, values in seconds.items()}
+            seconds[name].append(_one_turn(contenders[name], clock, shortest))
+    return {name: Times(tuple(values[skip:])) for name, values in seconds.items()}
 
 
-def _one_turn(contender: Callable[[], object], clock: Callable[[], float]) -> float:
+def _one_turn(contender: Callable[[], object], clock: Callable[[], float], shortest: float) -> float:
     """The median run of a turn."""
     runs: list[float] = []
-    while sum(runs) < SHORTEST_TURN:
+    while not runs or sum(runs) < shortest:
         begin = clock()
         contender()
         runs.append(clock() - begin)
