@@ -4,13 +4,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
 from graphsde.errors import BadInput, Diverged
 
+if TYPE_CHECKING:
+    from graphsde.data.graph import Graph
+
 Kind = Literal["deterministic", "samples", "dirichlet"]
+
+
+@dataclass(frozen=True)
+class Perturb:
+    """Ask a model for the prediction at features moved a small step towards its own answer (ODIN's question).
+
+    ``x' = x − size · scale · sign(∇_x Σ_i CE(z_i(x)/T, argmax z_i))``, all nodes at once, where ``scale`` is the
+    standard deviation of the features as the model sees them.
+
+    Args:
+        size: of the step, in standard deviations.
+        temperature: T.
+    """
+
+    size: float
+    temperature: float = 1.0
+
+
+class Predictor(Protocol):
+    """What a score may ask of a model: further predictions, nothing else."""
+
+    def predict(
+        self, graph: Graph, *, samples: int = 64, seed: int | None = None, perturb: Perturb | None = None
+    ) -> Prediction: ...
 
 
 def entropy(probs: np.ndarray, axis: int = -1) -> np.ndarray:

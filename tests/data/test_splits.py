@@ -226,7 +226,8 @@ def test_label_leave_out_on_cora_keeps_the_public_masks_of_the_known_classes() -
     for role in ("train", "val", "test"):
         assert np.array_equal(split.masks[role], cora.masks[role] & known)
     assert split.sizes["train"] == 60
-    assert not any(mask[cora.labels == 3].any() for mask in split.masks.values())
+    assert np.array_equal(split.masks["exposure"], cora.labels == 3)
+    assert not any(mask[cora.labels == 3].any() for role, mask in split.masks.items() if role != "exposure")
     assert make_split(cora, "label-leave-out", remap=True).apply(cora).class_names == ("4", "5", "6")
 
 

@@ -18,7 +18,7 @@ from graphsde.data.findings import Finding
 from graphsde.errors import BadInput
 
 UNLABELLED = -1
-MASK_NAMES = ("train", "val", "calibration", "test", "ood")
+MASK_NAMES = ("train", "val", "calibration", "test", "ood", "exposure")
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class Graph:
         feature_names: names of the numeric columns, ``None`` where they have none.
         categorical: text columns by name, each an object array of ``str`` (``None`` = missing).
         masks: boolean arrays under ``train``, ``val``, ``calibration``, ``test`` and, on a split that makes
-            foreign nodes, ``ood``.
+            foreign nodes, ``ood`` (to be told) and ``exposure`` (foreign nodes that a model may train on).
         name: how messages call this graph.
         image_shape: set where the numeric columns are the pixels of a picture (height, width).
         split: the name of the split that made the masks, ``None`` if they came with the data.
@@ -97,6 +97,10 @@ class Graph:
     @property
     def ood_mask(self) -> np.ndarray | None:
         return self.masks.get("ood")
+
+    @property
+    def exposure_mask(self) -> np.ndarray | None:
+        return self.masks.get("exposure")
 
     @cached_property
     def labelled(self) -> np.ndarray:

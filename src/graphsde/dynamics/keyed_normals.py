@@ -95,7 +95,7 @@ def node_keys(ids: np.ndarray) -> Tensor:
     if ids.dtype.kind in "iu":
         words = ids.astype(np.uint64)
         words ^= np.uint64(_GOLDEN)
-        return torch.from_numpy(_mix(words).view(np.int64))
+        return torch.from_numpy(mix_words(words).view(np.int64))
     from hashlib import blake2b
 
     digests = b"".join(blake2b(str(name).encode(), digest_size=8).digest() for name in ids.tolist())
@@ -107,13 +107,13 @@ def _row_states(stream: int, keys: Tensor, paths: Sequence[int], cell: int) -> n
     words = np.fromiter((int(path) & _WORD for path in paths), dtype=np.uint64, count=len(paths))
     words *= np.uint64(_ADDRESS_STEP)
     words += np.uint64(stream)
-    words = _mix(words)
+    words = mix_words(words)
     words += np.uint64((int(cell) * _GOLDEN + _ADDRESS_STEP) & _WORD)
-    base = _mix(words)  # [S]
-    return _mix(keys.numpy().view(np.uint64)[:, None] ^ base[None, :]).reshape(-1)
+    base = mix_words(words)  # [S]
+    return mix_words(keys.numpy().view(np.uint64)[:, None] ^ base[None, :]).reshape(-1)
 
 
-def _mix(words: np.ndarray, scratch: np.ndarray | None = None) -> np.ndarray:
+def mix_words(words: np.ndarray, scratch: np.ndarray | None = None) -> np.ndarray:
     """SplitMix64's finaliser, in place: a bijection of 64-bit words in which every input bit reaches every output."""
     scratch = np.empty_like(words) if scratch is None else scratch
     for shift, multiplier in ((30, _FIRST_MULTIPLIER), (27, _SECOND_MULTIPLIER)):
@@ -143,7 +143,7 @@ def _fill(normals: np.ndarray, starts: np.ndarray, blocks: Sequence[slice], rows
         words = np.repeat(starts[block], pairs)
         scratch, radius, angle = buffers[0, : words.size], *(buffer.view(real)[: words.size] for buffer in buffers[1:])
         words += steps[: words.size]
-        _mix(words, scratch)
+        mix_words(words, scratch)
         halves = words.view(np.uint32).reshape(-1, 2)
         np.copyto(radius, halves[:, _HIGH], casting="unsafe")
         radius += real(1)

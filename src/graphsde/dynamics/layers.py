@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from graphsde.data.sparse import SparseMatrix
+from graphsde.dynamics.keyed_masks import KeyedMasks
 
 Features = Tensor | SparseMatrix
 
@@ -24,16 +25,24 @@ def glorot(rows: int, columns: int, generator: torch.Generator) -> Tensor:
     return (torch.rand(rows, columns, generator=generator) * 2 - 1) * bound
 
 
-def dropout(x: Features, rate: float, generator: torch.Generator | None) -> Features:
-    """Zero entries with probability ``rate`` and rescale the rest; without a generator, the identity.
+Randomness = torch.Generator | KeyedMasks | None
+"""Where masks come from: a stream (training), the nodes themselves (samples at prediction), or nowhere (the mean)."""
+
+
+def dropout(x: Features, rate: float, randomness: Randomness) -> Features:
+    """Zero entries with probability ``rate`` and rescale the rest; without randomness, the identity.
 
     Sparse features stay sparse: only stored entries are dropped, which is the same in law.
     """
-    if generator is None or rate == 0.0:
+    if randomness is None or rate == 0.0:
         return x
+    if isinstance(randomness, KeyedMasks):
+        uniform = randomness.entries(x) if isinstance(x, SparseMatrix) else randomness.rows(x.shape[1])
+        keep = (uniform >= rate).to(torch.float32).div_(1.0 - rate)
+        return x.with_values(x.values * keep) if isinstance(x, SparseMatrix) else x * keep
     if isinstance(x, SparseMatrix):
-        return x.with_values(_drop(x.values, rate, generator))
-    return _drop(x, rate, generator)
+        return x.with_values(_drop(x.values, rate, randomness))
+    return _drop(x, rate, randomness)
 
 
 def _drop(x: Tensor, rate: float, generator: torch.Generator) -> Tensor:

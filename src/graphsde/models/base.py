@@ -14,8 +14,8 @@ from torch import Tensor
 
 from graphsde.data.encoding import FeatureEncoder
 from graphsde.data.graph import Graph
-from graphsde.errors import BadInput, NotFitted
-from graphsde.prediction import Prediction
+from graphsde.errors import BadInput, BadUsage, NotFitted
+from graphsde.prediction import Perturb, Prediction
 from graphsde.registry import Registry
 from graphsde.training.callbacks import Callback, EpochRecord
 from graphsde.training.checkpoint import Checkpoint
@@ -83,8 +83,17 @@ class Model(ABC):
         """Learn from the training nodes of ``graph``."""
 
     @abstractmethod
-    def predict(self, graph: Graph, *, samples: int = 64, seed: int | None = None) -> Prediction:
-        """Probabilities of every node of ``graph``, which may be another graph with the same columns."""
+    def predict(
+        self, graph: Graph, *, samples: int = 64, seed: int | None = None, perturb: Perturb | None = None
+    ) -> Prediction:
+        """Probabilities of every node of ``graph``, which may be another graph with the same columns.
+
+        Args:
+            graph: to predict on.
+            samples: how many, where the model has any to draw.
+            seed: of the samples; the model's own if not given.
+            perturb: predict at features moved along the gradient; refused by models that have none.
+        """
 
     @abstractmethod
     def estimate(self, graph: Graph) -> Estimate:
@@ -103,6 +112,14 @@ class Model(ABC):
         from graphsde.models.files import save_model
 
         return save_model(self, Path(folder))
+
+    def _refuse_perturbation(self, perturb: Perturb | None) -> None:
+        if perturb is not None:
+            raise BadUsage(
+                f"{self.name} has no gradient with respect to features",
+                code="E-SCORE",
+                fix="use a score that does not perturb the features, such as entropy",
+            )
 
     def _require_fitted(self) -> tuple[str, ...]:
         if self.class_names is None:

@@ -14,7 +14,7 @@ from graphsde.data.build import require_trainable
 from graphsde.data.graph import Graph
 from graphsde.errors import BadInput
 from graphsde.models.base import Estimate, Model, ModelSettings, register_model
-from graphsde.prediction import Prediction
+from graphsde.prediction import Perturb, Prediction
 from graphsde.training.callbacks import Callback
 from graphsde.training.checkpoint import Checkpoint
 from graphsde.training.interrupt import InterruptGuard
@@ -76,8 +76,11 @@ class LabelPropagation(Model):
         self.class_names = graph.class_names
         return self
 
-    def predict(self, graph: Graph, *, samples: int = 64, seed: int | None = None) -> Prediction:
+    def predict(
+        self, graph: Graph, *, samples: int = 64, seed: int | None = None, perturb: Perturb | None = None
+    ) -> Prediction:
         names = self._require_fitted()
+        self._refuse_perturbation(perturb)
         self._check_classes(graph)
         ids = graph.node_ids.tolist()
         rows = np.array([row for row, node in enumerate(ids) if node in self.known], dtype=np.int64)

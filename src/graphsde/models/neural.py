@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -22,12 +22,13 @@ from graphsde.dynamics.layers import Features
 from graphsde.errors import BadUsage, Diverged
 from graphsde.memory import require_memory
 from graphsde.models.base import Estimate, Model, ModelSettings, encode
-from graphsde.prediction import Prediction
+from graphsde.models.perturbation import moved_features
+from graphsde.prediction import Kind, Perturb, Prediction
 from graphsde.seeds import torch_stream
 from graphsde.training.callbacks import Callback
 from graphsde.training.checkpoint import Checkpoint
 from graphsde.training.interrupt import InterruptGuard
-from graphsde.training.loop import Validation, train
+from graphsde.training.loop import OPTIMIZERS, Validation, train
 from graphsde.training.settings import TrainSettings
 
 
@@ -56,6 +57,15 @@ class Outputs:
 
     logits: Tensor  # [N, C]
     hidden: Tensor | None = None  # [N, h]
+
+
+@dataclass(frozen=True)
+class Response:
+    """What a model says of all nodes at prediction: logits per sample, embedding, Dirichlet concentrations."""
+
+    logits: Tensor  # [S, N, C]
+    hidden: Tensor | None = None  # [N, h]
+    alpha: Tensor | None = None  # [N, C]
 
 
 class NeuralModel(Model):
@@ -92,33 +102,66 @@ class NeuralModel(Model):
         self.history, self.best_epoch = result.records, result.best_epoch
         return self
 
-    def predict(self, graph: Graph, *, samples: int = 64, seed: int | None = None) -> Prediction:
+    def predict(
+        self, graph: Graph, *, samples: int = 64, seed: int | None = None, perturb: Perturb | None = None
+    ) -> Prediction:
+        """Samples are drawn for ``seed`` (default: the model's own); sample k is the same however many are drawn."""
         classes = self._require_fitted()
         assert self.encoder is not None and self.module is not None
         if samples < 1:
             raise BadUsage(f"{samples} samples were asked for", expected="at least 1")
         self._check_classes(graph)
         inputs = Inputs(encode(self.encoder, graph), graph.adjacency.operator)
+        if perturb is not None:
+            inputs = replace(inputs, features=moved_features(self, graph, inputs, perturb))
         with torch.no_grad():
-            outputs = self.module(inputs)
-        if not bool(torch.isfinite(outputs.logits).all()):
+            response = self.respond(inputs, graph, samples, self.settings.seed if seed is None else seed)
+        if not bool(torch.isfinite(response.logits).all()):
             raise Diverged("the model's output is not finite", fix="lower lr, or scale the features")
-        logits = outputs.logits.double()
+        temperature = self.temperature_of_logits()
+        if response.alpha is None:
+            probs = torch.softmax(response.logits.double() / temperature, -1)
+        else:
+            probs = (response.alpha / response.alpha.sum(-1, keepdim=True))[None]
         return Prediction(
-            probs=torch.softmax(logits, -1).numpy()[None],
+            probs=(probs.float() if self.kind == "samples" else probs).numpy(),
             node_ids=graph.node_ids,
             class_names=classes,
-            kind="deterministic",
-            logits=logits.numpy()[None],
-            embedding=None if outputs.hidden is None else outputs.hidden.numpy(),
+            kind=self.kind,
+            logits=response.logits.numpy(),
+            embedding=None if response.hidden is None else response.hidden.float().numpy(),
+            alpha=None if response.alpha is None else response.alpha.numpy(),
+            temperature=temperature,
         )
+
+    @property
+    def kind(self) -> Kind:
+        """What the spread of a prediction is."""
+        return "deterministic"
+
+    def respond(self, inputs: Inputs, graph: Graph, samples: int, seed: int) -> Response:
+        """The module's answer, sample by sample where it has any; called without autograd."""
+        assert self.module is not None
+        outputs = self.module(inputs)
+        return Response(outputs.logits.double()[None], outputs.hidden)
+
+    def central_logits(self, inputs: Inputs, graph: Graph) -> Tensor:
+        """One differentiable answer that stands for the model: without dropout, or the mean of a few samples.
+
+        # [N, C]
+        """
+        assert self.module is not None
+        return self.module(inputs).logits
+
+    def temperature_of_logits(self) -> float:
+        return 1.0
 
     def estimate(self, graph: Graph) -> Estimate:
         """Memory by arithmetic, checked against what is free; time by rehearsing three epochs on a scratch copy."""
         needed = self.memory(graph)
         require_memory(needed, f"fitting {self.name} on {graph.name}", "use a smaller hidden width or a smaller graph")
         learner = self._learner(graph)
-        optimizer = torch.optim.Adam(learner.parameter_groups(), lr=self.settings.lr)
+        optimizer = OPTIMIZERS[self.settings.optimizer](learner.parameter_groups(), lr=self.settings.lr)
         seconds = []
         for epoch in range(1, 4):
             begin = time.perf_counter()

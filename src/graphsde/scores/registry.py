@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from graphsde.errors import BadUsage
-from graphsde.prediction import Prediction
+from graphsde.prediction import Prediction, Predictor
 from graphsde.registry import Entry, Registry, unknown_name
 from graphsde.scores.propagation import propagate
 
@@ -20,22 +20,26 @@ SCORES: Registry[Callable[..., np.ndarray]] = Registry("score")
 """Every score, higher = more uncertain.
 
 The facts of an entry: ``paper`` and ``year``; ``needs``, what the score reads (``probs``, ``samples``, ``logits``,
-``alpha``, ``graph``); ``kinds``, the kinds of prediction it is defined for (all if absent). A score is a function of
-the prediction, then of the graph if ``"graph"`` is among its needs, then of keyword options.
+``alpha``, ``embedding``, ``graph``, ``model``); ``kinds``, the kinds of prediction it is defined for (all if absent). A
+score is a function of the prediction, then of the graph and of the model if these are among its needs, then of keyword
+options.
 """
 
 PROPAGATED = "propagated"
 _PROPAGATION_OPTIONS = ("alpha", "steps", "isolated")
 
 
-def score(name: str, prediction: Prediction, graph: Graph | None = None, **options: Any) -> np.ndarray:
+def score(
+    name: str, prediction: Prediction, graph: Graph | None = None, model: Predictor | None = None, **options: Any
+) -> np.ndarray:
     """The uncertainty of every node under a named score; higher always means more uncertain.
 
     Args:
         name: one of ``SCORES``, or one of them followed by ``+propagated`` to spread it over the graph with
             :func:`graphsde.scores.propagate`.
         prediction: what a model said.
-        graph: the graph predicted on; needed by scores that look at edges.
+        graph: the graph predicted on; needed by scores that look at edges or at the training nodes.
+        model: who predicted; needed by scores that ask it for further predictions.
         options: settings of the score (``temperature`` of ``energy``) and of the propagation (``alpha``, ``steps``,
             ``isolated``).
 
@@ -55,30 +59,36 @@ def score(name: str, prediction: Prediction, graph: Graph | None = None, **optio
     if plus and modifier != PROPAGATED:
         raise unknown_name("score modifier", modifier, [PROPAGATED])
     if not plus:
-        return _evaluate(SCORES.entry(base), prediction, graph, options)
+        return _evaluate(SCORES.entry(base), prediction, graph, model, options)
 
     own = {key: value for key, value in options.items() if key not in _PROPAGATION_OPTIONS}
     spread = {key: value for key, value in options.items() if key in _PROPAGATION_OPTIONS}
     entry = SCORES.entry(base)
     if graph is None:
         _refuse(name, _NO_GRAPH)
-    return propagate(_evaluate(entry, prediction, graph, own), graph, **spread)
+    return propagate(_evaluate(entry, prediction, graph, model, own), graph, **spread)
 
 
-def available_scores(prediction: Prediction, graph: Graph | None = None) -> list[str]:
+def available_scores(prediction: Prediction, graph: Graph | None = None, model: Predictor | None = None) -> list[str]:
     """Names of the scores that are defined for this prediction."""
-    return [name for name in SCORES if _obstacle(SCORES.entry(name), prediction, graph) is None]
+    return [name for name in SCORES if _obstacle(SCORES.entry(name), prediction, graph, model) is None]
 
 
 def _evaluate(
-    entry: Entry[Callable[..., np.ndarray]], prediction: Prediction, graph: Graph | None, options: dict[str, Any]
+    entry: Entry[Callable[..., np.ndarray]],
+    prediction: Prediction,
+    graph: Graph | None,
+    model: Predictor | None,
+    options: dict[str, Any],
 ) -> np.ndarray:
-    obstacle = _obstacle(entry, prediction, graph)
+    obstacle = _obstacle(entry, prediction, graph, model)
     if obstacle is not None:
         _refuse(entry.name, obstacle)
     positional: tuple[Any, ...] = (prediction,)
     if "graph" in entry.facts.get("needs", ()):
         positional += (graph,)
+    if "model" in entry.facts.get("needs", ()):
+        positional += (model,)
     _check_options(entry, len(positional), options)
     return np.asarray(entry.item(*positional, **options), dtype=np.float64)
 
@@ -87,7 +97,7 @@ _NO_GRAPH = ("looks at edges, and no graph was given", "pass the graph that the 
 
 
 def _obstacle(
-    entry: Entry[Callable[..., np.ndarray]], prediction: Prediction, graph: Graph | None
+    entry: Entry[Callable[..., np.ndarray]], prediction: Prediction, graph: Graph | None, model: Predictor | None
 ) -> tuple[str, str] | None:
     needs = entry.facts.get("needs", ("probs",))
     kinds = entry.facts.get("kinds")
@@ -107,8 +117,12 @@ def _obstacle(
         )
     if "samples" in needs and prediction.kind == "samples" and prediction.num_samples < 2:
         return "compares samples, and this prediction has only one", "predict with samples=20 or more"
+    if "embedding" in needs and prediction.embedding is None:
+        return "reads embeddings, and this model gives none", "use one of " + ", ".join(_unconditional())
     if "graph" in needs and graph is None:
         return _NO_GRAPH
+    if "model" in needs and model is None:
+        return "asks the model for further predictions, and none was given", "pass model=..."
     return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,6 +16,8 @@ from graphsde.training.callbacks import Callback, EpochRecord
 from graphsde.training.checkpoint import Checkpoint, TrainState, optimizer_tensors, restore_optimizer
 from graphsde.training.interrupt import Interrupted, InterruptGuard
 from graphsde.training.settings import TrainSettings
+
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {"adam": torch.optim.Adam, "adamax": torch.optim.Adamax}
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ def train(
 
     With a ``checkpoint`` that holds a state, training goes on from there and ends where the uninterrupted run would.
     """
-    optimizer = torch.optim.Adam(learner.parameter_groups(), lr=settings.lr)
+    optimizer = OPTIMIZERS[settings.optimizer](learner.parameter_groups(), lr=settings.lr)
     records: list[EpochRecord] = []
     best = _Best(math.inf, 0, {})
     begin = 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -29,7 +29,8 @@ class TrainSettings(Settings):
 
     Args:
         epochs: the most passes over the training nodes.
-        lr: Adam's learning rate.
+        lr: the learning rate.
+        optimizer: ``adam`` or ``adamax``.
         patience: epochs without a better validation NLL before training stops.
         evaluate_every: epochs between two looks at the validation nodes.
         early_stop: without it all epochs are run and the last one is kept; then no validation nodes are needed.
@@ -37,6 +38,7 @@ class TrainSettings(Settings):
 
     epochs: int = Field(200, ge=1, le=1_000_000)
     lr: float = Field(0.01, gt=0, le=100)
+    optimizer: Literal["adam", "adamax"] = "adam"
     patience: int = Field(50, ge=1)
     evaluate_every: int = Field(1, ge=1)
     early_stop: bool = True

@@ -75,8 +75,8 @@ def label_leave_out(graph: Graph, *, seed: int = 0, threshold: int | None = None
     """The "label" shift of GNNSafe (Wu et al., 2023), also used by GNSD.
 
     Classes after ``threshold`` are in-distribution, all nodes of the classes before it are foreign, and class
-    ``threshold`` itself (the exposure set of methods that train on foreign nodes) has no role. Where only one class
-    would be left after it, ``threshold`` belongs to the known ones, as on PubMed.
+    ``threshold`` itself is the exposure set, which only methods that train on foreign nodes look at. Where only one
+    class would be left after it, ``threshold`` belongs to the known ones, as on PubMed.
 
     The graph's own masks are cut down to the known classes; a graph without masks gets 10/10/80 of its known nodes.
 
@@ -103,7 +103,9 @@ def label_leave_out(graph: Graph, *, seed: int = 0, threshold: int | None = None
         masks = {role: mask & known for role, mask in given(graph, seed=seed).masks.items() if role != "ood"}
     foreign = (labels >= 0) & (labels < t)
     classes = tuple(range(first_known, graph.num_classes)) if remap else None
-    return Split("label-leave-out", seed, {**masks, "ood": foreign}, classes=classes)
+    exposure = labels == t if t < first_known else np.zeros(graph.num_nodes, dtype=bool)
+    roles = {**masks, "ood": foreign} | ({"exposure": exposure} if exposure.any() else {})
+    return Split("label-leave-out", seed, roles, classes=classes)
 
 
 def _threshold(graph: Graph) -> int:

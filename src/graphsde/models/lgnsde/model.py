@@ -20,8 +20,8 @@ from graphsde.models.lgnsde.module import LGNSDEModule, Noise
 from graphsde.models.lgnsde.parts import plain_parts
 from graphsde.models.lgnsde.presets import preset_settings
 from graphsde.models.lgnsde.settings import LGNSDESettings
-from graphsde.models.neural import GraphLearner, Inputs, NeuralModel
-from graphsde.prediction import Prediction, Trajectories
+from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, Response
+from graphsde.prediction import Kind, Trajectories
 from graphsde.seeds import derive
 
 # floats of latent state that a chunk of prediction paths may hold
@@ -99,35 +99,35 @@ class LGNSDE(NeuralModel):
             fitted = best_temperature(learner.validation_logits(), learner.val_labels)
             learner.module.log_temperature.fill_(math.log(fitted))
 
-    def predict(self, graph: Graph, *, samples: int = 64, seed: int | None = None) -> Prediction:
-        """Paths are drawn for ``seed`` (default: the model's own); path k is the same however many are drawn."""
-        classes = self._require_fitted()
-        assert self.encoder is not None and isinstance(self.module, LGNSDEModule)
-        if samples < 1:
-            raise BadUsage(f"{samples} samples were asked for", expected="at least 1")
-        self._check_classes(graph)
-        inputs = Inputs(encode(self.encoder, graph), graph.adjacency.operator)
-        stream = derive(self.settings.seed if seed is None else seed, "prediction paths")
-        keys = node_keys(graph.node_ids)
+    @property
+    def kind(self) -> Kind:
+        assert isinstance(self.module, LGNSDEModule)
+        return "samples" if self.module.noisy else "deterministic"
+
+    def temperature_of_logits(self) -> float:
+        assert isinstance(self.module, LGNSDEModule)
+        return float(self.module.log_temperature.exp())
+
+    def respond(self, inputs: Inputs, graph: Graph, samples: int, seed: int) -> Response:
+        """Paths in chunks; path k is the same however many are drawn."""
+        assert isinstance(self.module, LGNSDEModule)
+        stream, keys = derive(seed, "prediction paths"), node_keys(graph.node_ids)
         kept = samples if self.module.noisy else 1
-        logits = np.empty((kept, graph.num_nodes, len(classes)), dtype=np.float32)
-        embedding = np.zeros((graph.num_nodes, self.settings.hidden), dtype=np.float64)
-        temperature = float(self.module.log_temperature.exp())
-        with torch.no_grad():
-            for paths, used in chunks(kept, graph.num_nodes * self.settings.hidden):
-                state = self.module.evolve(inputs, Noise(stream, keys, paths), None).state
-                drawn = self.module.decode(inputs, state).transpose(0, 1)  # [S, N, C]
-                logits[paths.start : paths.start + used] = drawn[:used].numpy()
-                embedding += state[:, :used].double().sum(1).numpy()
-        return Prediction(
-            probs=torch.softmax(torch.from_numpy(logits).double() / temperature, -1).float().numpy(),
-            node_ids=graph.node_ids,
-            class_names=classes,
-            kind="samples" if self.module.noisy else "deterministic",
-            logits=logits,
-            embedding=(embedding / kept).astype(np.float32),
-            temperature=temperature,
-        )
+        logits = torch.empty(kept, graph.num_nodes, len(self._require_fitted()))
+        embedding = torch.zeros(graph.num_nodes, self.settings.hidden, dtype=torch.float64)
+        for paths, used in chunks(kept, graph.num_nodes * self.settings.hidden):
+            state = self.module.evolve(inputs, Noise(stream, keys, paths), None).state
+            drawn = self.module.decode(inputs, state).transpose(0, 1)  # [S, N, C]
+            logits[paths.start : paths.start + used] = drawn[:used]
+            embedding += state[:, :used].double().sum(1)
+        return Response(logits, embedding / kept)
+
+    def central_logits(self, inputs: Inputs, graph: Graph) -> Tensor:
+        """Mean over a few paths."""
+        assert isinstance(self.module, LGNSDEModule)
+        paths = range(4 if self.module.noisy else 1)
+        noise = Noise(derive(self.settings.seed, "central paths"), node_keys(graph.node_ids), paths)
+        return self.module.decode(inputs, self.module.evolve(inputs, noise, None).state).mean(1)
 
     def trajectories(
         self, graph: Graph, nodes: Sequence[int], *, samples: int = 64, seed: int | None = None

@@ -1,0 +1,71 @@
+"""Models whose samples are passes with another draw of masks or weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from graphsde.data.encoding import FeatureEncoder
+from graphsde.data.graph import Graph
+from graphsde.dynamics.brownian import node_keys
+from graphsde.dynamics.keyed_masks import KeyedMasks
+from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, Outputs, Response
+from graphsde.prediction import Kind
+from graphsde.seeds import derive
+from graphsde.training.loop import Validation
+
+VALIDATION_SAMPLES = 5
+
+
+class SampledModel(NeuralModel):
+    """Base of models that are random at prediction: ``module(inputs, masks)`` draws from keyed masks.
+
+    Sample k is a pure function of (seed, k, node ids), so that it does not depend on how many are drawn or on the order
+    of the nodes. In training a plain generator takes the masks' place.
+    """
+
+    @property
+    def kind(self) -> Kind:
+        return "samples"
+
+    def respond(self, inputs: Inputs, graph: Graph, samples: int, seed: int) -> Response:
+        assert self.module is not None
+        keys = node_keys(graph.node_ids)
+        logits: list[Tensor] = []
+        hidden: Tensor | None = None
+        for outputs in passes(self.module, inputs, keys, derive(seed, "prediction samples"), samples):
+            logits.append(outputs.logits)
+            if outputs.hidden is not None:
+                hidden = outputs.hidden.double() + (0.0 if hidden is None else hidden)
+        return Response(torch.stack(logits), None if hidden is None else hidden / samples)
+
+
+class SampledLearner(GraphLearner):
+    """Validation by the mean of a few samples, the same ones in every epoch."""
+
+    def __init__(self, model: NeuralModel, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> None:
+        super().__init__(model, module, encoder, graph)
+        self.keys = node_keys(graph.node_ids)
+
+    def validate(self, epoch: int) -> Validation | None:
+        if not len(self.val):
+            return None
+        self.module.eval()
+        seed = derive(self.model.settings.seed, "validation samples")
+        with torch.no_grad():
+            drawn = [
+                torch.softmax(outputs.logits[self.val], -1)
+                for outputs in passes(self.module, self.inputs, self.keys, seed, VALIDATION_SAMPLES)
+            ]
+        probs = torch.stack(drawn).mean(0)
+        nll = functional.nll_loss(probs.clamp_min(1e-12).log(), self.val_labels)
+        return Validation(float(nll), float((probs.argmax(-1) == self.val_labels).float().mean()))
+
+
+def passes(module: nn.Module, inputs: Inputs, keys: Tensor, seed: int, samples: int) -> Iterator[Outputs]:
+    """The module's answers under the first ``samples`` draws of a family."""
+    for sample in range(samples):
+        yield module(inputs, KeyedMasks(seed, sample, keys))
