@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= 2
 
-.PHONY: help install demo test lint slow bench clean
+.PHONY: help install demo test lint slow bench systems clean
 
 help:
 	@echo "make install   build .venv with graphsde and its development tools"
@@ -13,6 +13,7 @@ help:
 	@echo "make test      lint, types, tests (under 10 minutes on two cores)"
 	@echo "make slow      the longer studies"
 	@echo "make bench     timing and memory against peers"
+	@echo "make systems   every system beside its published figures (hours; resumes)"
 
 install: $(STAMP)
 
@@ -28,19 +29,22 @@ demo: install
 	$(BIN)/graphsde demo
 
 lint: install
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks studies examples
+	$(BIN)/ruff format --check src tests benchmarks studies examples
 	$(BIN)/mypy
 
 test: lint
 	# one thread per worker: two workers on two cores would otherwise wait for each other
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
 slow: install
 	$(BIN)/python -m pytest -m slow
 
 bench: install
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+systems: install
+	$(BIN)/python studies/systems.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -21,6 +21,8 @@ def test_solver_benchmark_prints_one_object() -> None:
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout)
     assert set(figures["epoch_speedup_vs_torchsde"]) == {"d64_L10", "d16_L100", "d256_L10"}
+    assert set(figures["euler_like_for_like_by_size"]) == {"d64_L10", "d16_L100"}
+    assert figures["euler_like_for_like"] == figures["euler_like_for_like_by_size"]["d64_L10"]
     assert set(figures) >= {
         "euler_like_for_like", "predict32_speedup", "epoch_over_gcn", "epoch_over_floor", "peak_ratio_L100_L10",
         "checkpoint_time_ratio", "threads2_speedup", "n",

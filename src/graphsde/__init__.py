@@ -22,13 +22,48 @@ if TYPE_CHECKING:
     from graphsde.data.splits import make_split
     from graphsde.data.synthetic import synthetic
     from graphsde.errors import GraphsdeError
-    from graphsde.models import GCN, GNODE, LGNSDE, MLP, LabelPropagation, Model, load_model, register_model
+    from graphsde.models import (
+        APPNP,
+        BGCN,
+        GAT,
+        GCN,
+        GKDE,
+        GNODE,
+        GNSD,
+        GPN,
+        GRAND,
+        GREAD,
+        LGNSDE,
+        MLP,
+        SGC,
+        BGCNMeanField,
+        Ensemble,
+        GNNSafe,
+        LabelPropagation,
+        MCDropout,
+        Model,
+        load_model,
+        register_model,
+    )
     from graphsde.models.lgnsde.parts import diffusion, drift, prior, solver
     from graphsde.prediction import Prediction
     from graphsde.scores import score
     from graphsde.tasks.evaluation import evaluate
 
 _HOMES = {
+    "SGC": "graphsde.models",
+    "MCDropout": "graphsde.models",
+    "GREAD": "graphsde.models",
+    "GRAND": "graphsde.models",
+    "GPN": "graphsde.models",
+    "GNSD": "graphsde.models",
+    "GNNSafe": "graphsde.models",
+    "GKDE": "graphsde.models",
+    "GAT": "graphsde.models",
+    "Ensemble": "graphsde.models",
+    "BGCNMeanField": "graphsde.models",
+    "BGCN": "graphsde.models",
+    "APPNP": "graphsde.models",
     "Graph": "graphsde.data.graph",
     "GraphsdeError": "graphsde.errors",
     "GCN": "graphsde.models",
@@ -60,13 +95,26 @@ _HOMES = {
 }
 
 __all__ = [
+    "APPNP",
+    "BGCN",
+    "GAT",
     "GCN",
+    "GKDE",
     "GNODE",
+    "GNSD",
+    "GPN",
+    "GRAND",
+    "GREAD",
     "LGNSDE",
     "MLP",
+    "SGC",
+    "BGCNMeanField",
+    "Ensemble",
+    "GNNSafe",
     "Graph",
     "GraphsdeError",
     "LabelPropagation",
+    "MCDropout",
     "Model",
     "Prediction",
     "__version__",

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from graphsde.errors import BadInput, Diverged
-
-if TYPE_CHECKING:
-    from graphsde.data.graph import Graph
 
 Kind = Literal["deterministic", "samples", "dirichlet"]
 
@@ -33,10 +30,10 @@ class Perturb:
 
 
 class Predictor(Protocol):
-    """What a score may ask of a model: further predictions, nothing else."""
+    """What a score may ask of a model: further predictions on a :class:`~graphsde.data.graph.Graph`, nothing else."""
 
     def predict(
-        self, graph: Graph, *, samples: int = 64, seed: int | None = None, perturb: Perturb | None = None
+        self, graph: Any, *, samples: int = 64, seed: int | None = None, perturb: Perturb | None = None
     ) -> Prediction: ...
 
 

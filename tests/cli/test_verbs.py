@@ -138,7 +138,7 @@ def test_lists(kind: str) -> None:
     [
         (["list", "model"], 2, "did you mean 'models'"),
         (["fit", "coraa", "--out", "x"], 65, "neither a benchmark nor a path"),
-        (["fit", "digits", "--model", "gnc", "--out", "x"], 2, "did you mean 'gcn'"),
+        (["fit", "digits", "--model", "gccn", "--out", "x"], 2, "did you mean 'gcn'"),
         (["fit", "digits", "--out", "x", "--set", "hiden=3"], 2, "did you mean 'hidden'"),
         (["fit", "digits", "--out", "x", "--set", "hidden"], 2, "key=value"),
         (["fit", "digits", "--out", "x", "--split", "fraction"], 2, "did you mean 'fractions'"),

@@ -28,7 +28,7 @@ def ring(order: np.ndarray) -> SparseMatrix:
 
 def test_uniforms_are_uniform() -> None:
     drawn = masks(np.arange(2000)).rows(50).numpy().ravel()
-    assert 0 <= drawn.min() and drawn.max() < 1
+    assert drawn.min() >= 0 and drawn.max() < 1
     counts = np.histogram(drawn, bins=20, range=(0, 1))[0]
     chi = ((counts - drawn.size / 20) ** 2 / (drawn.size / 20)).sum()
     assert chi < 60  # 19 degrees of freedom

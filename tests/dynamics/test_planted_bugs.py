@@ -19,8 +19,8 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 Check = Callable[[], None]
 
 cell_increment, cell_area = BrownianMotion.cell_increment, BrownianMotion.cell_area
-standard_normals, kl_rate, euler_step, time, steps_for = (
-    brownian_module.standard_normals, path_kl.kl_rate, Euler.step, Plan.time, plan_module.steps_for
+normals_of_cells, kl_rate, euler_step, time, steps_for = (
+    brownian_module.normals_of_cells, path_kl.kl_rate, Euler.step, Plan.time, plan_module.steps_for
 )  # fmt: skip
 
 
@@ -29,7 +29,7 @@ def no_half_in_the_kl(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_root_of_dt(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(BrownianMotion, "cell_increment", lambda self, cell: self._normals(self._increment_stream, cell))
+    patch.setattr(BrownianMotion, "cell_increment", lambda self, cell: self._normals(self._increment_stream, cell, 1.0))
 
 
 def sigma_not_squared_in_the_kl(patch: pytest.MonkeyPatch) -> None:
@@ -48,17 +48,17 @@ def same_noise_every_step(patch: pytest.MonkeyPatch) -> None:
 
 
 def noise_shared_between_paths(patch: pytest.MonkeyPatch) -> None:
-    def shared(stream: int, keys: Tensor, paths: Any, *rest: Any) -> Tensor:
-        return standard_normals(stream, keys, [paths[0]] * len(paths), *rest)
+    def shared(stream: int, keys: Tensor, paths: Any, *rest: Any, **scale: float) -> list[Tensor]:
+        return normals_of_cells(stream, keys, [paths[0]] * len(paths), *rest, **scale)
 
-    patch.setattr(brownian_module, "standard_normals", shared)
+    patch.setattr(brownian_module, "normals_of_cells", shared)
 
 
 def noise_shared_between_nodes(patch: pytest.MonkeyPatch) -> None:
-    def shared(stream: int, keys: Tensor, *rest: Any) -> Tensor:
-        return standard_normals(stream, keys[:1].expand_as(keys).contiguous(), *rest)
+    def shared(stream: int, keys: Tensor, *rest: Any, **scale: float) -> list[Tensor]:
+        return normals_of_cells(stream, keys[:1].expand_as(keys).contiguous(), *rest, **scale)
 
-    patch.setattr(brownian_module, "standard_normals", shared)
+    patch.setattr(brownian_module, "normals_of_cells", shared)
 
 
 def area_ignored_in_sra1(patch: pytest.MonkeyPatch) -> None:

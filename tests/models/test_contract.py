@@ -17,6 +17,19 @@ SMALL = {
     "lgnsde": ({"epochs": 5, "hidden": 8, "evaluate_every": 1}, {}),
     "gnode": ({"epochs": 5, "hidden": 8}, {}),
     "label-propagation": ({}, {"uses_features": False, "inductive": False}),
+    "gat": ({"epochs": 5, "heads": 2, "head_width": 4}, {}),
+    "appnp": ({"epochs": 5, "hidden": 8}, {}),
+    "sgc": ({"epochs": 5}, {}),
+    "gnnsafe++": ({"epochs": 5, "hidden": 8}, {}),
+    "mc-dropout": ({"epochs": 5, "hidden": 8}, {}),
+    "bgcn": ({"epochs": 5, "hidden": 8, "layers": 2, "evaluate_every": 1}, {}),
+    "bgcn-meanfield": ({"epochs": 5, "hidden": 8}, {}),
+    "ensemble": ({"members": 2, "base_settings": {"epochs": 4, "hidden": 8}}, {"fixed_samples": True}),
+    "grand": ({"epochs": 5, "hidden": 8, "heads": 2, "attention_width": 4, "steps": 2}, {}),
+    "gread": ({"epochs": 5, "hidden": 8, "heads": 2, "attention_width": 4, "steps": 2}, {}),
+    "gnsd": ({"epochs": 5, "hidden": 8, "steps": 2}, {}),
+    "gkde": ({"epochs": 5, "hidden": 8}, {}),
+    "gpn": ({"epochs": 5, "hidden": 8, "latent": 4, "flow_layers": 2}, {}),
 }
 
 

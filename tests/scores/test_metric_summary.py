@@ -130,6 +130,18 @@ def test_a_score_that_looks_at_edges_is_not_spread_twice(make_prediction, make_g
         assert figures["ood_auroc"] == figures["ood_auroc_propagated"] == energy["ood_auroc_propagated"]
 
 
+def test_several_scores_side_by_side(make_prediction, make_graph) -> None:
+    prediction = make_prediction("samples", nodes=20)
+    masks = {"test": np.arange(20) < 14, "ood": np.arange(20) >= 14}
+    ring = make_graph(np.roll(np.eye(20), 1, 1) + np.roll(np.eye(20), -1, 1), **masks)
+    compared = metrics.compare_scores(prediction, ring, ["msp", "gnnsafe", "msp"])
+    assert list(compared) == ["msp", "gnnsafe"]
+    for name, figures in compared.items():
+        alone = metrics.summarise_ood(prediction, ring, score=name)
+        assert set(figures) == DETECTION - {"ood_detection_accuracy_grid"}
+        assert figures == {key: alone[key] for key in figures}
+
+
 def test_ood_summary_without_foreign_nodes(make_prediction, make_graph) -> None:
     prediction, edges = make_prediction("samples", nodes=20), np.zeros((20, 20))
     with pytest.raises(BadUsage, match="foreign"):

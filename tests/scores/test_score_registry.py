@@ -26,7 +26,12 @@ NAMES = [
     "expected-pairwise-kl",
     "vacuity",
     "dissonance",
+    "odin",
+    "mahalanobis",
+    "gebm",
 ]
+# these ask for an embedding or for the model: see their own tests
+FROM_PREDICTIONS = [name for name in NAMES if name not in ("odin", "mahalanobis", "gebm")]
 
 
 def half_uncertain(kind: str) -> Prediction:
@@ -57,10 +62,11 @@ def test_all_names_are_registered_with_their_facts() -> None:
     assert sorted(SCORES) == sorted(NAMES)
     for facts in SCORES.describe():
         assert facts["summary"] and facts["paper"] and 1900 < facts["year"] < 2030
-        assert set(facts["needs"]) <= {"probs", "samples", "logits", "alpha", "graph"}
+        assert set(facts["needs"]) <= {"probs", "samples", "logits", "alpha", "graph", "embedding", "model", "train"}
+        assert facts["direction"] == "higher = more uncertain"
 
 
-@pytest.mark.parametrize("name", [*NAMES, "entropy+propagated", "msp+propagated"])
+@pytest.mark.parametrize("name", [*FROM_PREDICTIONS, "entropy+propagated", "msp+propagated"])
 def test_uncertain_half_scores_higher(name, make_graph) -> None:
     graph = make_graph(two_cliques())
     tried = 0
@@ -85,7 +91,7 @@ def test_uncertain_half_scores_higher(name, make_graph) -> None:
 def test_available_scores_are_those_that_do_not_refuse(kind, missing, make_graph) -> None:
     prediction, graph = half_uncertain(kind), make_graph(two_cliques())
     missing = missing | (set() if kind == "dirichlet" else {"vacuity", "dissonance"})
-    assert set(NAMES) - set(available_scores(prediction, graph)) == missing
+    assert set(FROM_PREDICTIONS) - set(available_scores(prediction, graph)) == missing
     for name in missing:
         with pytest.raises(BadUsage) as caught:
             score(name, prediction, graph)
@@ -104,6 +110,33 @@ def test_missing_parts_are_named(make_graph) -> None:
     for name in ("variance", "mutual-information", "expected-pairwise-kl", "variation-ratio"):
         with pytest.raises(BadUsage, match="only one"):
             score(name, single)
+
+
+def test_what_learned_scores_lack_is_named(make_graph) -> None:
+    prediction = half_uncertain("samples")
+    learned = replace(prediction, embedding=np.ones((20, 2)))
+    train = np.arange(20) < 5
+    with_nodes, without = make_graph(two_cliques(), train=train), make_graph(two_cliques())
+    for name, given, graph, words in (
+        ("mahalanobis", prediction, with_nodes, "embeddings"),
+        ("mahalanobis", learned, None, "no graph"),
+        ("mahalanobis", learned, without, "training nodes"),
+        ("mahalanobis", learned, make_graph(two_cliques(), train=~train & train), "training nodes"),
+        ("odin", prediction, with_nodes, "further predictions"),
+        ("gebm", learned, with_nodes, "further predictions"),
+        ("gebm", replace(learned, logits=None), with_nodes, "logits"),
+    ):
+        with pytest.raises(BadUsage, match=words) as caught:
+            score(name, given, graph)
+        assert caught.value.code == "E-SCORE" and name in caught.value.message and caught.value.fix
+    assert "mahalanobis" in available_scores(learned, with_nodes)
+    assert not {"mahalanobis", "odin", "gebm"} & set(available_scores(learned, without))
+
+
+def test_a_score_that_points_the_wrong_way_is_refused() -> None:
+    with pytest.raises(BadUsage, match="wrong way"):
+        SCORES.add("test-confidence", lambda p: p.confidence, summary="", direction="higher = more certain")
+    assert "test-confidence" not in SCORES
 
 
 def test_unknown_names_and_options() -> None:

@@ -11,7 +11,21 @@ from typing import Any
 import typer
 
 from graphsde._version import __version__
-from graphsde.cli import check, demo, doctor, evaluate, fit, listing, predict, report, theory
+from graphsde.cli import (
+    bench,
+    check,
+    compare,
+    demo,
+    doctor,
+    evaluate,
+    fit,
+    listing,
+    predict,
+    report,
+    reproduce,
+    search,
+    theory,
+)
 from graphsde.errors import GraphsdeError, shorten
 
 VERBS: dict[str, Callable[..., None]] = {
@@ -22,6 +36,10 @@ VERBS: dict[str, Callable[..., None]] = {
     "evaluate": evaluate.evaluate,
     "report": report.report,
     "theory": theory.theory,
+    "bench": bench.bench,
+    "compare": compare.compare,
+    "reproduce": reproduce.reproduce,
+    "search": search.search,
     "list": listing.listing,
     "doctor": doctor.doctor,
 }
@@ -41,6 +59,7 @@ def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(verb)
     def run(*args: Any, **kwargs: Any) -> None:
         try:
+            _load_plugins()
             verb(*args, **kwargs)
         except GraphsdeError as error:
             _fail(str(error), error.exit_code)
@@ -65,6 +84,13 @@ def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
             )
 
     return run
+
+
+def _load_plugins() -> None:
+    if os.environ.get("GRAPHSDE_PLUGINS"):
+        from graphsde.runs.plugins import load_plugins
+
+        load_plugins()
 
 
 def _fail(message: str, code: int) -> None:

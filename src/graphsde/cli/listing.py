@@ -14,7 +14,8 @@ def listing(
     what: Annotated[
         str,
         typer.Argument(
-            help="models, drifts, priors, diffusions, solvers, scores, metrics, datasets, splits or shifts."
+            help="models, drifts, priors, diffusions, solvers, scores, metrics, datasets, splits, shifts, tasks, "
+            "acquisitions, tables or engines."
         ),
     ],
     json: Annotated[bool, JSON] = False,
@@ -89,6 +90,30 @@ def _shifts() -> list[dict[str, Any]]:
     return SHIFTS.describe()
 
 
+def _tasks() -> list[dict[str, Any]]:
+    from graphsde.tasks import TASKS
+
+    return TASKS.describe()
+
+
+def _acquisitions() -> list[dict[str, Any]]:
+    from graphsde.tasks.acquisition import ACQUISITIONS
+
+    return ACQUISITIONS.describe()
+
+
+def _tables() -> list[dict[str, Any]]:
+    from graphsde.tasks.paper import TABLES
+
+    return TABLES.describe()
+
+
+def _engines() -> list[dict[str, Any]]:
+    from graphsde.runs.engines import ENGINES
+
+    return ENGINES.describe()
+
+
 KINDS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "models": _models,
     "drifts": _drifts,
@@ -100,13 +125,21 @@ KINDS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "datasets": _datasets,
     "splits": _splits,
     "shifts": _shifts,
+    "tasks": _tasks,
+    "acquisitions": _acquisitions,
+    "tables": _tables,
+    "engines": _engines,
 }
 COLUMNS = {
     "models": ["name", "year", "summary"],
     "drifts": ["name", "year", "summary"],
     "priors": ["name", "year", "summary"],
     "diffusions": ["name", "year", "summary"],
+    "solvers": ["name", "year", "summary"],
     "scores": ["name", "summary"],
     "metrics": ["name", "better", "summary"],
     "datasets": ["name", "nodes", "edges", "features", "classes", "default_split"],
+    "tasks": ["name", "summary"],
+    "acquisitions": ["name", "summary"],
+    "engines": ["name", "summary"],
 }

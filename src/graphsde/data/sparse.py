@@ -10,6 +10,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+_SUM = 0  # torch's number for this mode of an embedding bag
+
 
 class SparseMatrix:
     """A constant sparse matrix whose products are differentiable with respect to the dense side.
@@ -85,15 +87,8 @@ class SparseMatrix:
         if not single or dense.dim() != 2 or not dense.numel() or not self.nnz:
             return self.csr() @ dense
         # a weighted bag of embeddings is the same sum, and torch has a kernel for it that is 2 to 4 times faster
-        bags = torch.embedding_bag(
-            dense.detach().contiguous(),
-            self.col,
-            self.crow,
-            mode=0,
-            per_sample_weights=self.values,
-            include_last_offset=True,
-        )
-        return bags[0]
+        table = dense.detach() if dense.requires_grad else dense
+        return torch.embedding_bag(table.contiguous(), self.col, self.crow, False, _SUM, False, self.values, True)[0]
 
     def _transposed_structure(self) -> tuple[Tensor, Tensor, Tensor]:
         if self._transpose is None:

@@ -17,10 +17,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from graphsde.dynamics.keyed_normals import node_keys, standard_normals, stream_of
+from graphsde.dynamics.keyed_normals import node_keys, normals_of_cells, stream_of
 from graphsde.errors import BadUsage
 
 __all__ = ["BrownianMotion", "Increment", "node_keys"]
+
+_DRAWN_TOGETHER = 1 << 18  # numbers: below it the calls cost more than the numbers, above it they would fill a cache
 
 
 @dataclass(frozen=True)
@@ -31,11 +33,13 @@ class Increment:
         dt: the step's length h.
         dw: W at the end minus W at the start.  # [K, S, d]
         area: the space-time Lévy area H, if it was asked for.  # [K, S, d]
+        spent: nobody will look at the tensors after the step, which may build its result in their memory.
     """
 
     dt: float
     dw: Tensor
     area: Tensor | None = None
+    spent: bool = False
 
     def levy(self) -> Tensor:
         if self.area is None:
@@ -84,6 +88,8 @@ class BrownianMotion:
         self.width, self.horizon, self.cells, self.dtype = width, float(horizon), int(cells), dtype
         self._increment_stream = stream_of(seed, "increment")
         self._area_stream = stream_of(seed, "area")
+        self._waiting: dict[int, dict[int, Tensor]] = {}
+        self._last: dict[int, int] = {}
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -114,11 +120,24 @@ class BrownianMotion:
 
     def cell_increment(self, cell: int) -> Tensor:
         """W over one cell, N(0, h).  # [K, S, d]"""
-        return self._normals(self._increment_stream, cell).mul_(math.sqrt(self.horizon / self.cells))
+        return self._normals(self._increment_stream, cell, math.sqrt(self.horizon / self.cells))
 
     def cell_area(self, cell: int) -> Tensor:
         """H over one cell, N(0, h/12).  # [K, S, d]"""
-        return self._normals(self._area_stream, cell).mul_(math.sqrt(self.horizon / self.cells / 12))
+        return self._normals(self._area_stream, cell, math.sqrt(self.horizon / self.cells / 12))
 
-    def _normals(self, stream: int, cell: int) -> Tensor:
-        return standard_normals(stream, self.keys, self.paths, cell, self.width, self.dtype)
+    def _normals(self, stream: int, cell: int, scale: float) -> Tensor:
+        """Small draws are made for several cells to come; each number is handed out once, as it is the caller's."""
+        waiting = self._waiting.setdefault(stream, {})
+        if cell not in waiting:
+            together = max(1, _DRAWN_TOGETHER // math.prod(self.shape))
+            # whoever goes back, or to and fro, gets what is asked for and no more
+            cells = range(cell, min(cell + together, self.cells) if self._goes_on(stream, cell) else cell + 1)
+            drawn = normals_of_cells(stream, self.keys, self.paths, cells, self.width, self.dtype, scale=scale)
+            waiting.clear()
+            waiting.update(zip(cells, drawn, strict=True))
+        self._last[stream] = cell
+        return waiting.pop(cell)
+
+    def _goes_on(self, stream: int, cell: int) -> bool:
+        return cell == self._last.get(stream, -1) + 1

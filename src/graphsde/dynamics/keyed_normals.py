@@ -48,6 +48,8 @@ def standard_normals(
     cell: int,
     width: int,
     dtype: torch.dtype = torch.float32,
+    *,
+    scale: float = 1.0,
 ) -> Tensor:
     """Independent N(0, 1) numbers, each addressed by (stream, path, cell, key, dimension).
 
@@ -58,6 +60,7 @@ def standard_normals(
         cell: position in time, or any other whole number.
         width: d; a wider draw begins with the numbers of a narrower one.
         dtype: float32 or float64; both come from the same hash and agree to float32's precision.
+        scale: a standard deviation other than one, at no cost.
 
     Returns:
         ``[K, S, d]``
@@ -69,21 +72,39 @@ def standard_normals(
         >>> torch.equal(few, many[2:4, 7:8])
         True
     """
+    return normals_of_cells(stream, keys, paths, range(cell, cell + 1), width, dtype, scale=scale)[0]
+
+
+def normals_of_cells(
+    stream: int,
+    keys: Tensor,
+    paths: Sequence[int],
+    cells: range,
+    width: int,
+    dtype: torch.dtype = torch.float32,
+    *,
+    scale: float = 1.0,
+) -> list[Tensor]:
+    """:func:`standard_normals` of each of ``cells``, drawn together: for small draws the calls cost more than the
+    numbers.  # [K, S, d] each, with a memory of its own"""
     if dtype not in _NUMPY_TYPES:
         raise BadUsage(f"keyed normals can't be {dtype}", expected="torch.float32 or torch.float64")
     pairs = (width + 1) // 2
-    starts = _row_states(stream, keys, paths, cell)  # [K·S]
+    starts = _row_states(stream, keys, paths, cells)  # [C·K·S]
     normals = np.empty((starts.size, pairs, 2), dtype=_NUMPY_TYPES[dtype])
     rows = max(1, min(_BLOCK // max(1, pairs), starts.size))
     blocks = [slice(first, min(first + rows, starts.size)) for first in range(0, starts.size, rows)]
     workers = min(torch.get_num_threads(), starts.size * pairs // _WORTH_A_THREAD)
     if workers > 1:
         with ThreadPoolExecutor(workers) as pool:
-            list(pool.map(lambda share: _fill(normals, starts, blocks[share::workers], rows), range(workers)))
+            list(pool.map(lambda share: _fill(normals, starts, blocks[share::workers], rows, scale), range(workers)))
     else:
-        _fill(normals, starts, blocks, rows)
-    drawn = torch.from_numpy(normals).view(keys.numel(), len(paths), 2 * pairs)
-    return drawn if width % 2 == 0 else drawn[..., :width].contiguous()
+        _fill(normals, starts, blocks, rows, scale)
+    each = normals.reshape(len(cells), keys.numel(), len(paths), 2 * pairs)
+    if width % 2:
+        each = each[..., :width]
+    # a tensor for each cell rather than views of one: what happens to the one is no change of the others
+    return [torch.from_numpy(np.ascontiguousarray(drawn)) for drawn in each]
 
 
 def node_keys(ids: np.ndarray) -> Tensor:
@@ -102,15 +123,14 @@ def node_keys(ids: np.ndarray) -> Tensor:
     return torch.from_numpy(np.frombuffer(digests, dtype="<i8").astype(np.int64))
 
 
-def _row_states(stream: int, keys: Tensor, paths: Sequence[int], cell: int) -> np.ndarray:
-    """One hash state per key and path, from which the dimensions are counted.  # [K·S] uint64"""
+def _row_states(stream: int, keys: Tensor, paths: Sequence[int], cells: range) -> np.ndarray:
+    """One hash state per cell, key and path, from which the dimensions are counted.  # [C·K·S] uint64"""
     words = np.fromiter((int(path) & _WORD for path in paths), dtype=np.uint64, count=len(paths))
     words *= np.uint64(_ADDRESS_STEP)
     words += np.uint64(stream)
-    words = mix_words(words)
-    words += np.uint64((int(cell) * _GOLDEN + _ADDRESS_STEP) & _WORD)
-    base = mix_words(words)  # [S]
-    return mix_words(keys.numpy().view(np.uint64)[:, None] ^ base[None, :]).reshape(-1)
+    places = np.array([(cell * _GOLDEN + _ADDRESS_STEP) & _WORD for cell in cells], dtype=np.uint64)
+    base = mix_words(places[:, None] + mix_words(words))  # [C, S]
+    return mix_words(keys.numpy().view(np.uint64)[:, None] ^ base[:, None, :]).reshape(-1)
 
 
 def mix_words(words: np.ndarray, scratch: np.ndarray | None = None) -> np.ndarray:
@@ -133,7 +153,7 @@ def _steps(pairs: int, rows: int) -> np.ndarray:
     return steps
 
 
-def _fill(normals: np.ndarray, starts: np.ndarray, blocks: Sequence[slice], rows: int) -> None:
+def _fill(normals: np.ndarray, starts: np.ndarray, blocks: Sequence[slice], rows: int, scale: float) -> None:
     """Box–Muller on the rows of ``blocks``; the buffers are contiguous, so that one SIMD loop serves all positions."""
     pairs, real = normals.shape[1], normals.dtype.type
     flat = normals.reshape(-1, 2)
@@ -149,7 +169,7 @@ def _fill(normals: np.ndarray, starts: np.ndarray, blocks: Sequence[slice], rows
         radius += real(1)
         radius *= real(2.0**-32)
         np.log(radius, out=radius)
-        radius *= real(-2)
+        radius *= real(-2 * scale**2)
         np.sqrt(radius, out=radius)
         np.copyto(angle, halves[:, _LOW].view(np.int32), casting="unsafe")
         angle *= real(math.pi * 2.0**-31)

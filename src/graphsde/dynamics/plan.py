@@ -73,7 +73,8 @@ class Plan:
 
     def advance(self, step: int, carry: Carry) -> tuple[Carry, Tensor | None]:
         """As :meth:`step` under the noise that belongs to it; a state that is not finite is refused."""
-        carry, kl = self.step(step, carry, self.noise(step))
+        noise = self.noise(step)
+        carry, kl = self.step(step, carry, None if noise is None else replace(noise, spent=True))
         self.require_finite(carry[0], step + 1)
         return carry, kl
 

@@ -53,6 +53,8 @@ class Model(ABC):
     summary: ClassVar[str]
     paper: ClassVar[str]
     year: ClassVar[int]
+    version: ClassVar[int] = 1
+    """Raised by hand when a change of code changes results; journals made before are then refused."""
     Settings: ClassVar[type[ModelSettings]]
 
     def __init__(self, **settings: Any) -> None:
@@ -81,6 +83,10 @@ class Model(ABC):
         interrupt: InterruptGuard | None = None,
     ) -> Self:
         """Learn from the training nodes of ``graph``."""
+
+    def start_from(self, previous: Model) -> Self:
+        """Let the next :meth:`fit` begin where ``previous`` ended; a model that can't begins anew."""
+        return self
 
     @abstractmethod
     def predict(

@@ -77,6 +77,7 @@ class NeuralModel(Model):
         super().__init__(**settings)
         self.encoder: FeatureEncoder | None = None
         self.module: nn.Module | None = None
+        self._first_tensors: dict[str, Tensor] | None = None
 
     @abstractmethod
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
@@ -205,6 +206,13 @@ class NeuralModel(Model):
         load_tensors(module, tensors)
         self.module = module.eval()
 
+    def start_from(self, previous: Model) -> Self:
+        """The next fit begins with the weights of ``previous``, which must be of the same kind and shape."""
+        if not isinstance(previous, NeuralModel) or previous.module is None or previous.name != self.name:
+            raise BadUsage(f"{self.name} can't go on from {previous.name}", fix="start from a fitted model of its kind")
+        self._first_tensors = {name: tensor.clone() for name, tensor in previous.module.state_dict().items()}
+        return self
+
     def make_learner(self, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> GraphLearner:
         """What the training loop drives; a model with another loss gives another learner."""
         return GraphLearner(self, module, encoder, graph)
@@ -217,6 +225,10 @@ class NeuralModel(Model):
         require_trainable(graph, early_stop=self.settings.early_stop)
         encoder = FeatureEncoder.fit(graph, self.settings.scaling)
         module = self.build(encoder.width, graph.num_classes, torch_stream(self.settings.seed, "init"))
+        if self._first_tensors is not None:
+            from graphsde.models.files import load_tensors
+
+            load_tensors(module, self._first_tensors)
         return self.make_learner(module, encoder, graph)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import platform
@@ -19,8 +18,9 @@ import yaml
 from graphsde import storage
 from graphsde._version import __version__
 from graphsde.data.graph import Graph
-from graphsde.errors import BadInput, BadUsage
+from graphsde.errors import BadInput
 from graphsde.models import Model, load_model
+from graphsde.runs.lock import exclusive
 from graphsde.runs.source import GraphSource
 
 
@@ -75,24 +75,7 @@ class RunFolder:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Only one fit at a time; the lock of a process that died is free again."""
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            handle = open(self.path / ".lock", "a+")  # noqa: SIM115 (the lock lives as long as the handle)
-        except OSError as error:
-            raise storage.io_error("write", self.path, error) from error
-        with handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                handle.seek(0)
-                raise BadUsage(
-                    f"process {handle.read().strip() or '?'} is writing to {self.path} already",
-                    code="E-LOCKED",
-                    fix="wait for it, or choose another --out",
-                ) from None
-            handle.truncate(0)
-            handle.write(str(os.getpid()))
-            handle.flush()
+        with exclusive(self.path):
             yield
 
     def write_config(self, config: dict[str, Any]) -> None:

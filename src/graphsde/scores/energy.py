@@ -37,7 +37,7 @@ def energy(prediction: Prediction, *, temperature: float = 1.0) -> np.ndarray:
         raise BadUsage("energy reads logits, and this prediction has none", code="E-SCORE", fix="use entropy or msp")
     total = np.zeros(prediction.num_nodes)
     for logits in prediction.logits:  # one sample at a time: a float64 copy of all of them could be large
-        total += _logsumexp(logits.astype(np.float64) / temperature)
+        total += log_sum_exp(logits.astype(np.float64) / temperature)
     return -temperature * total / len(prediction.logits)
 
 
@@ -47,6 +47,7 @@ def energy(prediction: Prediction, *, temperature: float = 1.0) -> np.ndarray:
     paper="Wu et al., Energy-based Out-of-Distribution Detection for Graph Neural Networks",
     year=2023,
     needs=("logits", "graph"),
+    spreads=True,
 )
 def gnnsafe(
     prediction: Prediction,
@@ -61,6 +62,7 @@ def gnnsafe(
     return propagate(energy(prediction, temperature=temperature), graph, alpha=alpha, steps=steps, isolated=isolated)
 
 
-def _logsumexp(logits: np.ndarray) -> np.ndarray:
+def log_sum_exp(logits: np.ndarray) -> np.ndarray:
+    """``ln Σ_c exp(z_c)`` without overflow.  # [N, C] -> [N]"""
     highest = logits.max(axis=-1, keepdims=True)
     return highest[:, 0] + np.log(np.exp(logits - highest).sum(axis=-1))

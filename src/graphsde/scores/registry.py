@@ -16,13 +16,32 @@ from graphsde.scores.propagation import propagate
 if TYPE_CHECKING:
     from graphsde.data.graph import Graph
 
-SCORES: Registry[Callable[..., np.ndarray]] = Registry("score")
+DIRECTION = "higher = more uncertain"
+
+
+class ScoreRegistry(Registry[Callable[..., np.ndarray]]):
+    """Scores by name; all of them point the same way, which is said here once and shown with each."""
+
+    def add(self, name: str, item: Callable[..., np.ndarray], *, summary: str, **facts: Any) -> None:
+        if facts.setdefault("direction", DIRECTION) != DIRECTION:
+            raise BadUsage(
+                f"the score '{name}' points the wrong way",
+                found=facts["direction"],
+                expected=DIRECTION,
+                fix="register its negative",
+            )
+        super().add(name, item, summary=summary, **facts)
+
+
+SCORES = ScoreRegistry("score")
 """Every score, higher = more uncertain.
 
-The facts of an entry: ``paper`` and ``year``; ``needs``, what the score reads (``probs``, ``samples``, ``logits``,
-``alpha``, ``embedding``, ``graph``, ``model``); ``kinds``, the kinds of prediction it is defined for (all if absent). A
-score is a function of the prediction, then of the graph and of the model if these are among its needs, then of keyword
-options.
+The facts of an entry: ``direction``, the same for all; ``paper`` and ``year``; ``needs``, what the score reads
+(``probs``, ``samples``, ``logits``, ``alpha``, ``embedding``, ``graph``, ``model``, ``train`` = labelled training
+nodes); ``kinds``, the kinds of prediction it is defined for (all if absent); ``spreads``, whether it averages over
+edges by itself, so that propagating it would do so twice. A score is a function of the prediction, then of the graph
+and of the model if these are among its needs, then of keyword options; one that needs ``train`` has the option
+``reference``, the prediction and graph whose training nodes it learns from.
 """
 
 PROPAGATED = "propagated"
@@ -30,7 +49,13 @@ _PROPAGATION_OPTIONS = ("alpha", "steps", "isolated")
 
 
 def score(
-    name: str, prediction: Prediction, graph: Graph | None = None, model: Predictor | None = None, **options: Any
+    name: str,
+    prediction: Prediction,
+    graph: Graph | None = None,
+    model: Predictor | None = None,
+    *,
+    reference: tuple[Prediction, Graph] | None = None,
+    **options: Any,
 ) -> np.ndarray:
     """The uncertainty of every node under a named score; higher always means more uncertain.
 
@@ -40,6 +65,8 @@ def score(
         prediction: what a model said.
         graph: the graph predicted on; needed by scores that look at edges or at the training nodes.
         model: who predicted; needed by scores that ask it for further predictions.
+        reference: where scores that learn from training nodes take these from, if not from ``prediction`` and
+            ``graph``: the clean graph, when a shifted one is scored. Other scores ignore it.
         options: settings of the score (``temperature`` of ``energy``) and of the propagation (``alpha``, ``steps``,
             ``isolated``).
 
@@ -59,14 +86,20 @@ def score(
     if plus and modifier != PROPAGATED:
         raise unknown_name("score modifier", modifier, [PROPAGATED])
     if not plus:
-        return _evaluate(SCORES.entry(base), prediction, graph, model, options)
+        return _evaluate(SCORES.entry(base), prediction, graph, model, reference, options)
 
     own = {key: value for key, value in options.items() if key not in _PROPAGATION_OPTIONS}
     spread = {key: value for key, value in options.items() if key in _PROPAGATION_OPTIONS}
     entry = SCORES.entry(base)
     if graph is None:
         _refuse(name, _NO_GRAPH)
-    return propagate(_evaluate(entry, prediction, graph, model, own), graph, **spread)
+    return propagate(_evaluate(entry, prediction, graph, model, reference, own), graph, **spread)
+
+
+def spreads(name: str) -> bool:
+    """Whether the score of this name is an average over edges already."""
+    base, plus, _ = name.partition("+")
+    return bool(plus) or bool(SCORES.entry(base).facts.get("spreads", False))
 
 
 def available_scores(prediction: Prediction, graph: Graph | None = None, model: Predictor | None = None) -> list[str]:
@@ -79,9 +112,10 @@ def _evaluate(
     prediction: Prediction,
     graph: Graph | None,
     model: Predictor | None,
+    reference: tuple[Prediction, Graph] | None,
     options: dict[str, Any],
 ) -> np.ndarray:
-    obstacle = _obstacle(entry, prediction, graph, model)
+    obstacle = _obstacle(entry, prediction, graph, model, reference)
     if obstacle is not None:
         _refuse(entry.name, obstacle)
     positional: tuple[Any, ...] = (prediction,)
@@ -89,15 +123,24 @@ def _evaluate(
         positional += (graph,)
     if "model" in entry.facts.get("needs", ()):
         positional += (model,)
+    if "train" in entry.facts.get("needs", ()) and reference is not None:
+        options = {**options, "reference": reference}
     _check_options(entry, len(positional), options)
     return np.asarray(entry.item(*positional, **options), dtype=np.float64)
 
 
-_NO_GRAPH = ("looks at edges, and no graph was given", "pass the graph that the prediction was made on")
+_NO_GRAPH = (
+    "looks at edges or training nodes, and no graph was given",
+    "pass the graph that the prediction was made on",
+)
 
 
 def _obstacle(
-    entry: Entry[Callable[..., np.ndarray]], prediction: Prediction, graph: Graph | None, model: Predictor | None
+    entry: Entry[Callable[..., np.ndarray]],
+    prediction: Prediction,
+    graph: Graph | None,
+    model: Predictor | None,
+    reference: tuple[Prediction, Graph] | None = None,
 ) -> tuple[str, str] | None:
     needs = entry.facts.get("needs", ("probs",))
     kinds = entry.facts.get("kinds")
@@ -123,6 +166,14 @@ def _obstacle(
         return _NO_GRAPH
     if "model" in needs and model is None:
         return "asks the model for further predictions, and none was given", "pass model=..."
+    if "train" in needs:
+        learned_from = graph if reference is None else reference[1]
+        train = None if learned_from is None else learned_from.train_mask
+        if learned_from is None or train is None or not (train & learned_from.labelled).any():
+            return (
+                "learns from labelled training nodes, and the graph has none",
+                "pass reference=(prediction, graph) of the graph that the model was fitted on",
+            )
     return None
 
 

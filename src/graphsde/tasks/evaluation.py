@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
+from typing import Any
 
 from graphsde.data.graph import UNLABELLED, Graph
 from graphsde.errors import BadInput
-from graphsde.prediction import Prediction
-from graphsde.scores.metrics.summary import summarise, summarise_ood
+from graphsde.prediction import Prediction, Predictor
+from graphsde.scores.metrics.summary import compare_scores, summarise, summarise_ood
+from graphsde.scores.training_nodes import align_labels
+
+__all__ = ["align_labels", "evaluate"]
 
 
-def evaluate(prediction: Prediction, graph: Graph) -> dict[str, float]:
+def evaluate(
+    prediction: Prediction, graph: Graph, *, scores: Sequence[str] = (), model: Predictor | None = None
+) -> dict[str, Any]:
     """All metrics of ``prediction`` on the test nodes of ``graph``; foreign-node metrics where the split has any.
+
+    Args:
+        prediction: of all nodes of ``graph``.
+        graph: with a test mask.
+        scores: names of further scores to tell foreign nodes by, beside entropy.
+        model: who predicted; needed by scores that ask it for further predictions.
+
+    Returns:
+        Figures by name; with ``scores``, a map of figures for each of them under ``"scores"``.
 
     Example:
         >>> import graphsde as gs
@@ -30,18 +45,9 @@ def evaluate(prediction: Prediction, graph: Graph) -> dict[str, float]:
     known = graph.test_mask & (labels != UNLABELLED)
     if graph.ood_mask is not None:
         known = known & ~graph.ood_mask
-    metrics = summarise(prediction, labels, known)
+    metrics: dict[str, Any] = summarise(prediction, labels, known)
     if graph.ood_mask is not None and graph.ood_mask.any():
         metrics |= summarise_ood(prediction, graph)
+    if scores:
+        metrics["scores"] = compare_scores(prediction, graph, scores, model=model)
     return metrics
-
-
-def align_labels(graph: Graph, class_names: tuple[str, ...]) -> np.ndarray:
-    """Labels of ``graph`` as positions in ``class_names``, which may hold more classes or another order.  # [N]"""
-    if graph.labels is None:
-        return np.full(graph.num_nodes, UNLABELLED, dtype=np.int64)
-    if graph.class_names == class_names:
-        return graph.labels
-    place = {name: position for position, name in enumerate(class_names)}
-    table = np.array([place.get(name, UNLABELLED) for name in graph.class_names] + [UNLABELLED], dtype=np.int64)
-    return table[graph.labels]  # -1 picks the last entry, which is "unlabelled"

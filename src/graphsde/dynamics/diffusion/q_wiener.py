@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from graphsde.data.sparse import SparseMatrix
+from graphsde.data.spectrum import laplacian_modes
 from graphsde.dynamics.arguments import choice, number, whole
 from graphsde.dynamics.diffusion.registry import register_diffusion
 from graphsde.dynamics.diffusion.scaled import ScaledDiffusion
-from graphsde.dynamics.diffusion.spectrum import laplacian_modes
 from graphsde.dynamics.field import BoundDiffusion, refuse_infinite_kl
 
 SPECTRA: dict[str, Callable[[np.ndarray, float, float], np.ndarray]] = {

@@ -15,29 +15,42 @@ class Activation:
     """A function φ of one number, applied entry by entry.
 
     Args:
-        value: z -> φ(z).
-        pullback: grad, kept -> grad · φ'(z).
+        value: z -> φ(z), in the memory of ``out`` where that is given.
+        pullback: grad, kept -> grad · φ'(z), in the memory of grad.
         keeps_input: whether ``kept`` is z; otherwise it is φ(z).
     """
 
-    value: Callable[[Tensor], Tensor]
+    value: Callable[..., Tensor]
     pullback: Callable[[Tensor, Tensor], Tensor]
     keeps_input: bool = False
 
-    def __call__(self, z: Tensor) -> Tensor:
-        return self.value(z)
+    def __call__(self, z: Tensor, out: Tensor | None = None) -> Tensor:
+        return self.value(z, out=out)
+
+
+def _softplus(z: Tensor, out: Tensor | None) -> Tensor:
+    return functional.softplus(z) if out is None else torch.ops.aten.softplus.out(z, out=out)
 
 
 def _softplus_pullback(grad: Tensor, z: Tensor) -> Tensor:
-    return torch.ops.aten.softplus_backward(grad, z, 1, 20)  # torch's own scale and threshold
+    # torch's own scale and threshold
+    return torch.ops.aten.softplus_backward.grad_input(grad, z, 1, 20, grad_input=grad)
+
+
+def _tanh_pullback(grad: Tensor, y: Tensor) -> Tensor:
+    return torch.ops.aten.tanh_backward.grad_input(grad, y, grad_input=grad)
+
+
+def _relu(z: Tensor, out: Tensor | None) -> Tensor:
+    return torch.relu(z) if out is None else torch.clamp_min(z, 0.0, out=out)
 
 
 def _relu_pullback(grad: Tensor, y: Tensor) -> Tensor:
-    return torch.ops.aten.threshold_backward(grad, y, 0)
+    return torch.ops.aten.threshold_backward.grad_input(grad, y, 0, grad_input=grad)
 
 
 ACTIVATIONS: dict[str, Activation] = {
-    "softplus": Activation(functional.softplus, _softplus_pullback, keeps_input=True),
-    "tanh": Activation(torch.tanh, torch.ops.aten.tanh_backward),
-    "relu": Activation(torch.relu, _relu_pullback),
+    "softplus": Activation(_softplus, _softplus_pullback, keeps_input=True),
+    "tanh": Activation(torch.tanh, _tanh_pullback),
+    "relu": Activation(_relu, _relu_pullback),
 }

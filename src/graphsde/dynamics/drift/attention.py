@@ -39,7 +39,8 @@ def additive_attention(space: EdgeSpace, senders: Tensor, receivers: Tensor) -> 
 class ScaledDotAttention(nn.Module):
     r"""Mean over heads of :math:`\mathrm{softmax}_j(q_i \cdot k_j / \sqrt{d_k})`, a row-stochastic matrix per path.
 
-    Queries start at zero: attention starts uniform, and learning moves it.
+    Queries start at zero: attention starts uniform, and learning moves it. With ``conserving`` set, the softmax is over
+    the receivers i of a sender j instead: columns sum to one, and a flow along it keeps the sum over nodes.
 
     Args:
         width: of the state.
@@ -47,6 +48,8 @@ class ScaledDotAttention(nn.Module):
         heads: a divisor of ``inner``.
         generator: for the weights.
     """
+
+    conserving: bool = False
 
     def __init__(self, width: int, inner: int, heads: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -59,10 +62,56 @@ class ScaledDotAttention(nn.Module):
         """Edges per path and head, and per path."""
         return edge_space(structure, paths * self.heads), edge_space(structure, paths)
 
+    def compare(self, space: EdgeSpace, queries: Tensor, keys: Tensor) -> Tensor:
+        """What the softmax is taken of.  # [N·M, c], [N·M, c] -> [E·M]"""
+        return space.dot(queries, keys) / math.sqrt(self.head_width)
+
     def forward(self, space: EdgeSpace, h: Tensor) -> Tensor:
         """``space`` has one copy per path and head.  # [N, S, d] -> [E·S]"""
         flat = h.reshape(-1, h.shape[2])
         queries = (flat @ self.query).view(space.size, self.head_width)
         keys = (flat @ self.key).view(space.size, self.head_width)
-        weights = space.softmax(space.dot(queries, keys) / math.sqrt(self.head_width))
+        weights = space.softmax(self.compare(space, queries, keys), over_receivers=self.conserving)
         return space.mean_of_copies(weights, self.heads)
+
+
+class CosineAttention(ScaledDotAttention):
+    r"""As :class:`ScaledDotAttention`, of :math:`\cos(q_i, k_j)`; queries start as the keys do.
+
+    At zero a cosine has no derivative: norms are taken as :math:`\sqrt{|q|^2 + 10^{-6}}`.
+    """
+
+    def __init__(self, width: int, inner: int, heads: int, generator: torch.Generator) -> None:
+        super().__init__(width, inner, heads, generator)
+        self.query = nn.Parameter(self.key.detach().clone())
+
+    def compare(self, space: EdgeSpace, queries: Tensor, keys: Tensor) -> Tensor:
+        return space.dot(_unit(queries), _unit(keys))
+
+
+class ExpKernelAttention(ScaledDotAttention):
+    r"""As :class:`ScaledDotAttention`, of :math:`v^2 \exp(-|q_i - k_j|^2 / 2 \ell^2)`; queries start as the keys do, v
+    and ℓ are learned from 1 on."""
+
+    def __init__(self, width: int, inner: int, heads: int, generator: torch.Generator) -> None:
+        super().__init__(width, inner, heads, generator)
+        self.query = nn.Parameter(self.key.detach().clone())
+        self.amplitude = nn.Parameter(torch.ones(()))
+        self.length = nn.Parameter(torch.ones(()))
+
+    def compare(self, space: EdgeSpace, queries: Tensor, keys: Tensor) -> Tensor:
+        ends = queries.square().sum(1).index_select(0, space.row) + keys.square().sum(1).index_select(0, space.col)
+        # rounding may leave the distance of equal ends a little below zero
+        distance = (ends - 2 * space.dot(queries, keys)).clamp_min(0.0)
+        return self.amplitude.square() * torch.exp(distance / (-2 * self.length.square()))
+
+
+KERNELS: dict[str, type[ScaledDotAttention]] = {
+    "scaled-dot": ScaledDotAttention,
+    "cosine": CosineAttention,
+    "exp-kernel": ExpKernelAttention,
+}
+
+
+def _unit(x: Tensor) -> Tensor:
+    return x * torch.rsqrt(x.square().sum(1, keepdim=True) + 1e-6)

@@ -6,7 +6,7 @@ With :math:`Z_1 = \hat A (H W_1 + t w^\top) + b_1`, :math:`Z_l = \hat A \phi(Z_{
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -16,6 +16,21 @@ from graphsde.data.sparse import SparseMatrix
 from graphsde.dynamics.drift.activations import Activation
 
 Kept = tuple[Tensor, ...]
+
+
+class Scratch:
+    """Memory for what a sparse product reads at once and nobody afterwards: used again, it stays in a cache."""
+
+    def __init__(self) -> None:
+        self.memory: Tensor | None = None
+
+    def like(self, x: Tensor) -> Tensor | None:
+        """Of the shape of ``x``; nothing where a graph is recorded, as that may keep what it sees."""
+        if torch.is_grad_enabled():
+            return None
+        if self.memory is None or self.memory.shape != x.shape or self.memory.dtype != x.dtype:
+            self.memory = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+        return self.memory
 
 
 @dataclass(frozen=True)
@@ -33,6 +48,7 @@ class Stack:
     activation: Activation
     masks: tuple[Tensor | None, ...]
     timed: bool
+    scratch: Scratch = field(default_factory=Scratch, init=False, repr=False, compare=False)
 
     def value(self, t: float, h: Tensor, *parameters: Tensor) -> Tensor:
         """At (t, h).  # [N, S, d] -> [N, S, d]
@@ -59,18 +75,22 @@ class Stack:
         time_weight, weights, biases = self.split(parameters)
         multiply = self.adjacency.__matmul__ if torch.is_grad_enabled() else self.adjacency.times
         flat = h.reshape(tall)
-        sent = flat @ weights[0] if time_weight is None else torch.addmm(time_weight * t, flat, weights[0])
+        room = self.scratch.like(flat)
+        if time_weight is None:
+            sent = torch.mm(flat, weights[0], out=room)
+        else:
+            sent = torch.addmm(time_weight * t, flat, weights[0], out=room)
         # in place: neither side of a sum is needed on the way back
-        z = multiply(sent.view(wide)).add_(biases[0])
+        z = multiply(sent.view(wide)).add_(biases[0]).view(tall)
         for mask, weight, bias in zip(self.masks, weights[1:], biases[1:], strict=False):
-            y = self.activation(z)
-            x = y if mask is None else y * mask.view(y.shape)
+            y = self.activation(z, room if kept is None or self.activation.keeps_input else None)
+            x = y if mask is None else y * mask.view(tall)
             heard = multiply(x.view(wide)).view(tall)
             if kept is not None:
                 kept += [z if self.activation.keeps_input else y, heard]
             z = torch.addmm(bias, heard, weight)
         last = self.masks[-1]
-        return (z if last is None else z * last.view(z.shape)).view(h.shape)
+        return (z if last is None else z * last.view(tall)).view(h.shape)
 
     def pull(
         self, t: float, h: Tensor, parameters: tuple[Tensor, ...], kept: Kept, grad: Tensor, wanted: list[bool]
@@ -93,11 +113,12 @@ class Stack:
                 weight_grads[layer] = heard.t() @ g
             if wants_bias[layer]:
                 bias_grads[layer] = g.sum(0)
-            g = back.times((g @ weights[layer].t()).view(wide))
+            sent = torch.mm(g, weights[layer].t(), out=self.scratch.like(g))
+            g = back.times(sent.view(wide)).view(tall)
             mask = self.masks[layer - 1]
             if mask is not None:
-                g.mul_(mask.view(g.shape))
-            g = self.activation.pullback(g, held.view(wide)).view(tall)
+                g.mul_(mask.view(tall))
+            g = self.activation.pullback(g, held)
         g = g.view(wide)
         if wants_bias[0]:
             bias_grads[0] = g.sum(0)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from graphsde.data.sparse import SparseMatrix
 from graphsde.dynamics.arguments import check_state, choice, number, whole
 from graphsde.dynamics.drift.flow import Flow, Rate
 from graphsde.dynamics.drift.registry import register_drift
 from graphsde.dynamics.field import BoundDrift, Drift
-from graphsde.dynamics.operators import scaled_plus_identity, smoothing_scale
+from graphsde.dynamics.lipschitz import operator_norm_bound
+from graphsde.dynamics.operators import rows_of, scaled_plus_identity, smoothing_scale
 
 SOURCES = ("identity", "smoothing")
 
@@ -30,10 +31,10 @@ class DiffusionDrift(Drift):
         width: d of the state.
         teleport: a in [0, 1].
         rate: α > 0; with ``learn_rate`` the sigmoid of a learned scalar that starts there (then below 1).
-        source: b; by default a.
+        source: b; by default a. With ``learn_source`` a learned number that starts there.
         source_operator: S. ``identity``, or ``smoothing``: B = Â/ρ, the channel of the ``smoothed`` diffusion, with
             ρ² the mean over rows of the sum of squares.
-        attention, operator, heads, attention_width: what A is, see :class:`Flow`.
+        attention, operator, kernel, conserving, heads, attention_width: what A is, see :class:`Flow`.
         generator: for the attention's weights.
 
     ``linear`` is true without attention: then nothing that multiplies H depends on parameters other than ``rate``.
@@ -63,9 +64,12 @@ class DiffusionDrift(Drift):
         rate: float = 1.0,
         learn_rate: bool = False,
         source: float | None = None,
+        learn_source: bool = False,
         source_operator: str = "identity",
         attention: str = "none",
         operator: str = "symmetric",
+        kernel: str = "scaled-dot",
+        conserving: bool = False,
         heads: int = 1,
         attention_width: int | None = None,
         generator: torch.Generator,
@@ -73,18 +77,26 @@ class DiffusionDrift(Drift):
         super().__init__()
         self.width = whole(width, "width", at_least=1)
         self.teleport = number(teleport, "teleport", at_least=0.0, at_most=1.0)
-        self.source = self.teleport if source is None else number(source, "source")
+        self._fixed_source = self.teleport if source is None else number(source, "source")
+        self.learned_source = nn.Parameter(torch.tensor(self._fixed_source)) if learn_source else None
         self.source_operator = choice(source_operator, "source_operator", SOURCES)
         self.rate = Rate(rate, learn_rate)
         self.flow = Flow(
             width,
             attention=attention,
             operator=operator,
+            kernel=kernel,
+            conserving=conserving,
             heads=heads,
             attention_width=attention_width,
             generator=generator,
         )
         self.linear = attention == "none"
+
+    @property
+    def source(self) -> float | Tensor:
+        """b as it stands."""
+        return self._fixed_source if self.learned_source is None else self.learned_source
 
     def bind(self, adjacency: SparseMatrix, initial: Tensor, generator: torch.Generator | None = None) -> BoundDrift:
         check_state(self.name, self.width, adjacency, initial)
@@ -92,10 +104,12 @@ class DiffusionDrift(Drift):
         source = self._source(adjacency, initial)
         if self.linear:
             return _BoundMatrix(self, self.flow.matrix(adjacency), source)
+        if self.flow.kind == "linear" and _stores_diagonal(adjacency):
+            return _BoundWeights(self, adjacency, initial, source)
         return _BoundAttention(self, adjacency, initial, source)
 
     def _source(self, adjacency: SparseMatrix, initial: Tensor) -> Tensor | None:
-        if self.source == 0.0:
+        if self.learned_source is None and self.source == 0.0:
             return None
         if self.source_operator == "identity":
             return initial * self.source
@@ -107,6 +121,18 @@ class DiffusionDrift(Drift):
         norm = self.flow.norm_bound(adjacency)
         flow = 0.0 if self.teleport == 1.0 else (1.0 - self.teleport) * norm
         return math.inf if math.isinf(norm) else self.rate.number() * (1.0 + flow)
+
+    def source_lipschitz(self, adjacency: SparseMatrix) -> float:
+        """How much f at a fixed H changes with H(0); infinite where attention is made from it."""
+        if self.flow.kind == "linear":
+            return math.inf
+        smooth = self.source_operator == "smoothing"
+        norm = smoothing_scale(adjacency) * operator_norm_bound(adjacency) if smooth else 1.0
+        return abs(float(torch.as_tensor(self.source).detach())) * norm
+
+
+def _stores_diagonal(adjacency: SparseMatrix) -> bool:
+    return int((rows_of(adjacency) == adjacency.col).sum()) == adjacency.shape[0]
 
 
 class _BoundMatrix:
@@ -124,6 +150,23 @@ class _BoundMatrix:
         flow = self.matrix @ h.reshape(h.shape[0], -1)
         if self.rate is not None:
             flow = flow * self.rate
+        if self.source is not None:
+            flow = flow.add_(self.source)  # in place: a sum needs neither side on the way back
+        return flow.view(h.shape)
+
+
+class _BoundWeights:
+    """As :class:`_BoundMatrix`, for weights that gradients must reach."""
+
+    def __init__(self, drift: DiffusionDrift, adjacency: SparseMatrix, initial: Tensor, source: Tensor | None) -> None:
+        weights, self.space = drift.flow.weights(adjacency, initial)
+        self_loops = (self.space.row == self.space.col).to(weights.dtype)
+        self.weights = (weights * (1.0 - drift.teleport) - self_loops) * drift.rate.value()
+        self.source = None if source is None else source.reshape(self.space.size, -1)
+        self.tensors: tuple[Tensor, ...] = tuple(x for x in (self.weights, self.source) if x is not None)
+
+    def __call__(self, t: float, h: Tensor) -> Tensor:
+        flow = self.space.product(self.weights, h.reshape(self.space.size, -1))
         if self.source is not None:
             flow = flow.add_(self.source)  # in place: a sum needs neither side on the way back
         return flow.view(h.shape)

@@ -41,14 +41,16 @@ class EdgeSpace:
     def shape(self) -> tuple[int, int]:
         return self.size, self.size
 
-    def softmax(self, logits: Tensor) -> Tensor:
-        """Softmax over the edges that each receiving node hears from.  # [E·M] -> [E·M]"""
+    def softmax(self, logits: Tensor, *, over_receivers: bool = False) -> Tensor:
+        """Softmax over the edges that each receiving node hears from, or over those that each sending node is heard
+        along.  # [E·M] -> [E·M]"""
+        end = self.col if over_receivers else self.row
         # the highest logit only guards the range of exp: it cancels
         lowest = logits.new_full((self.size,), float("-inf"))
-        highest = lowest.scatter_reduce_(0, self.row, logits.detach(), "amax")
-        weight = torch.exp(logits - highest.index_select(0, self.row))
-        total = logits.new_zeros(self.size).scatter_add(0, self.row, weight)
-        return weight / total.index_select(0, self.row)
+        highest = lowest.scatter_reduce_(0, end, logits.detach(), "amax")
+        weight = torch.exp(logits - highest.index_select(0, end))
+        total = logits.new_zeros(self.size).scatter_add(0, end, weight)
+        return weight / total.index_select(0, end)
 
     def product(self, weights: Tensor, state: Tensor) -> Tensor:
         """Every node's weighted sum over its incoming edges.  # [E·M], [N·M, c] -> [N·M, c]"""
@@ -71,15 +73,15 @@ class EdgeSpace:
 
     def _pattern(self, dtype: torch.dtype) -> Tensor:
         if dtype not in self._patterns:
-            self._patterns[dtype] = self._matrix(torch.zeros(self.col.shape[0], dtype=dtype))
+            self._patterns[dtype] = self._matrix(torch.zeros(self.col.shape[0], dtype=dtype)).csr()
         return self._patterns[dtype]
 
-    def _matrix(self, weights: Tensor) -> Tensor:
-        return SparseMatrix(self.crow, self.col, weights.detach(), self.shape).csr()
+    def _matrix(self, weights: Tensor) -> SparseMatrix:
+        return SparseMatrix(self.crow, self.col, weights.detach(), self.shape)
 
-    def _turned(self, weights: Tensor) -> Tensor:
+    def _turned(self, weights: Tensor) -> SparseMatrix:
         turned = weights.detach().index_select(0, self.order)
-        return SparseMatrix(self.turned_crow, self.turned_col, turned, self.shape).csr()
+        return SparseMatrix(self.turned_crow, self.turned_col, turned, self.shape)
 
 
 _KEPT: WeakKeyDictionary[SparseMatrix, dict[int, EdgeSpace]] = WeakKeyDictionary()
@@ -114,7 +116,7 @@ class _Product(torch.autograd.Function):
     def forward(ctx: Any, weights: Tensor, state: Tensor, space: EdgeSpace) -> Tensor:
         ctx.save_for_backward(weights, state)
         ctx.space = space
-        return space._matrix(weights) @ state
+        return space._matrix(weights).times(state)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
@@ -132,7 +134,7 @@ class _TurnedProduct(torch.autograd.Function):
     def forward(ctx: Any, weights: Tensor, state: Tensor, space: EdgeSpace) -> Tensor:
         ctx.save_for_backward(weights, state)
         ctx.space = space
-        return space._turned(weights) @ state
+        return space._turned(weights).times(state)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from graphsde.data.sparse import SparseMatrix
 from graphsde.dynamics.arguments import choice, number
-from graphsde.dynamics.drift.attention import ScaledDotAttention
+from graphsde.dynamics.drift.attention import KERNELS, ScaledDotAttention
+from graphsde.dynamics.drift.edge_space import EdgeSpace
 from graphsde.dynamics.lipschitz import operator_norm_bound, stochastic_norm_bound
 from graphsde.dynamics.operators import random_walk
 
@@ -29,10 +30,12 @@ class Flow(nn.Module):
 
     Args:
         width: of the state.
-        attention: ``none``: the operator itself; ``linear``: scaled-dot attention, evaluated once from the initial
-            state; ``nonlinear``: evaluated at every call.
+        attention: ``none``: the operator itself; ``linear``: attention, evaluated once from the initial state;
+            ``nonlinear``: evaluated at every call.
         operator: without attention, ``symmetric`` takes the operator as it is and ``random-walk`` its row-stochastic
             twin.
+        kernel: of the attention: ``scaled-dot``, ``cosine`` or ``exp-kernel``.
+        conserving: normalise attention over receivers, so that its columns sum to one instead of its rows.
         heads, attention_width: of the attention; the width defaults to that of the state.
         generator: for the attention's weights.
     """
@@ -43,6 +46,8 @@ class Flow(nn.Module):
         *,
         attention: str = "none",
         operator: str = "symmetric",
+        kernel: str = "scaled-dot",
+        conserving: bool = False,
         heads: int = 1,
         attention_width: int | None = None,
         generator: torch.Generator,
@@ -50,9 +55,11 @@ class Flow(nn.Module):
         super().__init__()
         self.kind = choice(attention, "attention", ATTENTION)
         self.operator = choice(operator, "operator", OPERATORS)
+        make = KERNELS[choice(kernel, "kernel", list(KERNELS))]
         self.attention: ScaledDotAttention | None = None
         if attention != "none":
-            self.attention = ScaledDotAttention(width, attention_width or width, heads, generator)
+            self.attention = make(width, attention_width or width, heads, generator)
+            self.attention.conserving = conserving
 
     def matrix(self, adjacency: SparseMatrix) -> SparseMatrix:
         """A, where it does not depend on the state."""
@@ -75,14 +82,22 @@ class Flow(nn.Module):
             return per_path.product(weights, x.reshape(per_path.size, x.shape[2])).view(x.shape)
 
         if self.kind == "nonlinear":
-            return (lambda h: partial(average, attention(per_head, h))), (attention.query, attention.key)
-        weights = attention(per_head, initial)
+            return (lambda h: partial(average, attention(per_head, h))), tuple(attention.parameters())
+        weights, _ = self.weights(adjacency, initial)
         return (lambda h: partial(average, weights)), (weights,)
+
+    def weights(self, adjacency: SparseMatrix, h: Tensor) -> tuple[Tensor, EdgeSpace]:
+        """The attention at a state, and the edges it belongs to.  # [N, S, d] -> [E·S]"""
+        assert self.attention is not None
+        per_head, per_path = self.attention.spaces(adjacency, h.shape[1])
+        return self.attention(per_head, h), per_path
 
     def norm_bound(self, adjacency: SparseMatrix) -> float:
         if self.kind == "none":
             return operator_norm_bound(self.matrix(adjacency))
-        return stochastic_norm_bound(adjacency) if self.kind == "linear" else math.inf
+        if self.kind == "nonlinear" or self.attention is None:
+            return math.inf
+        return stochastic_norm_bound(adjacency.transposed() if self.attention.conserving else adjacency)
 
 
 class Rate(nn.Module):

@@ -11,6 +11,7 @@ Paper: Griewank and Walther, "Algorithm 799: revolve", ACM TOMS 2000 (a one-leve
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -100,11 +101,12 @@ class _Checkpointed(torch.autograd.Function):
         retraced = plan.without_kl() if ctx.parts == 1 else plan  # a carry of several parts may hold KL rates
         starts, end = segment_starts(plan.steps), plan.steps
         for before, start in reversed(list(enumerate(starts))):
-            room = max(FEWEST, len(starts)) + NOISE - before - (end - start)
+            room = max(FEWEST, len(starts)) + 1 - before - (end - start)
             held = _retrace(retraced, kept.give(start), start, end, room // NOISE)
             for step in reversed(range(start, end)):
                 carry, noise = held.pop()
-                pullback.step(step, carry, plan.noise(step) if noise is None else noise)
+                noise = plan.noise(step) if noise is None else noise
+                pullback.step(step, carry, None if noise is None else replace(noise, spent=True))
             end = start
         return (None, pullback.start(initial), *pullback.tensor_grads)
 
@@ -114,8 +116,9 @@ def _retrace(plan: Plan, carry: Carry, start: int, end: int, noises: int) -> lis
     held: list[tuple[Carry, Increment | None]] = []
     with torch.no_grad():
         for step in range(start, end):
-            noise = plan.noise(step)
-            held.append((carry, noise if step >= end - noises else None))
+            noise = plan.noise(step) if step + 1 < end or noises else None
+            holds = step >= end - noises
+            held.append((carry, noise if holds else None))
             if step + 1 < end:
-                carry = plan.step(step, carry, noise)[0]
+                carry = plan.step(step, carry, noise if holds or noise is None else replace(noise, spent=True))[0]
     return held

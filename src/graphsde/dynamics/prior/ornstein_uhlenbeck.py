@@ -58,7 +58,7 @@ class _BoundReturn:
         back = h * -self.theta
         return back.add_(self.theta * self.mu) if self.mu else back
 
-    def gap(self, t: float, h: Tensor, f: Tensor) -> Tensor:
+    def gap(self, t: float, h: Tensor, f: Tensor, out: Tensor | None = None) -> Tensor:
         """f − p(t, h) in one pass; its derivative in h is the number ``gap_slope``.  # [N, S, d]"""
-        away = torch.add(f, h, alpha=self.theta)
+        away = torch.add(f, h, alpha=self.theta, out=out)
         return away.sub_(self.theta * self.mu) if self.mu else away

@@ -25,6 +25,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from graphsde.dynamics.brownian import Increment
 from graphsde.dynamics.solvers.base import System
 from graphsde.dynamics.solvers.path_kl import half_square_sum, weighted
 
@@ -37,65 +38,105 @@ class WrittenDrift(Protocol):
     tensors: tuple[Tensor, ...]
 
     def evaluate(self, t: float, h: Tensor) -> tuple[Tensor, Kept]:
-        """The value, without a graph, and what :meth:`pull` will need besides ``h``."""
+        """The value, without a graph, which may be changed in place, and what :meth:`pull` needs besides ``h``."""
 
     def pull(self, t: float, h: Tensor, kept: Kept, grad: Tensor, wanted: list[bool]) -> list[Tensor | None]:
-        """Gradients of ``h`` and of ``tensors``, of those that are wanted; the first may be changed in place."""
+        """Gradients of ``h`` and of ``tensors``, of those that are wanted; they may be changed in place."""
 
     def __call__(self, t: float, h: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True)
 class Tableau:
-    """The coefficients of a method: c, the rows of a below the diagonal, b."""
+    """The coefficients of a method: c, the rows of a below the diagonal, b, and what n_i takes of the noise.
+
+    Args:
+        times, rows, weights: c, a, b.
+        noise: for each stage, how much of the increment and of the space-time area it sees; the step itself sees the
+            increment, once.
+    """
 
     times: tuple[float, ...]
     rows: tuple[tuple[float, ...], ...]
     weights: tuple[float, ...]
+    noise: tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
 class ExplicitStep:
-    """One step of one method from t to t + dt.
-
-    Args:
-        tableau, system, t, dt: which.
-        stage_noise: n_i; ``None`` where there is none.  # [N, S, d] each
-        jump: n.  # [N, S, d]
-    """
+    """One step of one method from t to t + dt."""
 
     tableau: Tableau
     system: System
     t: float
     dt: float
-    stage_noise: tuple[Tensor | None, ...]
-    jump: Tensor | None
 
-    def take(self, h: Tensor) -> tuple[Tensor, Tensor | None]:
+    def take(self, h: Tensor, noise: Increment | None) -> tuple[Tensor, Tensor | None]:
         """The new state and the KL of the step.  # [N, S, d], [S]"""
-        return _Step.apply(self, h, *self.system.drift.tensors)
+        if self.system.diffusion is None:
+            noise = None
+        if torch.is_grad_enabled():
+            return _Step.apply(self, noise, h, *self.system.drift.tensors)
+        return self.run(h, noise, self.system.drift, [], [])
 
     def run(
-        self, h: Tensor, field: Callable[[float, Tensor], Tensor], gaps: list[Tensor]
+        self,
+        h: Tensor,
+        noise: Increment | None,
+        field: Callable[[float, Tensor], Tensor],
+        stages: list[Tensor],
+        gaps: list[Tensor],
+        seen: Kept = (),
     ) -> tuple[Tensor, Tensor | None]:
-        """The step itself, differentiable where ``field`` is; leaves the u_i in ``gaps``."""
-        slopes: list[Tensor] = []
-        for time, row, noise in zip(self.tableau.times, self.tableau.rows, self.stage_noise, strict=True):
-            x, t = self._moved(h, row, slopes, noise), self.t + time * self.dt
-            slopes.append(field(t, x))
-            if self.system.prior is not None:
-                gaps.append(self.system.prior.gap(t, x, slopes[-1]))  # type: ignore[attr-defined]
-        after = self._moved(h, self.tableau.weights, slopes, self.jump)
-        rates = [half_square_sum(u) * self.precision for u in gaps]
-        return after, weighted(self.dt, *zip(self.tableau.weights, rates, strict=False))
+        """The step itself, differentiable where ``field`` is; leaves the X_i in ``stages`` and the u_i in ``gaps``.
 
-    def _moved(self, h: Tensor, row: tuple[float, ...], slopes: list[Tensor], noise: Tensor | None) -> Tensor:
+        ``seen`` are the X_i of an earlier run, from which the noise of the stages is taken where it is no longer there.
+        """
+        tableau, slopes = self.tableau, list[Tensor]()
+        for i, row in enumerate(tableau.rows):
+            x = self._moved(h, noise, i, row, slopes)
+            stages.append(x + (seen[i] - x).detach() if seen else x)
+            slopes.append(field(self.t + tableau.times[i] * self.dt, stages[i]))
+        after = self._moved(h, noise, len(slopes), tableau.weights, slopes)
+        if self.system.prior is None:
+            return after, None
+        for time, x, slope in zip(tableau.times, stages, slopes, strict=True):
+            # the slope has done its work: without a graph its memory will do for the gap
+            room = None if torch.is_grad_enabled() else slope
+            gaps.append(self.system.prior.gap(self.t + time * self.dt, x, slope, room))  # type: ignore[attr-defined]
+        sums = [half_square_sum(u) for u in gaps]
+        return after, weighted(self.dt * self.precision, *zip(tableau.weights, sums, strict=True))
+
+    def _moved(
+        self, h: Tensor, noise: Increment | None, stage: int, row: tuple[float, ...], slopes: list[Tensor]
+    ) -> Tensor:
+        """h + dt Σ row · slopes + the noise of the stage; h itself where that adds nothing.  # [N, S, d]"""
+        terms: list[tuple[Tensor, float]] = []
+        room: Tensor | None = None
+        if noise is not None:
+            sigma: float = self.system.diffusion.uniform  # type: ignore[union-attr]
+            of_increment, of_area = (*self.tableau.noise, (1.0, 0.0))[stage]
+            if of_area:
+                terms.append((noise.levy(), of_area * sigma))
+            if of_increment:
+                terms.append((noise.dw, of_increment * sigma))
+            if noise.spent:
+                room = self._given_up(noise, stage)
+        terms += [(slope, a * self.dt) for a, slope in zip(row, slopes, strict=False)]
         x = h
-        for a, slope in zip(row, slopes, strict=False):
-            x = torch.add(x, slope, alpha=a * self.dt) if x is h else x.add_(slope, alpha=a * self.dt)
-        if noise is None:
-            return x
-        return x + noise if x is h else x.add_(noise)
+        for term, factor in terms:
+            x = torch.add(h, term, alpha=factor, out=room) if x is h else x.add_(term, alpha=factor)
+        return x
+
+    def _given_up(self, noise: Increment, stage: int) -> Tensor | None:
+        """The part of the noise that is added first in this stage and in none that follows."""
+        if stage == len(self.tableau.noise):
+            return noise.dw
+        return (
+            noise.area
+            if self.tableau.noise[stage][1] and not any(a for _, a in self.tableau.noise[stage + 1 :])
+            else None
+        )
 
     @property
     def precision(self) -> float:
@@ -104,10 +145,9 @@ class ExplicitStep:
 
 
 def is_written_out(system: System) -> bool:
-    """Whether gradients are wanted and every part of the equation fits :class:`ExplicitStep`."""
+    """Whether every part of the equation fits :class:`ExplicitStep`."""
     return (
-        torch.is_grad_enabled()
-        and hasattr(system.drift, "pull")
+        hasattr(system.drift, "pull")
         and (system.diffusion is None or getattr(system.diffusion, "uniform", None) is not None)
         and (system.prior is None or hasattr(system.prior, "gap"))
     )
@@ -115,89 +155,111 @@ def is_written_out(system: System) -> bool:
 
 class _Step(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, step: ExplicitStep, h: Tensor, *tensors: Tensor) -> tuple[Tensor, Tensor | None]:
+    def forward(
+        ctx: Any, step: ExplicitStep, noise: Increment | None, h: Tensor, *tensors: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
         ctx.set_materialize_grads(False)
         stages: list[Tensor] = []
         gaps: list[Tensor] = []
+        kept: list[Tensor] = []
 
         def field(t: float, x: Tensor) -> Tensor:
-            slope, kept = step.system.drift.evaluate(t, x)  # type: ignore[attr-defined]
-            stages.extend((x, *kept))
+            slope, needed = step.system.drift.evaluate(t, x)  # type: ignore[attr-defined]
+            kept.extend(needed)
             return slope
 
-        after, kl = step.run(h, field, gaps)
-        ctx.step, ctx.stages = step, len(stages)
-        ctx.save_for_backward(h, *tensors, *stages, *gaps)
+        after, kl = step.run(h, noise, field, stages, gaps)
+        ctx.step = step
+        # the noise is not kept: no gradient needs it
+        ctx.save_for_backward(h, *tensors, *stages, *gaps, *kept)
         return after, kl
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        step, wanted = ctx.step, list(ctx.needs_input_grad[1:])
+        step, wanted = ctx.step, list(ctx.needs_input_grad[2:])
         saved = ctx.saved_tensors
         inputs, rest = saved[: len(wanted)], saved[len(wanted) :]
+        count = len(step.tableau.weights)
+        stages, rest = rest[:count], rest[count:]
         if torch.is_grad_enabled():
-            return None, *_by_autograd(step, inputs, wanted, grads)
-        return None, *_by_hand(step, rest[: ctx.stages], rest[ctx.stages :], wanted, *grads)
+            return None, None, *_by_autograd(step, inputs, stages, wanted, grads)
+        gaps, kept = (rest[:count], rest[count:]) if step.system.prior is not None else ((), rest)
+        return None, None, *_by_hand(step, stages, gaps, kept, wanted, *grads)
 
 
 def _by_hand(
     step: ExplicitStep,
     stages: Kept,
     gaps: Kept,
+    kept: Kept,
     wanted: list[bool],
     after_grad: Tensor | None,
     kl_grad: Tensor | None,
 ) -> list[Tensor | None]:
     drift, prior, dt, tableau = step.system.drift, step.system.prior, step.dt, step.tableau
     count = len(tableau.weights)
-    each = len(stages) // count
+    each = len(kept) // count
     totals: list[Tensor | None] = [None] * len(wanted)
+    # what is gathered here is divided by Δt b_i throughout: that spares a pass over the state for each stage
     stage_grads: list[Tensor | None] = [None] * count
+    rate_grad = _factor(kl_grad, step.precision) if gaps else None
     for i in reversed(range(count)):
-        x, *kept = stages[i * each : (i + 1) * each]
-        slope_grad = None if after_grad is None else after_grad * (dt * tableau.weights[i])
+        slope_grad = after_grad
         for j in range(i + 1, count):
-            slope_grad = _plus(slope_grad, stage_grads[j], dt * tableau.rows[j][i])
-        rate_grad = None if kl_grad is None or not gaps else kl_grad * (dt * tableau.weights[i] * step.precision)
+            ratio = dt * tableau.rows[j][i] * tableau.weights[j] / tableau.weights[i]
+            slope_grad = _sum(slope_grad, stage_grads[j], ratio, fresh=slope_grad is not after_grad)
         if rate_grad is not None:
-            slope_grad = _plus(slope_grad, gaps[i], rate_grad)
+            slope_grad = _sum(slope_grad, gaps[i], rate_grad, fresh=slope_grad is not after_grad)
         if slope_grad is None:
             continue
         found = drift.pull(  # type: ignore[attr-defined]
-            step.t + tableau.times[i] * dt, x, tuple(kept), slope_grad, [wanted[0] or i > 0, *wanted[1:]]
+            step.t + tableau.times[i] * dt,
+            stages[i],
+            kept[i * each : (i + 1) * each],
+            slope_grad,
+            [wanted[0] or i > 0, *wanted[1:]],
         )
         if found[0] is not None and rate_grad is not None:
-            found[0] = _plus(found[0], gaps[i], rate_grad * prior.gap_slope)  # type: ignore[union-attr]
+            found[0] = _sum(found[0], gaps[i], rate_grad * prior.gap_slope, fresh=True)  # type: ignore[union-attr]
         stage_grads[i] = found[0]
-        totals[1:] = [_gathered(total, grad) for total, grad in zip(totals[1:], found[1:], strict=True)]
+        share = dt * tableau.weights[i]
+        totals[1:] = [_gathered(total, grad, share) for total, grad in zip(totals[1:], found[1:], strict=True)]
     if wanted[0]:
-        totals[0] = stage_grads[0]
-        for grad in (after_grad, *stage_grads[1:]):
-            totals[0] = _plus(totals[0], grad, 1.0)
+        totals[0] = after_grad
+        for grad, weight in zip(stage_grads, tableau.weights, strict=True):
+            totals[0] = _sum(totals[0], grad, dt * weight, fresh=totals[0] is not after_grad)
     return totals
 
 
-def _gathered(total: Tensor | None, grad: Tensor | None) -> Tensor | None:
-    return grad if total is None or grad is None else total.add_(grad)
+def _factor(kl_grad: Tensor | None, precision: float) -> float | Tensor | None:
+    """k/σ²: a number where there is one path, otherwise one entry per path.  # [1, S, 1]"""
+    if kl_grad is None:
+        return None
+    return float(kl_grad) * precision if kl_grad.numel() == 1 else kl_grad.view(1, -1, 1) * precision
 
 
-def _plus(total: Tensor | None, grad: Tensor | None, factor: float | Tensor) -> Tensor | None:
-    """``total + factor · grad``, changing ``total`` and never ``grad``; a factor may have one entry per path, [S]."""
+def _gathered(total: Tensor | None, grad: Tensor | None, factor: float) -> Tensor | None:
     if grad is None:
         return total
+    return grad.mul_(factor) if total is None else total.add_(grad, alpha=factor)
+
+
+def _sum(total: Tensor | None, grad: Tensor | None, factor: float | Tensor, *, fresh: bool) -> Tensor | None:
+    """``total + factor · grad``, in the memory of ``total`` where that is ``fresh`` and never in that of ``grad``."""
+    if grad is None:
+        return total
+    if total is None:
+        return grad * factor
     if isinstance(factor, Tensor):
-        if factor.numel() > 1:
-            each = factor.view(1, -1, 1)
-            return grad * each if total is None else total.addcmul_(grad, each)
-        factor = float(factor)
-    return grad * factor if total is None else total.add_(grad, alpha=factor)
+        return total.addcmul_(grad, factor) if fresh else torch.addcmul(total, grad, factor)
+    return total.add_(grad, alpha=factor) if fresh else torch.add(total, grad, alpha=factor)
 
 
 def _by_autograd(
-    step: ExplicitStep, inputs: Kept, wanted: list[bool], grads: tuple[Tensor | None, ...]
+    step: ExplicitStep, inputs: Kept, stages: Kept, wanted: list[bool], grads: tuple[Tensor | None, ...]
 ) -> list[Tensor | None]:
     """Where a derivative of the derivative is asked for."""
-    outputs = step.run(inputs[0], step.system.drift, [])
+    outputs = step.run(inputs[0], None, step.system.drift, [], [], stages)
     given = [(out, grad) for out, grad in zip(outputs, grads, strict=True) if out is not None and grad is not None]
     asked = [x for x, want in zip(inputs, wanted, strict=True) if want]
     found = iter(

@@ -57,7 +57,7 @@ class Dopri5(Solver):
         def field(t: Tensor, h: Tensor) -> Tensor:
             nonlocal count
             count += 1
-            now = float(t)
+            now = float(t.detach())
             if count > self.max_evaluations:
                 raise EvaluationsExhausted(
                     f"dopri5 has not reached t = {times[-1]:.6g} after {self.max_evaluations} evaluations",

@@ -14,7 +14,7 @@ from graphsde.dynamics.solvers.adjoint import ExplicitStep, Tableau, is_written_
 from graphsde.dynamics.solvers.base import Carry, StepSolver, System, register_solver
 from graphsde.dynamics.solvers.path_kl import kl_rate, weighted
 
-TABLEAU = Tableau(times=(0.0,), rows=((),), weights=(1.0,))
+TABLEAU = Tableau(times=(0.0,), rows=((),), weights=(1.0,), noise=((0.0, 0.0),))
 
 
 @register_solver
@@ -40,8 +40,7 @@ class Euler(StepSolver):
     ) -> tuple[Carry, Tensor | None]:
         (h,) = carry
         if is_written_out(system):
-            jump = None if noise is None or system.diffusion is None else system.diffusion.apply(t, h, noise.dw)
-            after, kl = ExplicitStep(TABLEAU, system, t, dt, (None,), jump).take(h)
+            after, kl = ExplicitStep(TABLEAU, system, t, dt).take(h, noise)
             return (after,), kl
         f = system.drift(t, h)
         after = torch.add(h, f, alpha=dt)

@@ -49,13 +49,13 @@ def weighted(dt: float, *parts: tuple[float, Tensor | None]) -> Tensor | None:
 
 
 def _half_square_sum(u: Tensor) -> Tensor:
-    squares = torch.linalg.vector_norm(u, dim=2).square_()  # [N, S]
+    squares = torch.mul(u, u).flatten(1)  # [N, S·d]
     # torch splits a reduction to a single number among its threads; blocks keep every reduction inside one
-    while squares.shape[0] > _NODES_AT_ONCE:
+    while squares.shape[1] == 1 and squares.shape[0] > _NODES_AT_ONCE:
         missing = -squares.shape[0] % _NODES_AT_ONCE
         padded = torch.nn.functional.pad(squares, (0, 0, 0, missing))
-        squares = padded.view(-1, _NODES_AT_ONCE, padded.shape[1]).sum(1)
-    return squares.sum(0).mul_(0.5)
+        squares = padded.view(-1, _NODES_AT_ONCE, 1).sum(1)
+    return squares.sum(0).view(u.shape[1:]).sum(1).mul_(0.5)
 
 
 class _HalfSquareSum(torch.autograd.Function):

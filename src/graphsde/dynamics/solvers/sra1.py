@@ -17,7 +17,12 @@ from graphsde.dynamics.solvers.path_kl import kl_rate, weighted
 WEIGHTS = (1 / 3, 2 / 3)
 STAGE_TIME = 3 / 4
 STAGE_NOISE = 3 / 2
-TABLEAU = Tableau(times=(0.0, STAGE_TIME), rows=((), (STAGE_TIME,)), weights=WEIGHTS)
+TABLEAU = Tableau(
+    times=(0.0, STAGE_TIME),
+    rows=((), (STAGE_TIME,)),
+    weights=WEIGHTS,
+    noise=((0.0, 0.0), (STAGE_NOISE / 2, STAGE_NOISE)),
+)
 
 
 @register_solver
@@ -51,13 +56,13 @@ class SRA1(StepSolver):
         self, system: System, t: float, dt: float, carry: Carry, noise: Increment | None
     ) -> tuple[Carry, Tensor | None]:
         (h,) = carry
+        if is_written_out(system):
+            after, kl = ExplicitStep(TABLEAU, system, t, dt).take(h, noise)
+            return (after,), kl
         at_stage: Tensor | None = None
         jump: Tensor | None = None
         if noise is not None and system.diffusion is not None:
             at_stage, jump = noise_terms(system.diffusion, t, dt, h, noise)
-        if is_written_out(system):
-            after, kl = ExplicitStep(TABLEAU, system, t, dt, (None, at_stage), jump).take(h)
-            return (after,), kl
         first = system.drift(t, h)
         stage = torch.add(h, first, alpha=STAGE_TIME * dt)
         if at_stage is not None:

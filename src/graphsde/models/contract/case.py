@@ -34,6 +34,7 @@ class ModelCase:
         uses_features: the prediction depends on node features.
         uses_edges: the prediction depends on edges.
         inductive: predicts on a graph that has none of the training nodes.
+        fixed_samples: how many samples there are is up to the model, as in an ensemble, not to the caller.
     """
 
     def __init__(
@@ -43,9 +44,11 @@ class ModelCase:
         uses_features: bool = True,
         uses_edges: bool = True,
         inductive: bool = True,
+        fixed_samples: bool = False,
     ) -> None:
         self.make = make
         self.uses_features, self.uses_edges, self.inductive = uses_features, uses_edges, inductive
+        self.fixed_samples = fixed_samples
         self.graph = contract_graph()
 
     @cached_property

@@ -65,7 +65,9 @@ def predict_twice_is_the_same(case: ModelCase, folder: Path) -> None:
 @contract
 def more_samples_extend_the_same_samples(case: ModelCase, folder: Path) -> None:
     longer = case.fitted.predict(case.graph, samples=SAMPLES + 2)
-    if case.prediction.kind == "samples":
+    if case.fixed_samples:
+        promise(longer.num_samples == case.prediction.num_samples, "always as many samples")
+    elif case.prediction.kind == "samples":
         promise(longer.num_samples == SAMPLES + 2, "as many samples as asked for")
     gap = float(np.abs(longer.probs[: case.prediction.num_samples] - case.prediction.probs).max())
     promise(gap == 0, f"sample k does not depend on how many are drawn (differs by {gap:.2g})")

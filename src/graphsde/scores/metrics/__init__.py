@@ -24,7 +24,7 @@ from graphsde.scores.metrics.selective import (
     prr,
     risk_coverage,
 )
-from graphsde.scores.metrics.summary import summarise, summarise_detection, summarise_ood
+from graphsde.scores.metrics.summary import compare_scores, summarise, summarise_detection, summarise_ood
 
 __all__ = [
     "METRICS",
@@ -43,6 +43,7 @@ __all__ = [
     "aurc",
     "balanced_accuracy",
     "brier",
+    "compare_scores",
     "detection_accuracy",
     "detection_accuracy_grid",
     "e_aurc",

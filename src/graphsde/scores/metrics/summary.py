@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from graphsde.errors import BadInput, BadUsage
-from graphsde.prediction import Prediction
+from graphsde.prediction import Prediction, Predictor
 from graphsde.scores.metrics import calibration, classification, detection, misclassification, selective
 from graphsde.scores.metrics.registry import METRICS
-from graphsde.scores.registry import SCORES
+from graphsde.scores.propagation import propagate
 from graphsde.scores.registry import score as score_by_name
+from graphsde.scores.registry import spreads
 
 if TYPE_CHECKING:
     from graphsde.data.graph import Graph
@@ -21,6 +23,17 @@ _VARIANTS = {
     "ood_auroc_propagated": ("ood_auroc", "ood_auroc of the score spread over the graph"),
     "ood_fpr95_propagated": ("ood_fpr95", "ood_fpr95 of the score spread over the graph"),
 }
+OF_THE_SCORE = (
+    "ood_auroc",
+    "ood_aupr_in",
+    "ood_aupr_out",
+    "ood_fpr95",
+    "ood_detection_accuracy",
+    "ood_auroc_propagated",
+    "ood_fpr95_propagated",
+)
+"""What is told of each further score; counts and chance levels belong to the nodes, not to the score."""
+
 for _name, (_base, _summary) in _VARIANTS.items():
     METRICS.add(_name, METRICS.get(_base), summary=_summary, **METRICS.entry(_base).facts)
 
@@ -102,7 +115,9 @@ def summarise(
     }
 
 
-def summarise_ood(prediction: Prediction, graph: Graph, *, score: str = "entropy") -> dict[str, float]:
+def summarise_ood(
+    prediction: Prediction, graph: Graph, *, score: str = "entropy", model: Predictor | None = None
+) -> dict[str, float]:
     """Every detection metric on a split that made foreign nodes.
 
     In-distribution are the test nodes that are not foreign, out-of-distribution the nodes of the ``ood`` mask. A fitted
@@ -111,30 +126,56 @@ def summarise_ood(prediction: Prediction, graph: Graph, *, score: str = "entropy
     Args:
         prediction: of all nodes of ``graph``.
         graph: with masks ``test`` and ``ood``.
-        score: name of the uncertainty; the figures ending in ``_propagated`` spread it over the edges, unless it looks
-            at edges by itself.
+        score: name of the uncertainty; the figures ending in ``_propagated`` spread it over the edges, unless it does
+            so by itself.
+        model: who predicted; needed by scores that ask it for further predictions.
 
     Returns:
         The keys of :func:`summarise_detection`, ``ood_auroc_propagated`` and ``ood_fpr95_propagated``.
     """
+    familiar, foreign = familiar_and_foreign(graph)
+    plain = score_by_name(score, prediction.untempered(), graph, model)
+    spread = plain if spreads(score) else propagate(plain, graph)
+    return summarise_both(plain[familiar], plain[foreign], spread[familiar], spread[foreign])
+
+
+def compare_scores(
+    prediction: Prediction, graph: Graph, scores: Sequence[str], *, model: Predictor | None = None
+) -> dict[str, dict[str, float]]:
+    """:func:`summarise_ood` under several scores, without the counts and chance levels that all of them share."""
+    return {
+        name: only_of_the_score(summarise_ood(prediction, graph, score=name, model=model))
+        for name in dict.fromkeys(scores)
+    }
+
+
+def familiar_and_foreign(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
+    """The two sides of a detection task: test nodes that are not foreign, and foreign nodes.  # [N], [N] bool"""
     test, foreign = graph.test_mask, graph.ood_mask
     if test is None or foreign is None:
         raise BadUsage(
             f"the graph '{graph.name}' does not say which nodes are foreign",
             found=sorted(graph.masks),
             expected="masks named test and ood",
-            fix="use a split that leaves a class out",
+            fix="use a split that leaves a class out, or make foreign nodes with a shift",
         )
-    familiar = test & ~foreign
-    prediction = prediction.untempered()
-    plain = score_by_name(score, prediction, graph)
-    has_spread = "+" in score or "graph" in SCORES.entry(score).facts.get("needs", ())
-    spread = plain if has_spread else score_by_name(f"{score}+propagated", prediction, graph)
+    return test & ~foreign, foreign
+
+
+def summarise_both(
+    inside: np.ndarray, outside: np.ndarray, spread_inside: np.ndarray, spread_outside: np.ndarray
+) -> dict[str, float]:
+    """:func:`summarise_detection` of a score, with the two figures of its propagated values beside it."""
     return {
-        **summarise_detection(plain[familiar], plain[foreign]),
-        "ood_auroc_propagated": detection.ood_auroc(spread[familiar], spread[foreign]),
-        "ood_fpr95_propagated": detection.fpr95(spread[familiar], spread[foreign]),
+        **summarise_detection(inside, outside),
+        "ood_auroc_propagated": detection.ood_auroc(spread_inside, spread_outside),
+        "ood_fpr95_propagated": detection.fpr95(spread_inside, spread_outside),
     }
+
+
+def only_of_the_score(figures: dict[str, float]) -> dict[str, float]:
+    """The figures that differ between scores on the same nodes."""
+    return {name: figures[name] for name in OF_THE_SCORE}
 
 
 def summarise_detection(inside: np.ndarray, outside: np.ndarray) -> dict[str, float]:

@@ -90,5 +90,5 @@ def source_lipschitz(drift: Drift, adjacency: SparseMatrix) -> float:
     if isinstance(drift, ReactionDrift):
         return float(drift.strength.detach().abs().max()) if drift.reaction == "source" else 0.0
     if drift.source_operator == "smoothing":
-        return abs(drift.source) * smoothing_scale(adjacency) * operator_norm_bound(adjacency)
-    return abs(drift.source)
+        return abs(float(drift.source)) * smoothing_scale(adjacency) * operator_norm_bound(adjacency)
+    return abs(float(drift.source))

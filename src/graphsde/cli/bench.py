@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from graphsde.cli.cell_bar import CellBar
+from graphsde.cli.options import JSON, key_values
+from graphsde.cli.output import print_json, print_table
+from graphsde.errors import BadUsage
+
+if TYPE_CHECKING:
+    from graphsde.runs.cells import ModelSpec
+    from graphsde.runs.table import TableRow
+
+
+def bench(
+    task: Annotated[str, typer.Argument(help="The question; see: graphsde list tasks.")],
+    datasets: Annotated[str, typer.Option("--datasets", help="Names of benchmarks or paths, with commas between.")],
+    models: Annotated[
+        str, typer.Option("--models", help="With commas between; MODEL@PRESET where it has presets: gcn,lgnsde@paper.")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="The folder of the bench; one that exists is gone on with.")],
+    seeds: Annotated[str, typer.Option("--seeds", help="How many (20 means 0 to 19), or which: 0,3,7.")] = "5",
+    engine: Annotated[str, typer.Option("--engine", help="See: graphsde list engines.")] = "processes",
+    address: Annotated[str | None, typer.Option("--address", help="Of a Ray cluster, HOST:PORT.")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", min=1, help="How many cells at once.")] = None,
+    settings: Annotated[
+        list[str],
+        typer.Option("--set", metavar="[MODEL.]KEY=VALUE", help="A setting of one model, or of all."),
+    ] = [],  # noqa: B006
+    option: Annotated[list[str], typer.Option("--option", metavar="KEY=VALUE", help="An option of the task.")] = [],  # noqa: B006
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed cells again.")] = False,
+    cell_minutes: Annotated[
+        float, typer.Option("--cell-minutes", help="The most processor time of one cell; beyond, it has failed.")
+    ] = 10.0,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Put one question to many models on many graphs. Run it again to go on, or with more models, graphs or seeds."""
+    from graphsde.runs.lock import refuse_if_held
+
+    refuse_if_held(out)
+    from graphsde.runs.bench import BenchRequest, run_bench
+    from graphsde.runs.engines import Limits
+    from graphsde.runs.source import GraphSource
+    from graphsde.runs.table import tabulate
+
+    values = key_values(settings, "--set")
+    request = BenchRequest(
+        task=task,
+        datasets=tuple(GraphSource.typed(name).graph for name in names_of(datasets, "--datasets")),
+        models=_models(names_of(models, "--models"), values),
+        seeds=seeds_of(seeds),
+        options=key_values(option, "--option"),
+        engine=engine,
+        workers=workers,
+        address=address,
+        limits=Limits(cpu_seconds=60 * cell_minutes),
+        retry_failed=retry_failed,
+    )
+    with CellBar(f"bench {task}") as bar:
+        summary = run_bench(request, out, progress=bar.show, say=bar.say)
+    question, contents = summary.folder.read()
+    rows = tabulate(contents.records, question["options"])
+    if json:
+        facts = {"out": str(out), "done": summary.done, "skipped": summary.skipped, "failed": summary.failed}
+        print_json({**facts, "failed_before": summary.failed_before, "rows": [row.as_dict() for row in rows]})
+        return
+    _print_means(task, rows)
+    _print_summary(summary.done, summary.skipped, summary.failed, summary.failed_before)
+    typer.echo(f"\nThe bench is in {out}. Next: graphsde compare {shlex.quote(str(out))}")
+
+
+def names_of(text: str, option: str) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise BadUsage(f"{option} names nothing", found=text)
+    if len(set(names)) != len(names):
+        raise BadUsage(f"{option} names something twice", found=text)
+    return names
+
+
+def seeds_of(text: str) -> tuple[int, ...]:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts or not all(part.isdecimal() for part in parts):
+        raise BadUsage(
+            f"--seeds {text!r} are no seeds", found=text, expected="a count such as 20, or a list such as 0,3,7"
+        )
+    if "," in text:
+        return tuple(int(part) for part in parts)
+    if not 1 <= int(text) <= 100_000:
+        raise BadUsage(f"{text} seeds were asked for", expected="1 to 100,000")
+    return tuple(range(int(text)))
+
+
+def _models(texts: list[str], values: dict[str, Any]) -> tuple[ModelSpec, ...]:
+    """``lgnsde@paper.steps=5`` is for that entry alone, ``lgnsde.steps=5`` for that model, ``steps=5`` for all."""
+    from graphsde.models.base import merge_settings
+    from graphsde.runs.cells import ModelSpec
+
+    named = set(texts) | {text.partition("@")[0] for text in texts}
+    for name in named & set(values):
+        if not isinstance(values[name], dict):
+            raise BadUsage(f"--set {name}={values[name]} names a model, not a setting", expected=f"{name}.KEY=VALUE")
+    common = {name: value for name, value in values.items() if name not in named}
+    specs = []
+    for text in texts:
+        own = merge_settings(common, values.get(text.partition("@")[0], {}))
+        if "@" in text:
+            own = merge_settings(own, values.get(text, {}))
+        specs.append(ModelSpec.parse(text, own))
+    return tuple(specs)
+
+
+def _print_means(task: str, rows: list[TableRow]) -> None:
+    """One line per model on a graph, the task's headline in columns: mean ± standard deviation over n seeds."""
+    from graphsde.tasks.task import TASKS
+
+    groups: dict[tuple[str, str, str], list[TableRow]] = {}
+    for row in rows:
+        groups.setdefault((row.dataset, row.variant, row.model), []).append(row)
+    lines: list[dict[str, Any]] = []
+    for (dataset, variant, model), group in groups.items():
+        n = max(row.n for row in group)
+        means = {row.metric: _mean(row, n) for row in group}
+        line = {"dataset": dataset, "variant": variant, "model": model, "n": n, "failed": group[0].failed}
+        lines.append(line | {name: means.get(name, "—") for name in TASKS.get(task).headline})
+    empty = {name for name in ("variant", "failed") if not any(line[name] for line in lines)}
+    print_table(lines, [name for line in lines[:1] for name in line if name not in empty])
+
+
+def _mean(row: TableRow, usual: int) -> str:
+    if row.mean is None:
+        return "—"
+    text = f"{row.mean:.4f}" if row.std is None else f"{row.mean:.4f} ± {row.std:.4f}"
+    return text if row.n == usual else f"{text} ({row.n})"
+
+
+def _print_summary(done: int, skipped: int, failed: dict[str, int], failed_before: int) -> None:
+    typer.echo(f"{done:,} cells done, {skipped:,} were there already.")
+    if failed:
+        causes = ", ".join(f"{count} × {cause}" for cause, count in sorted(failed.items()))
+        typer.echo(f"{sum(failed.values()):,} cells failed ({causes}); run them again with --retry-failed.")
+    if failed_before:
+        typer.echo(f"{failed_before:,} of those that were there have failed; run them again with --retry-failed.")

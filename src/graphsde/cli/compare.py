@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from graphsde.cli.options import JSON
+from graphsde.cli.output import print_json, print_table
+
+
+def compare(
+    folder: Annotated[Path, typer.Argument(help="The folder of a bench.")],
+    metric: Annotated[
+        list[str], typer.Option("--metric", help="Which metrics; the task's own few if none is named.")
+    ] = [],  # noqa: B006
+    pair: Annotated[
+        str | None, typer.Option("--pair", metavar="A,B", help="All tests between two models instead of the table.")
+    ] = None,
+    diagram: Annotated[
+        Path | None, typer.Option("--diagram", help="Draw the critical-difference diagram of the first metric here.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Also write the rows here (.csv or .parquet).")] = None,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Say what the runs of a bench show: mean, spread, interval, rank, and who is best, tied or behind."""
+    from graphsde.runs.bench_folder import BenchFolder
+    from graphsde.runs.compare import compare as compare_records
+    from graphsde.runs.export import write_table
+
+    _, contents = BenchFolder(folder).read()
+    records = list(contents.records)
+    rows = compare_records(records, metric or None)
+    if diagram is not None:
+        _draw(records, rows[0].metric, diagram)
+    if pair is not None:
+        _print_pair(records, rows, pair, json)
+        return
+    plain = [row.as_dict() for row in rows]
+    if out is not None:
+        columns = [name for name in plain[0] if name != "causes"]
+        write_table({name: [row[name] for row in plain] for name in columns}, out)
+    if json:
+        print_json(plain)
+        return
+    print_table([_line(row) for row in plain])
+    typer.echo(
+        "best: p < .05 against every rival (paired t, Holm). tied: can't be told from the leader. "
+        "Intervals are bootstrap 95 % of the mean."
+    )
+
+
+def _line(row: dict[str, Any]) -> dict[str, Any]:
+    interval = "—" if row["ci_low"] is None else f"{row['ci_low']:.4f} to {row['ci_high']:.4f}"
+    causes = ", ".join(f"{count} {cause}" for cause, count in row["causes"].items())
+    shown = {key: row[key] for key in ("dataset", "metric", "model", "mean", "std", "n")}
+    return {**shown, "interval": interval, "rank": row["rank"], "verdict": row["verdict"], "failed": causes or "0"}
+
+
+def _print_pair(records: list[Any], rows: list[Any], pair: str, json: bool) -> None:
+    from dataclasses import asdict
+
+    from graphsde.errors import BadUsage
+    from graphsde.runs.compare import pairwise
+
+    first, comma, second = pair.partition(",")
+    known = {row.model for row in rows}
+    if not comma or first not in known or second not in known:
+        raise BadUsage("--pair names two models", found=pair, expected="two of " + ", ".join(sorted(known)))
+    found = []
+    for dataset, metric in dict.fromkeys((row.dataset, row.metric) for row in rows):
+        compared = pairwise(records, dataset, metric, first, second)
+        found.append({"dataset": dataset, "metric": metric, **asdict(compared)})
+    if json:
+        print_json(found)
+    else:
+        print_table(found)
+
+
+def _draw(records: list[Any], metric: str, path: Path) -> None:
+    from graphsde.errors import BadInput
+    from graphsde.runs.ranking import rank_models
+    from graphsde.view.figures.critical_difference import critical_difference_diagram
+    from graphsde.view.figures.print_style import save_figure
+
+    ranking = rank_models(records, metric)
+    if ranking is None:
+        raise BadInput("there are too few common runs for a diagram", code="E-EMPTY", fix="run more seeds")
+    title = f"mean rank by {metric} over {ranking.blocks} runs"
+    save_figure(critical_difference_diagram(ranking.models, ranking.ranks, ranking.distance, title), path)

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from graphsde.cli.bench import names_of, seeds_of
+from graphsde.cli.cell_bar import CellBar
+from graphsde.cli.options import JSON
+from graphsde.cli.output import print_json, print_table
+
+
+def reproduce(
+    table: Annotated[str, typer.Argument(help="A table of the paper; see: graphsde list tables.")],
+    out: Annotated[Path, typer.Option("--out", help="The folder for journals and results.")] = Path("results"),
+    seeds: Annotated[
+        str | None, typer.Option("--seeds", help="How many, or which: 0,3,7; the table's own if not given.")
+    ] = None,
+    datasets: Annotated[str | None, typer.Option("--datasets", help="Only these graphs.")] = None,
+    models: Annotated[
+        str | None, typer.Option("--models", help="Only these systems, by our name or the printed one.")
+    ] = None,
+    engine: Annotated[str, typer.Option("--engine", help="See: graphsde list engines.")] = "processes",
+    workers: Annotated[int | None, typer.Option("--workers", min=1, help="How many cells at once.")] = None,
+    cell_minutes: Annotated[
+        float, typer.Option("--cell-minutes", help="The most processor time of one cell; beyond, it has failed.")
+    ] = 10.0,
+    show: Annotated[bool, typer.Option("--show", help="Run nothing: show what the journal has.")] = False,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Run a table of the paper and print ours beside it, cell by cell. Run it again to go on."""
+    from graphsde.runs.bench import BenchRequest, run_bench
+    from graphsde.runs.bench_folder import BenchFolder
+    from graphsde.runs.engines import Limits
+    from graphsde.runs.reproduce import Beside, beside
+    from graphsde.tasks.paper import TABLES
+
+    rows: list[Beside] = []
+    for plan in TABLES.get(table):
+        graphs = names_of(datasets, "--datasets") if datasets else list(plan.datasets)
+        asked = names_of(models, "--models") if models else []
+        wanted = seeds_of(seeds) if seeds else tuple(range(plan.seeds))
+        folder = out / plan.name.replace(":", "-")
+        if not show:
+            from graphsde.runs.reproduce import specs_of
+
+            request = BenchRequest(
+                task=plan.task,
+                datasets=tuple(graphs),
+                models=tuple(specs_of(plan, asked)),
+                seeds=wanted,
+                options=plan.options,
+                engine=engine,
+                workers=workers,
+                limits=Limits(cpu_seconds=60 * cell_minutes),
+            )
+            with CellBar(f"reproduce {plan.name}") as bar:
+                run_bench(request, folder, progress=bar.show, say=bar.say)
+        _, contents = BenchFolder(folder).read()
+        found = beside(plan, contents.records, graphs, asked, wanted)
+        write_results(folder, plan.about, found)
+        rows += found
+    if json:
+        print_json([row.as_dict() for row in rows])
+        return
+    print_table([_line(row) for row in rows])
+    typer.echo(f"\nMarkdown, CSV and a figure are in {out}.")
+
+
+def write_results(folder: Path, about: str, rows: list[Any]) -> None:
+    """``table.md``, ``table.csv`` and ``beside.png`` next to the journal."""
+    from graphsde import storage
+    from graphsde.runs.export import write_table
+    from graphsde.runs.markdown import beside_table
+    from graphsde.view.figures.beside_paper import beside_paper
+    from graphsde.view.figures.print_style import save_figure
+
+    storage.write_text(folder / "table.md", f"{about}\n\n{beside_table(rows)}")
+    plain = [row.as_dict() for row in rows]
+    write_table({name: [row[name] for row in plain] for name in plain[0]}, folder / "table.csv")
+    if any(row.mean is not None and row.printed is not None for row in rows):
+        save_figure(beside_paper(rows), folder / "beside.png")
+
+
+def _line(row: Any) -> dict[str, Any]:
+    ours = "—" if row.mean is None else f"{row.mean:.4f}" + (f" ± {row.std:.4f}" if row.std is not None else "")
+    printed = row.printed_text + (f" ± {row.printed_std:.4f}" if row.printed_std is not None else "")
+    interval = "—" if row.ci_low is None else f"{row.ci_low:.4f} to {row.ci_high:.4f}"
+    return {
+        "graph": row.dataset,
+        "printed as": row.system,
+        "ours": row.model,
+        "metric": row.metric,
+        "mean": ours,
+        "interval": interval,
+        "n": row.n,
+        "failed": row.failed,
+        "printed": printed,
+        "agreement": row.agreement,
+    }

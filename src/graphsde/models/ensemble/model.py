@@ -1,0 +1,198 @@
+"""Deep ensemble."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from pydantic import Field
+from torch import Tensor
+
+from graphsde.data.graph import Graph
+from graphsde.errors import BadInput, BadUsage
+from graphsde.models.base import MODELS, Estimate, Model, ModelSettings, register_model
+from graphsde.models.ensemble.progress import EnsembleProgress, member_prefix, with_prefix, without_prefix
+from graphsde.prediction import Perturb, Prediction
+from graphsde.seeds import derive
+from graphsde.training.callbacks import Callback
+from graphsde.training.checkpoint import Checkpoint
+from graphsde.training.interrupt import Interrupted, InterruptGuard
+
+
+class EnsembleSettings(ModelSettings):
+    """Settings of :class:`Ensemble`.
+
+    Args:
+        base: the members' model, by name.
+        base_settings: the members' settings, all but the seed; what is left out is filled in from the graph when
+            fitting, as the base model itself would.
+        members: how many.
+    """
+
+    base: str = "gcn"
+    base_settings: dict[str, Any] = Field(default_factory=dict)
+    members: int = Field(5, ge=1, le=1000)
+
+
+@register_model
+class Ensemble(Model):
+    r"""Independent trainings of one model on one split, which differ by their seed; every member is a sample.
+
+    Paper: Lakshminarayanan, Pritzel and Blundell, "Simple and scalable predictive uncertainty estimation using deep
+    ensembles", NeurIPS 2017. Formula: :math:`\bar p = \frac1M \sum_m p_m`; what the members disagree on is epistemic.
+
+    The members of a deterministic or evidential base give one sample each, whatever ``samples`` says. Those of a
+    sampled base take turns: sample k is sample k div M of member k mod M, so that fewer samples than members leave the
+    last members out. The embedding is that of all members side by side. Logits are before each member's own
+    temperature, of which the prediction reports the geometric mean.
+
+    Members are trained one after another; ``history`` counts their epochs on.
+
+    Example:
+        >>> import graphsde as gs
+        >>> from graphsde.models.ensemble import Ensemble
+        >>> graph = gs.load("digits")
+        >>> model = Ensemble(base="gcn", base_settings={"hidden": 8, "epochs": 3}, members=2).fit(graph)
+        >>> model.predict(graph).probs.shape
+        (2, 1797, 10)
+    """
+
+    name = "ensemble"
+    summary = "members of any other model that differ by their seed; every member is a sample"
+    paper = "Lakshminarayanan, Pritzel and Blundell, Simple and scalable predictive uncertainty estimation"
+    year = 2017
+    Settings = EnsembleSettings
+    settings: EnsembleSettings
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.members: list[Model] = []
+        self._previous: list[Model] = []
+        self._member(0)  # wrong settings of the base are told now, not after the first fit has begun
+
+    def resolve(self, graph: Graph) -> None:
+        self.settings = self.Settings.parse(self.given, f"model '{self.name}'")
+        member = self._member(0)
+        member.resolve(graph)
+        plain = member.settings.model_dump(mode="json", exclude={"seed"})
+        self.settings = self.settings.model_copy(update={"base_settings": plain})
+
+    def start_from(self, previous: Model) -> Self:
+        """Each member begins where its counterpart ended."""
+        if not isinstance(previous, Ensemble) or len(previous.members) != self.settings.members:
+            raise BadUsage(
+                f"this ensemble of {self.settings.members} can't go on from {previous!r}",
+                fix="start from a fitted ensemble of as many members",
+            )
+        self._previous = list(previous.members)
+        return self
+
+    def fit(
+        self,
+        graph: Graph,
+        *,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: Checkpoint | None = None,
+        interrupt: InterruptGuard | None = None,
+    ) -> Self:
+        """Callbacks watch one training after another."""
+        self.resolve(graph)
+        progress = EnsembleProgress(checkpoint)
+        members: list[Model] = []
+        for number in range(self.settings.members):
+            member = self._member(number)
+            members.append(member)
+            if number < len(progress.finished):
+                progress.restore(number, member, graph.class_names)
+                continue
+            if self._previous:
+                member.start_from(self._previous[number])
+            member.fit(graph, callbacks=callbacks, checkpoint=progress.of_member(), interrupt=interrupt)
+            progress.finish(number, member)
+            if interrupt is not None and interrupt.received is not None and number + 1 < self.settings.members:
+                raise Interrupted(interrupt.received)
+        progress.clear()
+        self.members, self.class_names = members, graph.class_names
+        records = [record for member in members for record in member.history]
+        self.history = [replace(record, epoch=epoch) for epoch, record in enumerate(records, start=1)]
+        return self
+
+    def predict(
+        self, graph: Graph, *, samples: int = 64, seed: int | None = None, perturb: Perturb | None = None
+    ) -> Prediction:
+        classes = self._require_fitted()
+        if samples < 1:
+            raise BadUsage(f"{samples} samples were asked for", expected="at least 1")
+        seed = self.settings.seed if seed is None else seed
+        answers: list[Prediction] = []
+        for number, member in enumerate(self.members):
+            if number >= samples and answers[0].kind == "samples":
+                break
+            share = max(1, -(-(samples - number) // len(self.members)))  # sample k belongs to member k mod M
+            answers.append(member.predict(graph, samples=share, seed=_member_seed(seed, number), perturb=perturb))
+        logits = [answer.logits for answer in answers if answer.logits is not None]
+        embeddings = [answer.embedding for answer in answers if answer.embedding is not None]
+        complete = len(answers)
+        return Prediction(
+            probs=_in_turns([answer.probs for answer in answers]),
+            node_ids=graph.node_ids,
+            class_names=classes,
+            kind="samples",
+            logits=_in_turns(logits) if len(logits) == complete else None,
+            embedding=np.concatenate(embeddings, axis=1) if len(embeddings) == complete else None,
+            temperature=float(np.exp(np.mean([np.log(answer.temperature) for answer in answers]))),
+        )
+
+    def estimate(self, graph: Graph) -> Estimate:
+        """Members are trained in turn; a finished one keeps its parameters, at most a quarter of what fitting took."""
+        one = self._member(0).estimate(graph)
+        members = self.settings.members
+        return Estimate(one.bytes + (members - 1) * (one.bytes // 4), members * one.seconds, members * one.epochs)
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        self._require_fitted()
+        tensors: dict[str, Tensor] = {}
+        kept = []
+        for number, member in enumerate(self.members):
+            own, values = member.state()
+            tensors |= with_prefix(own, member_prefix(number))
+            kept.append({"values": values, "best_epoch": member.best_epoch})
+        return tensors, {"members": kept}
+
+    def restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        kept = values["members"]
+        if len(kept) != self.settings.members:
+            raise BadInput(
+                f"{len(kept)} members were saved",
+                code="E-MODEL-TENSORS",
+                expected=f"{self.settings.members}, as the settings say",
+            )
+        self.members = [self._member(number) for number in range(len(kept))]
+        for number, (member, one) in enumerate(zip(self.members, kept, strict=True)):
+            member.class_names, member.best_epoch = self._require_fitted(), one["best_epoch"]
+            member.restore(without_prefix(tensors, member_prefix(number)), one["values"])
+
+    def _member(self, number: int) -> Model:
+        base, settings = self.settings.base, self.settings.base_settings
+        if base == self.name:
+            raise BadUsage("an ensemble of ensembles is one large ensemble", code="E-SETTING", fix="raise members")
+        if "seed" in settings:
+            raise BadUsage(
+                "base_settings can't hold a seed: members would all be the same",
+                code="E-SETTING",
+                found=settings["seed"],
+                fix="give the ensemble's own seed; members' seeds are made from it",
+            )
+        return MODELS.get(base)(**settings, seed=_member_seed(self.settings.seed, number))
+
+
+def _member_seed(seed: int, number: int) -> int:
+    return derive(seed, "ensemble member", number)
+
+
+def _in_turns(parts: list[np.ndarray]) -> np.ndarray:
+    """First samples of all members, then their second samples, …  # M × [S_m, N, C] -> [ΣS_m, N, C]"""
+    longest = max(len(part) for part in parts)
+    return np.stack([part[turn] for turn in range(longest) for part in parts if turn < len(part)])

@@ -1,0 +1,58 @@
+"""Dropout that stays on at prediction, read as a posterior over weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+from torch import nn
+
+from graphsde.data.encoding import FeatureEncoder
+from graphsde.data.graph import Graph
+from graphsde.models.base import register_model
+from graphsde.models.gcn import GCN, GCNSettings
+from graphsde.models.sampled import SampledLearner, SampledModel
+
+
+class MCDropoutSettings(GCNSettings):
+    """Settings of :class:`MCDropout`: those of the GCN, with a dropout that can't be off.
+
+    Args:
+        dropout: on the input and on the hidden layer, in training and at prediction.
+    """
+
+    dropout: float = Field(0.5, gt=0, lt=1)
+
+
+@register_model
+class MCDropout(SampledModel, GCN):
+    r"""A GCN whose dropout stays on at prediction: every sample is a pass with other masks.
+
+    Paper: Gal and Ghahramani, "Dropout as a Bayesian approximation: representing model uncertainty in deep learning",
+    ICML 2016. Formula: :math:`\bar p = \frac1S \sum_s \mathrm{softmax}(f(X \odot M_s))` with Bernoulli masks
+    :math:`M_s`, on the input and on the hidden layer of a two-layer GCN.
+
+    The masks of sample s belong to the nodes, not to their positions. The best epoch is chosen by the NLL of the mean
+    of five samples, which is what a prediction is, not by that of the network without dropout.
+
+    Example:
+        >>> import graphsde as gs
+        >>> from graphsde.models.mc_dropout import MCDropout
+        >>> graph = gs.load("digits")
+        >>> MCDropout(hidden=8, epochs=5).fit(graph).predict(graph, samples=4).probs.shape
+        (4, 1797, 10)
+    """
+
+    name = "mc-dropout"
+    summary = "a GCN with dropout at prediction; its passes are samples"
+    paper = "Gal and Ghahramani, Dropout as a Bayesian approximation"
+    year = 2016
+    Settings = MCDropoutSettings
+    settings: MCDropoutSettings
+
+    def defaults_for(self, graph: Graph) -> dict[str, Any]:
+        """The GCN's, but for a dropout of zero, which would leave nothing to sample."""
+        return {name: value for name, value in super().defaults_for(graph).items() if (name, value) != ("dropout", 0)}
+
+    def make_learner(self, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> SampledLearner:
+        return SampledLearner(self, module, encoder, graph)

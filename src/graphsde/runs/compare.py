@@ -1,0 +1,171 @@
+"""From a bench folder's records to statements: mean, spread, interval, rank and verdict of every model."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.stats import rankdata
+
+from graphsde.errors import BadInput
+from graphsde.runs.cells import Cell
+from graphsde.runs.statistics import Comparison, bootstrap_interval, compare_pairs, verdicts
+from graphsde.scores.metrics import METRICS
+from graphsde.tasks.task import TASKS
+
+LOWER_IS_BETTER = ("seconds", "epochs", "bytes")
+
+
+@dataclass
+class Runs:
+    """The runs of one model on one graph.
+
+    Args:
+        values: metric by seed; where a task has several variants (classes left out), their mean.
+        failed: causes of the cells that have no result.
+    """
+
+    values: dict[int, dict[str, float]] = field(default_factory=dict)
+    failed: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One cell of a table, with everything that is needed to judge it."""
+
+    dataset: str
+    model: str
+    metric: str
+    mean: float | None
+    std: float | None
+    n: int
+    ci_low: float | None
+    ci_high: float | None
+    rank: float | None
+    verdict: str
+    failed: int
+    causes: dict[str, int]
+
+    def as_dict(self) -> dict[str, Any]:
+        return dict(self.__dict__)
+
+
+def collect(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Runs]]:
+    """Runs by dataset and model label; the last record of a cell counts."""
+    latest = {record["id"]: record for record in records}
+    found: dict[str, dict[str, Runs]] = defaultdict(lambda: defaultdict(Runs))
+    variants: dict[tuple[str, str, int], dict[str, dict[str, float]]] = defaultdict(dict)
+    asked: dict[str, set[str]] = defaultdict(set)
+    for record in latest.values():
+        cell = Cell(**record["cell"])
+        variant = json.dumps(cell.options, sort_keys=True)
+        asked[cell.dataset].add(variant)
+        if record["status"] == "done":
+            metrics = {name: math.nan if value is None else float(value) for name, value in record["metrics"].items()}
+            variants[cell.dataset, cell.label, cell.seed][variant] = metrics
+        else:
+            found[cell.dataset][cell.label].failed.append(str(record.get("cause") or "unknown"))
+    for (dataset, label, seed), measured in variants.items():
+        runs = found[dataset][label]
+        if set(measured) == asked[dataset]:  # a mean over some of the classes would not be the same question
+            runs.values[seed] = _mean_of(list(measured.values()))
+    return {dataset: dict(models) for dataset, models in found.items()}
+
+
+def compare(records: Iterable[Mapping[str, Any]], metrics: Sequence[str] | None = None) -> list[Row]:
+    """Every model on every graph under every metric; the verdict is made per graph and metric.
+
+    Args:
+        records: of one bench folder.
+        metrics: which ones; the task's headline if none is named.
+    """
+    records = list(records)
+    if not records:
+        raise BadInput("there are no finished cells to compare", code="E-EMPTY", fix="run graphsde bench first")
+    wanted = tuple(metrics) if metrics else TASKS.get(records[0]["cell"]["task"]).headline
+    rows = []
+    for dataset, models in sorted(collect(records).items()):
+        for metric in wanted:
+            rows += _rows(dataset, metric, models)
+    if metrics and not any(row.n for row in rows):
+        known = sorted(
+            {
+                name
+                for models in collect(records).values()
+                for r in models.values()
+                for v in r.values.values()
+                for name in v
+            }
+        )
+        raise BadInput("no cell has such a metric", code="E-NAME", found=list(metrics), expected=", ".join(known))
+    return rows
+
+
+def pairwise(records: Iterable[Mapping[str, Any]], dataset: str, metric: str, first: str, second: str) -> Comparison:
+    """All tests between two models on the seeds that both have."""
+    models = collect(records)[dataset]
+    one, two = models[first].values, models[second].values
+    seeds = [seed for seed in sorted(set(one) & set(two)) if _both_known(one[seed], two[seed], metric)]
+    ratio = None
+    if seeds and {"n_test", "n_train"} <= set(one[seeds[0]]):
+        ratio = one[seeds[0]]["n_test"] / one[seeds[0]]["n_train"]
+    return compare_pairs([one[s][metric] for s in seeds], [two[s][metric] for s in seeds], test_to_train=ratio)
+
+
+def higher_is_better(metric: str) -> bool:
+    base = metric.partition("@")[0].partition("[")[0]
+    if base in METRICS:
+        return bool(METRICS.entry(base).facts["better"] == "higher")
+    return not any(word in base for word in (*LOWER_IS_BETTER, "nll", "aurc", "fpr", "ece"))
+
+
+def _rows(dataset: str, metric: str, models: Mapping[str, Runs]) -> list[Row]:
+    values = {
+        label: {
+            str(seed): run[metric] for seed, run in runs.values.items() if not math.isnan(run.get(metric, math.nan))
+        }
+        for label, runs in models.items()
+    }
+    up = higher_is_better(metric)
+    said = verdicts(values, higher_is_better=up)
+    known = [label for label in models if values[label]]
+    means = np.array([np.mean(list(values[label].values())) for label in known])
+    ranks = dict(zip(known, rankdata(-means if up else means).tolist(), strict=True)) if known else {}
+    rows = []
+    for label, runs in models.items():
+        x = np.array([values[label][seed] for seed in sorted(values[label], key=int)])
+        low, high = bootstrap_interval(x.tolist()) if x.size else (None, None)
+        causes: dict[str, int] = defaultdict(int)
+        for cause in runs.failed:
+            causes[cause.partition(":")[0]] += 1
+        rows.append(
+            Row(
+                dataset,
+                label,
+                metric,
+                float(x.mean()) if x.size else None,
+                float(x.std(ddof=1)) if x.size > 1 else None,
+                int(x.size),
+                low,
+                high,
+                ranks.get(label),
+                said[label],
+                len(runs.failed),
+                dict(causes),
+            )
+        )
+    return sorted(rows, key=lambda row: (row.rank is None, row.rank, row.model))
+
+
+def _mean_of(measured: list[dict[str, float]]) -> dict[str, float]:
+    names = [name for name in measured[0] if all(name in one for one in measured)]
+    return {name: float(np.mean([one[name] for one in measured])) for name in names}
+
+
+def _both_known(one: Mapping[str, float], two: Mapping[str, float], metric: str) -> bool:
+    return not math.isnan(one.get(metric, math.nan)) and not math.isnan(two.get(metric, math.nan))

@@ -1,0 +1,121 @@
+"""One cell, run in this process: the same bits whoever asks for it."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import math
+import os
+import time
+import traceback
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any
+
+from graphsde.data.graph import Graph
+from graphsde.errors import BadInput, GraphsdeError, NotEnoughMemory, shorten
+from graphsde.runs.cells import Cell
+from graphsde.runs.cpu_limit import CellTimeout, cpu_limit, lift_cpu_limit
+from graphsde.runs.outcome import Outcome
+from graphsde.runs.source import open_graph
+
+# cells come graph by graph; more than the last two would only hold memory
+GRAPHS_KEPT = 2
+_graphs: OrderedDict[str, Graph] = OrderedDict()
+
+
+def run_cell(cell: Cell, cpu_seconds: float) -> Outcome:
+    """Prepare, fit and measure. Whatever goes wrong is an outcome, not an exception.
+
+    Args:
+        cell: what to do.
+        cpu_seconds: the most processor time it may take.
+    """
+    clock = _Clock()
+    try:
+        with single_threaded(), cpu_limit(cpu_seconds):
+            graph = graph_of(cell)
+            clock.start()
+            task = cell.make_task()
+            measured = task.measure(cell.make_model, task.prepare(graph, cell.seed), cell.seed)
+            metrics = {name: _plain(value) for name, value in measured.metrics.items()}
+            curves = {name: [_plain(value) for value in values] for name, values in measured.curves.items()}
+        return Outcome("done", metrics=metrics, curves=curves, seconds=clock.read())
+    except CellTimeout:
+        lift_cpu_limit()
+        return Outcome.failed("time", seconds=clock.read())
+    except Exception as error:
+        if os.environ.get("GRAPHSDE_DEBUG"):
+            traceback.print_exc()
+        cause = _cause(error)
+        error.__traceback__ = None
+        gc.collect()  # the frames of the failure hold the memory that the next cell needs
+        return Outcome.failed(cause, seconds=clock.read())
+
+
+def graph_of(cell: Cell) -> Graph:
+    """The cell's graph, kept between cells; refused where it is not the one that was planned with."""
+    if not holds_graph(cell):
+        keep_graph(cell.dataset, open_graph(cell.dataset))
+    graph = _graphs[cell.dataset]
+    if graph.fingerprint != cell.data:
+        raise BadInput(
+            f"{cell.dataset} is not the graph that the bench was planned with",
+            code="E-DATA-CHANGED",
+            found=graph.fingerprint[:12],
+            expected=cell.data[:12],
+        )
+    return graph
+
+
+def holds_graph(cell: Cell) -> bool:
+    return cell.dataset in _graphs and _graphs[cell.dataset].fingerprint == cell.data
+
+
+def keep_graph(dataset: str, graph: Graph) -> None:
+    _graphs[dataset] = graph
+    _graphs.move_to_end(dataset)
+    while len(_graphs) > GRAPHS_KEPT:
+        _graphs.popitem(last=False)
+
+
+@contextlib.contextmanager
+def single_threaded() -> Iterator[None]:
+    """One thread everywhere: sums in another order would be other bits, and cells run side by side anyway."""
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(limits=1):
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _cause(error: Exception) -> str:
+    text = str(error)
+    if isinstance(error, MemoryError | NotEnoughMemory) or any(
+        words in text for words in ("can't allocate memory", "not enough memory", "bad_alloc")
+    ):
+        return "memory"
+    return "error: " + shorten(text if isinstance(error, GraphsdeError) else f"{type(error).__name__}: {text}", 400)
+
+
+def _plain(value: Any) -> float | None:
+    """A number that JSON has; whatever is not finite is not defined."""
+    number = value if isinstance(value, int) else float(value)
+    return number if math.isfinite(number) else None
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        self._cpu, self._wall = time.process_time(), time.perf_counter()
+
+    def read(self) -> dict[str, float]:
+        cpu, wall = time.process_time() - self._cpu, time.perf_counter() - self._wall
+        return {"cpu": round(cpu, 4), "wall": round(wall, 4)}

@@ -1,0 +1,127 @@
+"""Ours beside the paper's, cell by cell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from graphsde.data.graph import Graph
+from graphsde.runs.cells import Cell, ModelSpec, plan_cells
+from graphsde.runs.statistics import bootstrap_interval
+from graphsde.tasks.paper import PaperTable, System
+
+# where the paper prints no spread: as far as two runs of one system were seen to lie apart, in points
+UNSTATED_SPREAD = 0.03
+
+
+@dataclass(frozen=True)
+class Beside:
+    """One figure of ours beside the printed one, in the printed unit."""
+
+    table: str
+    dataset: str
+    system: str
+    model: str
+    metric: str
+    printed: float | None
+    printed_std: float | None
+    printed_text: str
+    mean: float | None
+    std: float | None
+    n: int
+    ci_low: float | None
+    ci_high: float | None
+    failed: int
+    agreement: str
+    note: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def cells_of(table: PaperTable, datasets: Sequence[str], models: Sequence[str], seeds: Sequence[int]) -> list[Cell]:
+    """The cells that a table needs."""
+    return plan_cells(table.task, table.options, datasets, specs_of(table, models), seeds)
+
+
+def specs_of(table: PaperTable, models: Sequence[str]) -> list[ModelSpec]:
+    """The models that a table needs; rows that share one name it once."""
+    return list({(spec.name, repr(spec.settings)): spec for spec in map(spec_of, _rows(table, models))}.values())
+
+
+def spec_of(system: System) -> ModelSpec:
+    return ModelSpec.parse(system.model, system.settings)
+
+
+def beside(
+    table: PaperTable,
+    records: Iterable[Mapping[str, Any]],
+    datasets: Sequence[str],
+    models: Sequence[str],
+    seeds: Sequence[int],
+) -> list[Beside]:
+    """Every row of the table on every graph under every metric, with what was measured so far."""
+    latest = {record["id"]: record for record in records}
+    graphs: dict[str, Graph] = {}
+    rows = []
+    for dataset in datasets:
+        for system in _rows(table, models):
+            cells = plan_cells(table.task, table.options, [dataset], [spec_of(system)], seeds, graphs)
+            found = [latest[cell.id] for cell in cells if cell.id in latest]
+            for metric in table.metrics:
+                rows.append(_beside(table, dataset, system, metric, found))
+    return rows
+
+
+def _rows(table: PaperTable, models: Sequence[str]) -> list[System]:
+    """The systems asked for, by our name or by the printed one; all if none is named."""
+    return [s for s in table.systems if not models or s.model in models or (s.printed or "") in models]
+
+
+def _beside(table: PaperTable, dataset: str, system: System, metric: str, records: list[Mapping[str, Any]]) -> Beside:
+    ours = table.metric_of(system, metric)
+    done = [record["metrics"].get(ours) for record in records if record["status"] == "done"]
+    x = np.array([value for value in done if value is not None], dtype=np.float64) * table.scale
+    printed = table.printed_figure(dataset, system, metric)
+    mean = float(x.mean()) if x.size else None
+    std = float(x.std(ddof=1)) if x.size > 1 else None
+    low, high = bootstrap_interval(x.tolist()) if x.size else (None, None)
+    return Beside(
+        table.name,
+        dataset,
+        system.printed or system.model,
+        system.model if system.score is None else f"{system.model} by {system.score}",
+        metric,
+        printed.mean if printed else None,
+        printed.std if printed else None,
+        printed.text if printed else "",
+        mean,
+        std,
+        int(x.size),
+        low,
+        high,
+        sum(record["status"] != "done" for record in records),
+        agreement(mean, std, printed.mean if printed else None, printed.std if printed else None, table.scale),
+        system.note,
+    )
+
+
+def agreement(
+    mean: float | None, std: float | None, printed: float | None, printed_std: float | None, scale: float = 1.0
+) -> str:
+    """``agrees`` within one joint standard deviation, else ``higher`` or ``lower`` than printed; empty without a pair.
+
+    Example:
+        >>> agreement(0.82, 0.01, 0.815, 0.005), agreement(0.9, 0.01, 0.815, 0.005)
+        ('agrees', 'higher')
+    """
+    if mean is None or printed is None:
+        return ""
+    joint = UNSTATED_SPREAD * scale if printed_std is None else math.hypot(printed_std, std or 0.0)
+    if abs(mean - printed) <= joint:
+        return "agrees"
+    return "higher" if mean > printed else "lower"

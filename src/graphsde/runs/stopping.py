@@ -1,0 +1,72 @@
+"""Signals that end a bench at once, except where a moment must not be cut in two."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType, TracebackType
+from typing import Self
+
+from graphsde.training.interrupt import InterruptGuard
+
+
+class StopNow(BaseException):
+    """A signal asked to stop. Not an ``Exception``: a cell that fails on purpose must not swallow it."""
+
+
+class Stopper:
+    """While it is open, SIGINT, SIGTERM and SIGHUP raise :class:`StopNow` in the main thread; a second acts as ever.
+
+    Example:
+        >>> with Stopper() as stopper:
+        ...     with stopper.held():
+        ...         pass  # a signal that arrives here is raised at the end of the block
+        >>> stopper.received is None
+        True
+    """
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+        self._holding = 0
+        self._previous: dict[signal.Signals, object] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in InterruptGuard.SIGNALS:
+                self._previous[number] = signal.signal(number, self._take)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._restore()
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """A signal waits until the end of the block; blocks must be short."""
+        self._holding += 1
+        try:
+            yield
+        finally:
+            self._holding -= 1
+        if self.received is not None and not self._holding:
+            raise StopNow
+
+    def reclaim(self) -> None:
+        """Take the signals back from a library that has put its own handlers in their place."""
+        if self.received is None and self._previous:
+            for number in self._previous:
+                signal.signal(number, self._take)
+
+    def _take(self, number: int, frame: FrameType | None) -> None:
+        self.received = number
+        self._restore()
+        if not self._holding:
+            raise StopNow
+
+    def _restore(self) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+        self._previous = {}

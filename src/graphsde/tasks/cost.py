@@ -1,0 +1,97 @@
+"""What the systems cost: seconds per epoch beside a plain GCN's in the same process, memory, and growth."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from graphsde.data.graph import Graph
+from graphsde.data.synthetic import synthetic
+from graphsde.errors import BadUsage
+from graphsde.models import GCN, Model
+from graphsde.tasks.resources import PeakMemory, cpu_seconds
+from graphsde.tasks.task import Measurement, ModelMaker, Task, TaskOptions, register_task
+
+
+class CostOptions(TaskOptions):
+    """Options of :class:`Cost`.
+
+    Args:
+        rounds: measurements, the model and the GCN in turns; medians are given.
+        epochs: the longer of two trainings whose difference is taken, so that set-up does not count.
+        growth: also measure how the time of an epoch grows with ``nodes``, ``edges`` or ``steps`` on made graphs.
+    """
+
+    rounds: int = Field(3, ge=1, le=100)
+    epochs: int = Field(12, ge=3, le=1000)
+    growth: Literal["none", "nodes", "edges", "steps"] = "none"
+
+
+@register_task
+class Cost(Task):
+    """CPU seconds per epoch, the same over a GCN's (both measured in turns), seconds of a prediction, peak memory.
+
+    With ``growth`` the exponent of the growth in nodes, edges or steps is fitted on a log-log scale: 1 is linear.
+    """
+
+    name = "cost"
+    summary = "seconds per epoch relative to a GCN, seconds per prediction, memory, growth"
+    Options = CostOptions
+    options: CostOptions
+    headline = ("epoch_seconds", "epoch_over_gcn", "predict_seconds", "peak_bytes")
+
+    def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
+        if self.options.growth != "none":
+            return self._growth(make)
+        own, reference = [], []
+        for _ in range(self.options.rounds):
+            own.append(self._epoch(make, graph))
+            reference.append(self._epoch(lambda **settings: GCN(seed=seed, **settings), graph))
+        with PeakMemory() as peak:
+            model = make(**epochs_of(make, 2)).fit(graph)
+        metrics = {
+            "epoch_seconds": statistics.median(own),
+            "gcn_epoch_seconds": statistics.median(reference),
+            "epoch_over_gcn": statistics.median(own) / statistics.median(reference),
+            "predict_seconds": cpu_seconds(lambda: model.predict(graph, samples=self.options.samples)),
+            "peak_bytes": float(peak.bytes),
+        }
+        return Measurement(metrics, {"epoch_seconds": own, "gcn_epoch_seconds": reference})
+
+    def _epoch(self, make: ModelMaker, graph: Graph) -> float:
+        """Seconds of one epoch: a long training minus a short one, by the epochs between them."""
+        short, long = 2, self.options.epochs
+
+        def training(epochs: int) -> float:
+            return cpu_seconds(lambda: make(**epochs_of(make, epochs)).fit(graph))
+
+        return max(training(long) - training(short), 1e-9) / (long - short)
+
+    def _growth(self, make: ModelMaker) -> Measurement:
+        sizes = {"nodes": (2000, 4000, 8000, 16000), "edges": (5, 10, 20, 40), "steps": (5, 10, 20, 40)}
+        axis, values, seconds = self.options.growth, sizes[self.options.growth], []
+        for value in values:
+            graph = synthetic(value if axis == "nodes" else 4000, degree=float(value) if axis == "edges" else 5.0)
+            graph = self.prepare(graph, 0)
+            extra: dict[str, Any] = {"steps": value} if axis == "steps" else {}
+
+            def changed(extra: dict[str, Any] = extra, **settings: Any) -> Model:
+                return make(**extra, **settings)
+
+            seconds.append(statistics.median(self._epoch(changed, graph) for _ in range(self.options.rounds)))
+        exponent = float(np.polyfit(np.log(values), np.log(seconds), 1)[0])
+        return Measurement({f"exponent_{axis}": exponent}, {axis: [float(v) for v in values], "epoch_seconds": seconds})
+
+
+def epochs_of(make: ModelMaker, count: int) -> dict[str, Any]:
+    """Settings that make a training exactly ``count`` epochs long."""
+    fields = type(make().settings).model_fields
+    wanted = {"epochs": count, "early_stop": False}
+    if set(wanted) <= set(fields):
+        return wanted
+    if "base_settings" in fields:
+        return {"base_settings": wanted}
+    raise BadUsage(f"{make().name} is not trained in epochs", code="E-SETTING", fix="leave it out of this task")

@@ -1,0 +1,62 @@
+"""Features that get noisy after training: how fast do accuracy and uncertainty give way?"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from graphsde.data.graph import Graph
+from graphsde.data.shifts import gaussian_noise
+from graphsde.tasks.evaluation import evaluate
+from graphsde.tasks.fitting import fit_timed, validation_figures
+from graphsde.tasks.task import Measurement, ModelMaker, Task, TaskOptions, register_task
+
+SHOWN = ("accuracy", "micro_auroc", "aurc", "misclassification_auroc", "nll", "ece")
+
+
+class NoiseOptions(TaskOptions):
+    """Options of :class:`FeatureNoise`.
+
+    Args:
+        severities: multiples of the features' standard deviation; 0 is the clean graph.
+        draws: of the noise, the same ones for every model; figures are their means.
+        rows: whose features get noise: all nodes', or the test nodes' alone.
+    """
+
+    severities: tuple[float, ...] = (0.1, 0.25, 0.5, 1.0, 2.0)
+    draws: int = Field(5, ge=1, le=1000)
+    rows: Literal["all", "test"] = "all"
+
+
+@register_task
+class FeatureNoise(Task):
+    """Train on clean features, test on ``X + severity · ε``, ε as spread as the test features.
+
+    Metrics at a severity are called ``accuracy@0.5`` and so on; ``accuracy@0`` is the clean graph. The printed protocol
+    is severity 0.5.
+    """
+
+    name = "noise"
+    summary = "accuracy and uncertainty on test nodes whose features got noisy after training"
+    Options = NoiseOptions
+    options: NoiseOptions
+    headline = ("accuracy@0.5", "micro_auroc@0.5", "aurc@0.5", "accuracy@0")
+
+    def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
+        model, cost = fit_timed(make, graph)
+        clean = model.predict(graph, samples=self.options.samples)
+        figures = evaluate(clean, graph)
+        metrics = {f"{name}@0": figures[name] for name in SHOWN}
+        curves: dict[str, list[float]] = {"severity": [0.0, *self.options.severities]}
+        for severity in self.options.severities:
+            found = []
+            for draw in range(self.options.draws):
+                noisy = gaussian_noise(graph, severity=severity, rows=self.options.rows, seed=draw)
+                found.append(evaluate(model.predict(noisy, samples=self.options.samples), noisy))
+            for name in SHOWN:
+                metrics[f"{name}@{severity:g}"] = float(np.mean([figures[name] for figures in found]))
+        for name in SHOWN:
+            curves[name] = [metrics[f"{name}@{severity:g}"] for severity in (0.0, *self.options.severities)]
+        return Measurement(metrics | validation_figures(clean, graph) | cost, curves)

@@ -1,0 +1,77 @@
+"""From records to rows: pairing, failures, variants, direction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from graphsde.errors import BadInput
+from graphsde.runs.cells import Cell
+from graphsde.runs.compare import collect, compare, higher_is_better, pairwise
+
+
+def record(
+    model: str, seed: int, *, options: dict[str, Any] | None = None, cause: str | None = None, **metrics: float | None
+) -> dict[str, Any]:
+    cell = Cell("misclassification", options or {}, "digits", model, {}, seed, "data", {"task": 1, "model": 1})
+    status = "failed" if cause else "done"
+    return {"id": cell.id, "cell": cell.as_dict(), "status": status, "cause": cause, "metrics": metrics}
+
+
+def test_mean_std_rank_and_verdict() -> None:
+    records = [record("gcn", s, accuracy=0.8 + 0.01 * s, nll=0.6 - 0.01 * s) for s in range(4)]
+    records += [record("mlp", s, accuracy=0.6 + 0.011 * s, nll=0.9 - 0.012 * s) for s in range(4)]
+    rows = {(row.model, row.metric): row for row in compare(records, ["accuracy", "nll"])}
+    gcn = rows["gcn", "accuracy"]
+    assert (gcn.mean, gcn.n, gcn.rank, gcn.verdict) == (pytest.approx(0.815), 4, 1.0, "best")
+    assert gcn.std == pytest.approx(0.01290994)
+    assert gcn.ci_low is not None and gcn.ci_low < 0.815 < gcn.ci_high  # type: ignore[operator]
+    assert rows["gcn", "nll"].rank == 1.0 and rows["mlp", "nll"].verdict == "behind"
+
+
+def test_failed_cells_are_counted_with_their_cause() -> None:
+    records = [record("gcn", s, accuracy=0.8) for s in range(3)]
+    records += [record("mlp", 0, cause="time"), record("mlp", 1, cause="error: bad"), record("mlp", 2, accuracy=0.5)]
+    row = next(row for row in compare(records, ["accuracy"]) if row.model == "mlp")
+    assert (row.n, row.failed, row.causes) == (1, 2, {"time": 1, "error": 1})
+
+
+def test_the_last_record_of_a_cell_counts() -> None:
+    records = [record("gcn", 0, cause="killed"), record("gcn", 0, accuracy=0.7)]
+    (row,) = compare(records, ["accuracy"])
+    assert (row.mean, row.failed, row.verdict) == (0.7, 0, "only")
+
+
+def test_variants_are_averaged_within_a_seed_and_an_incomplete_seed_is_no_run() -> None:
+    records = [record("gcn", s, options={"leave": c}, accuracy=0.1 * c) for s in range(2) for c in range(3)]
+    runs = collect(records[:-1])["digits"]["gcn"]
+    assert runs.values == {0: {"accuracy": pytest.approx(0.1)}}
+
+
+def test_an_undefined_metric_is_no_value() -> None:
+    records = [record("gcn", 0, accuracy=0.8, aurc=None), record("gcn", 1, accuracy=0.9, aurc=0.1)]
+    rows = {row.metric: row for row in compare(records, ["accuracy", "aurc"])}
+    assert (rows["accuracy"].n, rows["aurc"].n) == (2, 1)
+
+
+def test_pairwise_tests_use_common_seeds() -> None:
+    records = [record("gcn", s, accuracy=0.8 + 0.01 * s, n_test=100.0, n_train=50.0) for s in range(10)]
+    records += [record("mlp", s, accuracy=0.79 + 0.012 * s, n_test=100.0, n_train=50.0) for s in range(1, 9)]
+    found = pairwise(records, "digits", "accuracy", "gcn", "mlp")
+    assert found.n == 8 and found.p_permutation is not None and found.p_nadeau_bengio is not None
+    assert found.p_nadeau_bengio > found.p_t  # type: ignore[operator]
+
+
+def test_directions() -> None:
+    assert higher_is_better("accuracy@0.5") and higher_is_better("ood_auroc[energy]")
+    assert (
+        not higher_is_better("aurc@0.5") and not higher_is_better("fit_cpu_seconds") and not higher_is_better("val_nll")
+    )
+
+
+def test_nothing_to_compare() -> None:
+    with pytest.raises(BadInput, match="no finished cells"):
+        compare([])
+    with pytest.raises(BadInput, match="no cell has such a metric"):
+        compare([record("gcn", 0, accuracy=1.0)], ["acuracy"])
