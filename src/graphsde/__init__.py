@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         BGCNMeanField,
         Ensemble,
         GNNSafe,
+        GraphGP,
         LabelPropagation,
         MCDropout,
         Model,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from graphsde.tasks.evaluation import evaluate
 
 _HOMES = {
+    "GraphGP": "graphsde.models",
     "SGC": "graphsde.models",
     "MCDropout": "graphsde.models",
     "GREAD": "graphsde.models",
@@ -112,6 +114,7 @@ __all__ = [
     "Ensemble",
     "GNNSafe",
     "Graph",
+    "GraphGP",
     "GraphsdeError",
     "LabelPropagation",
     "MCDropout",

@@ -29,6 +29,7 @@ SMALL = {
     "gread": ({"epochs": 5, "hidden": 8, "heads": 2, "attention_width": 4, "steps": 2}, {}),
     "gnsd": ({"epochs": 5, "hidden": 8, "steps": 2}, {}),
     "gkde": ({"epochs": 5, "hidden": 8}, {}),
+    "graph-gp": ({"epochs": 5}, {"uses_features": False, "inductive": False}),
     "gpn": ({"epochs": 5, "hidden": 8, "latent": 4, "flow_layers": 2}, {}),
 }
 

@@ -17,7 +17,7 @@ import numpy as np
 import psutil
 import pytest
 from bench_parts import Tiny
-from bench_support import QUICK, attempts, cells_of, outcomes
+from bench_support import QUICK, attempts, bench, cells_of, outcomes
 
 import graphsde as gs
 from graphsde.errors import BadUsage, GraphsdeError, MissingExtra
@@ -30,6 +30,7 @@ from graphsde.runs.engines.serial import SerialEngine
 from graphsde.runs.execute import run_cell
 from graphsde.runs.shipping import pack_graph, unpack_graph
 from graphsde.runs.stopping import StopNow, Stopper
+from graphsde.training.interrupt import Interrupted
 
 from support import block_graph
 
@@ -187,6 +188,26 @@ def test_a_missing_cluster_extra_is_said(graph_folder: Path, monkeypatch: pytest
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtra, match=r"graphsde\[cluster\]"):
         outcomes("ray", cells_of(graph_folder, [0]))
+
+
+def test_a_signal_while_ray_starts_ends_the_bench_like_any_other(
+    graph_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Ray:
+        """Leaves by itself when it is told to end, as the real one does while it starts."""
+
+        def is_initialized(self) -> bool:
+            return False
+
+        def init(self, **options: object) -> None:
+            sys.exit(15)
+
+        def shutdown(self) -> None: ...
+
+    monkeypatch.setitem(sys.modules, "ray", Ray())
+    with pytest.raises(Interrupted, match="same command again") as caught:
+        bench(graph_folder, tmp_path, engine="ray")
+    assert caught.value.exit_code == 143 and "RAY_AUTH_TOKEN" not in os.environ
 
 
 def test_limits_and_workers_are_checked() -> None:

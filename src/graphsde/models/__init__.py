@@ -14,6 +14,7 @@ from graphsde.models.gnode import GNODE
 from graphsde.models.gnsd import GNSD
 from graphsde.models.gpn import GPN
 from graphsde.models.grand import GRAND
+from graphsde.models.graph_gp import GraphGP
 from graphsde.models.gread import GREAD
 from graphsde.models.label_propagation import LabelPropagation
 from graphsde.models.lgnsde import LGNSDE
@@ -39,6 +40,7 @@ __all__ = [
     "BGCNMeanField",
     "Ensemble",
     "GNNSafe",
+    "GraphGP",
     "LabelPropagation",
     "MCDropout",
     "Model",

@@ -49,7 +49,9 @@ class GREAD(FlowModel):
 
     Deterministic: its uncertainty is that of its class probabilities alone; there is no epistemic part.
 
-    The filter banks follow the paper's (I − A)H; its released code has the sign of A turned.
+    Settings for the citation graphs are the published ones (with a linear encoder on PubMed too); there are none for
+    the Amazon graphs, which take Cora's with twice the width. The filter banks follow the paper's (I − A)H; its
+    released code has the sign of A turned.
 
     Example:
         >>> import graphsde as gs

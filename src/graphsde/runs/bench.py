@@ -13,12 +13,12 @@ from typing import Any
 from graphsde._version import __version__
 from graphsde.runs.bench_folder import BenchFolder, refuse_changes
 from graphsde.runs.cells import Cell, ModelSpec, plan_cells
-from graphsde.runs.engines import ENGINES, Limits
+from graphsde.runs.engines import ENGINES, Engine, Limits
 from graphsde.runs.lock import exclusive
 from graphsde.runs.outcome import Outcome
 from graphsde.runs.record import make_record
 from graphsde.runs.stopping import Stopper
-from graphsde.tasks.task import TASKS
+from graphsde.tasks.task import TASKS, Task
 from graphsde.training.interrupt import Interrupted
 
 
@@ -99,34 +99,46 @@ def run_bench(
     folder = BenchFolder(out)
     engine = ENGINES.get(request.engine)(request.workers, request.address)
     task = TASKS.get(request.task)(**request.options)
-    # cheap and before anything is opened: a second runner learns of the first at once
-    with Stopper() as stopper, exclusive(folder.path):
+    with Stopper() as stopper:
         try:
-            options = task.options.model_dump(mode="json", exclude_defaults=True)
-            folder.refuse_another(request.task, options)
-            cells = plan_cells(request.task, request.options, request.datasets, request.models, request.seeds)
-            folder.write_question(request.task, options)
-            with folder.journal.appending(say) as journal:
-                refuse_changes(cells, journal.latest.values(), folder.path)
-                missing = [cell for cell in cells if _is_missing(cell, journal.latest, request.retry_failed)]
-                kept = [journal.latest[cell.id]["status"] for cell in cells if cell.id in journal.latest]
-                skipped = len(cells) - len(missing)
-                failed: Counter[str] = Counter()
-                progress(Progress(len(missing), 0, skipped, {}))
-                facts = environment()
-                with contextlib.closing(engine.run(missing, request.limits, stopper=stopper, say=say)) as outcomes:
-                    for finished, (cell, outcome) in enumerate(outcomes, start=1):
-                        with stopper.held():
-                            journal.append(make_record(cell, outcome, engine.name, facts))
-                        if outcome.status == "failed":
-                            failed[outcome.kind] += 1
-                        progress(Progress(len(missing), finished, skipped, dict(failed), cell, outcome))
+            with exclusive(folder.path):  # before any graph is opened: a second runner learns of the first at once
+                return _run(request, folder, task, engine, stopper, progress, say)
         except BaseException:
             # libraries turn an exception from a signal into all sorts of others
             if stopper.received is not None:
                 fix = f"give the same command again to go on ({folder.path})"
                 raise Interrupted(stopper.received, fix=fix) from None
             raise
+
+
+def _run(
+    request: BenchRequest,
+    folder: BenchFolder,
+    task: Task,
+    engine: Engine,
+    stopper: Stopper,
+    progress: Callable[[Progress], None],
+    say: Callable[[str], None],
+) -> BenchSummary:
+    options = task.options.model_dump(mode="json", exclude_defaults=True)
+    folder.refuse_another(request.task, options)
+    cells = plan_cells(request.task, request.options, request.datasets, request.models, request.seeds)
+    folder.write_question(request.task, options)
+    with folder.journal.appending(say) as journal:
+        refuse_changes(cells, journal.latest.values(), folder.path)
+        missing = [cell for cell in cells if _is_missing(cell, journal.latest, request.retry_failed)]
+        kept = [journal.latest[cell.id]["status"] for cell in cells if cell.id in journal.latest]
+        skipped = len(cells) - len(missing)
+        failed: Counter[str] = Counter()
+        progress(Progress(len(missing), 0, skipped, {}))
+        facts = environment()
+        with contextlib.closing(engine.run(missing, request.limits, stopper=stopper, say=say)) as outcomes:
+            for finished, (cell, outcome) in enumerate(outcomes, start=1):
+                with stopper.held():
+                    journal.append(make_record(cell, outcome, engine.name, facts))
+                if outcome.status == "failed":
+                    failed[outcome.kind] += 1
+                progress(Progress(len(missing), finished, skipped, dict(failed), cell, outcome))
     failed_before = 0 if request.retry_failed else kept.count("failed")
     return BenchSummary(folder, len(missing) - failed.total(), skipped, dict(failed), failed_before)
 

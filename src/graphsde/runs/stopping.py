@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from types import FrameType, TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
 from graphsde.training.interrupt import InterruptGuard
 
@@ -53,6 +53,11 @@ class Stopper:
             self._holding -= 1
         if self.received is not None and not self._holding:
             raise StopNow
+
+    def stop(self, number: int) -> NoReturn:
+        """As if signal ``number`` had arrived; for libraries that answer one in their own way."""
+        self.received = number
+        raise StopNow
 
     def reclaim(self) -> None:
         """Take the signals back from a library that has put its own handlers in their place."""

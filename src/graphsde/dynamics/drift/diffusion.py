@@ -128,7 +128,8 @@ class DiffusionDrift(Drift):
             return math.inf
         smooth = self.source_operator == "smoothing"
         norm = smoothing_scale(adjacency) * operator_norm_bound(adjacency) if smooth else 1.0
-        return abs(float(torch.as_tensor(self.source).detach())) * norm
+        source = self._fixed_source if self.learned_source is None else float(self.learned_source.detach())
+        return abs(source) * norm
 
 
 def _stores_diagonal(adjacency: SparseMatrix) -> bool:

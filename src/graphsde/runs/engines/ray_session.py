@@ -6,6 +6,7 @@ import contextlib
 import os
 import secrets
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -43,7 +44,10 @@ def ray_session(address: str | None, workers: int, *, stopper: Stopper, say: Say
     start = _local_session(workers, say) if address is None else _cluster_session(address, say)
     with contextlib.ExitStack() as stack:
         if address is not None or not _is_open():
-            ray = stack.enter_context(start)
+            try:
+                ray = stack.enter_context(start)
+            except SystemExit:
+                stopper.stop(signal.SIGTERM)  # while it starts, Ray answers that signal with an exit of its own
             stopper.reclaim()
         else:
             ray = _import_ray()

@@ -1,0 +1,224 @@
+"""Matérn Gaussian process on a graph."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphsde.data.build import require_trainable
+from graphsde.data.graph import Graph
+from graphsde.data.spectrum import graph_spectrum
+from graphsde.dynamics.keyed_normals import node_keys, stream_of
+from graphsde.errors import BadInput, BadUsage, MissingExtra
+from graphsde.memory import require_memory
+from graphsde.models.base import Estimate, Model, register_model
+from graphsde.models.graph_gp.features import FeatureMap
+from graphsde.models.graph_gp.kernel import NodeKernel, Places
+from graphsde.models.graph_gp.knowledge import Knowledge
+from graphsde.models.graph_gp.learner import GraphGPLearner, latent_noise
+from graphsde.models.graph_gp.settings import GraphGPSettings
+from graphsde.prediction import Perturb, Prediction
+from graphsde.training.callbacks import Callback
+from graphsde.training.checkpoint import Checkpoint
+from graphsde.training.interrupt import InterruptGuard
+from graphsde.training.loop import OPTIMIZERS, train
+
+ALL_MODES_UP_TO = 1500
+MODES_OF_LARGER_GRAPHS = 500
+_NODES_AT_ONCE = 2048
+
+
+@register_model
+class GraphGP(Model):
+    r"""Latent functions that are smooth along the edges, one per class, learnt by Bayes' rule.
+
+    Paper: Borovitskiy, Azangulov, Terenin, Mostowsky, Deisenroth and Durrande, "Matérn Gaussian processes on graphs",
+    AISTATS 2021.
+    Formula: :math:`f_c \sim N(0, K)`, :math:`K \propto (2\nu/\kappa^2 + L)^{-\nu}` (see :class:`NodeKernel`),
+    :math:`p(y_i) = softmax(f_i)`; q(f) by variational inference with the training nodes as inducing points.
+
+    It reads no features unless ``features`` says so. K comes from the smallest eigenvalues of the Laplacian L, so that
+    no matrix of nodes by nodes is made. Far from all labels, and in a component without any, it says the prior: equal
+    chances and much epistemic uncertainty. A sample draws the latent values of every node from its own marginal.
+
+    On another graph the training nodes it contains tell what they learnt; a graph without any is refused.
+    Needs the extra ``gp``.
+
+    Example:
+        >>> import graphsde as gs
+        >>> from graphsde.models.graph_gp import GraphGP
+        >>> graph = gs.synthetic(200, classes=3)
+        >>> GraphGP(epochs=10).fit(graph).predict(graph, samples=5).probs.shape
+        (5, 200, 3)
+    """
+
+    name = "graph-gp"
+    summary = "Matérn Gaussian process on the graph's spectrum, no features; samples"
+    paper = "Borovitskiy et al., Matérn Gaussian processes on graphs"
+    year = 2021
+    Settings = GraphGPSettings
+    settings: GraphGPSettings
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.module: Knowledge | None = None
+        self.inducing: list[Any] = []
+        self.feature_map: FeatureMap | None = None
+
+    def fit(
+        self,
+        graph: Graph,
+        *,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: Checkpoint | None = None,
+        interrupt: InterruptGuard | None = None,
+    ) -> Self:
+        learner, feature_map = self._learner(graph)
+        result = train(learner, self.settings, callbacks=callbacks, checkpoint=checkpoint, interrupt=interrupt)
+        self.module = learner.posterior.knowledge()
+        self.inducing = graph.node_ids[learner.posterior.inducing.numpy()].tolist()
+        self.feature_map = feature_map
+        self.class_names = graph.class_names
+        self.history, self.best_epoch = result.records, result.best_epoch
+        return self
+
+    def predict(
+        self, graph: Graph, *, samples: int = 64, seed: int | None = None, perturb: Perturb | None = None
+    ) -> Prediction:
+        """Sample k of a node is a function of (seed, k, node id) and the node's marginal."""
+        names = self._require_fitted()
+        self._refuse_perturbation(perturb)
+        if samples < 1:
+            raise BadUsage(f"{samples} samples were asked for", expected="at least 1")
+        self._check_classes(graph)
+        mean, variance = self.latent(graph)
+        stream = stream_of(self.settings.seed if seed is None else seed, "graph-gp samples")
+        noise = latent_noise(stream, node_keys(graph.node_ids), samples, len(names))
+        logits = (mean + variance.sqrt() * noise).float()
+        return Prediction(
+            probs=torch.softmax(logits.double(), -1).float().numpy(),
+            node_ids=graph.node_ids,
+            class_names=names,
+            kind="samples",
+            logits=logits.numpy(),
+        )
+
+    def latent(self, graph: Graph) -> tuple[Tensor, Tensor]:
+        """Posterior mean and variance of the latent values; their sum over classes is a score of what is not known.
+
+        # [N, C], [N, C]
+        """
+        self._require_fitted()
+        assert self.module is not None
+        parts = _variational_parts()
+        place = graph.position
+        present = [k for k, node in enumerate(self.inducing) if node in place]
+        if not present:
+            raise BadInput(
+                "none of the training nodes is in this graph, so nothing is known of it",
+                code="E-NO-LABELS",
+                fix="predict on a graph that contains training nodes, or use a model that reads features",
+            )
+        kernel = copy.deepcopy(self.module.kernel).on(self._places(graph, self.feature_map))
+        rows = torch.tensor([place[self.inducing[k]] for k in present])
+        posterior = parts.Posterior.known(kernel, rows, *self.module.among(torch.tensor(present)))
+        with torch.no_grad():
+            pieces = [posterior.marginals(piece) for piece in torch.arange(graph.num_nodes).split(_NODES_AT_ONCE)]
+        mean, variance = (torch.cat(part, dim=1).T for part in zip(*pieces, strict=True))
+        return mean, variance
+
+    def estimate(self, graph: Graph) -> Estimate:
+        """Memory by arithmetic; time by finding the modes (which are kept for the fit) and rehearsing three steps."""
+        self.resolve(graph)
+        needed = self._memory(graph)
+        require_memory(needed, f"fitting {self.name} on {graph.name}", "use fewer modes or inducing points")
+        begin = time.perf_counter()
+        learner, _ = self._learner(graph)
+        preparing = time.perf_counter() - begin
+        optimizer = OPTIMIZERS[self.settings.optimizer](learner.parameter_groups(), lr=self.settings.lr)
+        seconds = []
+        for epoch in range(1, 4):
+            begin = time.perf_counter()
+            optimizer.zero_grad()
+            learner.loss(epoch).backward()
+            optimizer.step()
+            seconds.append(time.perf_counter() - begin)
+        return Estimate(needed, preparing + min(seconds) * self.settings.epochs, self.settings.epochs)
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        self._require_fitted()
+        assert self.module is not None
+        features = None if self.feature_map is None else self.feature_map.as_dict()
+        return dict(self.module.state_dict()), {"inducing": self.inducing, "features": features}
+
+    def restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        from graphsde.models.files import load_tensors
+
+        self.inducing = list(values["inducing"])
+        named = all(isinstance(node, str | int) for node in self.inducing)
+        if not named or tensors["factor"].shape[0] != len(self.inducing):  # before anything of that size is made
+            raise ValueError("the inducing nodes are not those of the tensors")
+        self.feature_map = None if values["features"] is None else FeatureMap.from_dict(values["features"])
+        module = Knowledge(self._kernel(), len(self._require_fitted()), len(self.inducing))
+        load_tensors(module, tensors)
+        self.module = module
+
+    def _learner(self, graph: Graph) -> tuple[GraphGPLearner, FeatureMap | None]:
+        self.resolve(graph)
+        require_trainable(graph, early_stop=self.settings.early_stop)
+        parts = _variational_parts()  # before the modes, which can take a minute
+        wanted = self.settings
+        features = None if wanted.features == "none" else FeatureMap.fit(graph, wanted.scaling, wanted.hops)
+        kernel = self._kernel().on(self._places(graph, features))
+        rows = self._inducing_rows(graph)
+        posterior = parts.Posterior(kernel, rows, graph.num_classes, diagonal=wanted.covariance == "diagonal")
+        return GraphGPLearner(posterior, wanted, graph), features
+
+    def _kernel(self) -> NodeKernel:
+        wanted = self.settings
+        return NodeKernel(wanted.nu, wanted.kappa, wanted.sigma, wanted.features)
+
+    def _places(self, graph: Graph, features: FeatureMap | None) -> Places:
+        spectrum = graph_spectrum(graph.adjacency, self.settings.laplacian, self._modes(graph))
+        return Places.of(spectrum, None if features is None else features.of(graph))
+
+    def _modes(self, graph: Graph) -> int:
+        if self.settings.modes is not None:
+            return min(self.settings.modes, graph.num_nodes)
+        return graph.num_nodes if graph.num_nodes <= ALL_MODES_UP_TO else MODES_OF_LARGER_GRAPHS
+
+    def _inducing_rows(self, graph: Graph) -> Tensor:
+        """All training nodes, or as many as are allowed, drawn by their keys.  # [M] int64"""
+        assert graph.train_mask is not None
+        rows = np.flatnonzero(graph.train_mask)
+        if rows.size > self.settings.inducing:
+            stream = stream_of(self.settings.seed, "graph-gp inducing")
+            lot = latent_noise(stream, node_keys(graph.node_ids[rows]), 1, 1).ravel()
+            rows = rows[np.sort(np.argsort(lot.numpy(), kind="stable")[: self.settings.inducing])]
+        return torch.from_numpy(rows)
+
+    def _memory(self, graph: Graph) -> int:
+        """Bytes: modes and the Krylov space they come from, q with its gradients and moments, one step's matrices."""
+        modes, classes = self._modes(graph), graph.num_classes
+        trained = 0 if graph.train_mask is None else int(np.count_nonzero(graph.train_mask))
+        inducing, batch = min(trained, self.settings.inducing), min(trained, self.settings.batch)
+        krylov = 3 * graph.num_nodes * (modes + 200)
+        step = 4 * classes * inducing * (inducing + 2 * batch)
+        return 8 * (krylov + step) + 24 * graph.num_edges
+
+
+def _variational_parts() -> ModuleType:
+    try:
+        from graphsde.models.graph_gp import posterior
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] not in ("gpytorch", "linear_operator"):
+            raise
+        raise MissingExtra("gpytorch", "gp") from None
+    return posterior
