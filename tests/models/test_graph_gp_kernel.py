@@ -15,7 +15,7 @@ import graphsde as gs
 from graphsde.data.graph import Graph
 from graphsde.data.spectrum import Laplacian, graph_spectrum
 from graphsde.models.graph_gp.features import FeatureMap
-from graphsde.models.graph_gp.kernel import FeatureKind, NodeKernel, Places
+from graphsde.models.graph_gp.kernel import FeatureKind, NodeKernel, Places, length_for
 
 ALL = torch.arange(24)
 KINDS: tuple[Laplacian, ...] = ("normalised", "unnormalised")
@@ -121,6 +121,16 @@ def test_features_are_averaged_centred_and_scaled() -> None:
     np.testing.assert_allclose(phi, centred / np.sqrt(np.square(centred).sum(1).mean()), atol=1e-5)
     again = FeatureMap.from_dict(FeatureMap.fit(graph, "none", hops=2).as_dict())
     np.testing.assert_array_equal(again.of(graph).numpy(), phi.astype(np.float32))
+
+
+@pytest.mark.parametrize("nu", [0.5, 5.0, 1e5])
+def test_the_first_length_weighs_the_modes_that_tell_classes_apart(nu: float) -> None:
+    spectrum = graph_spectrum(scattered_graph().adjacency, "normalised", 24)
+    places = Places.of(spectrum)
+    flat, weights = NodeKernel(nu, length_for(places.values, 4, nu), 1.0).on(places).spectrum()
+    assert float((weights[2] / flat).detach()) == pytest.approx(1 / 8)
+    assert length_for(places.values[:0], 4, nu) == 1.0
+    assert length_for(places.values[:1], 9, nu) == length_for(places.values, 2, nu)
 
 
 @pytest.mark.parametrize("kind", ["none", "linear", "rbf"])

@@ -51,10 +51,14 @@ def compare(
 
 
 def _line(row: dict[str, Any]) -> dict[str, Any]:
-    interval = "—" if row["ci_low"] is None else f"{row['ci_low']:.4f} to {row['ci_high']:.4f}"
+    """Narrow enough for a terminal; rows are in the order of their rank."""
+    mean = "—" if row["mean"] is None else f"{row['mean']:.4f}"
+    spread = "" if row["std"] is None else f" ± {row['std']:.4f}"
+    interval = "" if row["ci_low"] is None else f"{row['ci_low']:.3f} to {row['ci_high']:.3f}"
     causes = ", ".join(f"{count} {cause}" for cause, count in row["causes"].items())
-    shown = {key: row[key] for key in ("dataset", "metric", "model", "mean", "std", "n")}
-    return {**shown, "interval": interval, "rank": row["rank"], "verdict": row["verdict"], "failed": causes or "0"}
+    verdict = f"{row['verdict']}; failed: {causes}" if causes else row["verdict"]
+    shown = {key: row[key] for key in ("dataset", "metric", "model")}
+    return {**shown, "mean": mean + spread, "n": row["n"], "interval": interval, "verdict": verdict}
 
 
 def _print_pair(records: list[Any], rows: list[Any], pair: str, json: bool) -> None:

@@ -150,13 +150,16 @@ def _varying(
     laplacian: sp.csr_array, parts: list[np.ndarray], flat: np.ndarray | None, wanted: int, *, bounded: bool
 ) -> Modes:
     """The ``wanted`` smallest eigenvalues of some components, besides those of ``flat``."""
+    from threadpoolctl import threadpool_limits
+
     found: list[tuple[float, np.ndarray, np.ndarray]] = []  # (eigenvalue, component, vector)
-    for part in parts if wanted else []:
-        own = None if flat is None else _unit(flat[part])
-        number = min(wanted, len(part) - (own is not None))
-        if number > 0:
-            values, vectors = smallest_eigenpairs(laplacian[part][:, part], own, number, bounded=bounded)
-            found += [(float(value), part, vector) for value, vector in zip(values, vectors.T, strict=True)]
+    with threadpool_limits(1, "blas"):  # on two threads sums are rounded otherwise
+        for part in parts if wanted else []:
+            own = None if flat is None else _unit(flat[part])
+            number = min(wanted, len(part) - (own is not None))
+            if number > 0:
+                values, vectors = smallest_eigenpairs(laplacian[part][:, part], own, number, bounded=bounded)
+                found += [(float(value), part, vector) for value, vector in zip(values, vectors.T, strict=True)]
     found.sort(key=lambda mode: mode[0])
     chosen = found[:wanted]
     vectors = np.zeros((laplacian.shape[0], len(chosen)))

@@ -10,7 +10,8 @@ from graphsde.models.base import register_model
 from graphsde.models.lgnsde.model import LGNSDE
 from graphsde.models.lgnsde.presets import preset_settings
 
-# Poli et al.'s shape on the citation graphs: GCN encoder and decoder, width 64, Runge-Kutta
+# Poli et al.'s shape on the citation graphs: GCN encoder and decoder, width 64, Runge-Kutta; horizon, dropout and decay
+# by validation accuracy on Cora (their horizon of 1 had .72 there, this one .79)
 _SHAPE: dict[str, Any] = {
     "hidden": 64,
     "encoder": "gcn",
@@ -21,20 +22,20 @@ _SHAPE: dict[str, Any] = {
     "decoder": "gcn",
     "decoder_activation": "none",
     "decoder_dropout": 0.5,
-    "drift": {"name": "gcn", "options": {"layers": 2, "dropout": 0.2}},
+    "drift": {"name": "gcn", "options": {"layers": 2, "dropout": 0.5}},
     "prior": {"name": "ou"},
     "diffusion": {"name": "constant"},
     "solver": {"name": "rk4"},
     "sigma": 0.0,
     "sigma_is": "absolute",
-    "horizon": 1.0,
-    "steps": 4,
+    "horizon": 0.3,
+    "steps": 2,
     "objective": "mean",
     "kl_weight": 0.0,
     "paths": 1,
     "validation_paths": 1,
     "lr": 0.01,
-    "weight_decay": 5e-4,
+    "weight_decay": 2e-3,
     "decay_all": True,
     "epochs": 300,
     "patience": 50,

@@ -128,5 +128,13 @@ class NodeKernel(nn.Module):
         return torch.exp(2 * self.log_tau - distances.clamp_min(0.0) / (2 * (2 * self.log_length).exp()))
 
 
+def length_for(values: Tensor, classes: int, nu: float, weight: float = 0.125) -> float:
+    """κ at which the (C − 1)-th of ascending eigenvalues has a given weight; 1 where nothing varies.  # [r]"""
+    if not values.numel():
+        return 1.0
+    slow = float(values[min(max(classes, 2) - 2, values.numel() - 1)])
+    return math.sqrt(2 * nu * math.expm1(-math.log(weight) / nu) / max(slow, 1e-9))
+
+
 def _logarithm(value: float) -> nn.Parameter:
     return nn.Parameter(torch.tensor(math.log(value), dtype=torch.float64))

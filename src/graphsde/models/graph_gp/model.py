@@ -20,7 +20,7 @@ from graphsde.errors import BadInput, BadUsage, MissingExtra
 from graphsde.memory import require_memory
 from graphsde.models.base import Estimate, Model, register_model
 from graphsde.models.graph_gp.features import FeatureMap
-from graphsde.models.graph_gp.kernel import NodeKernel, Places
+from graphsde.models.graph_gp.kernel import NodeKernel, Places, length_for
 from graphsde.models.graph_gp.knowledge import Knowledge
 from graphsde.models.graph_gp.learner import GraphGPLearner, latent_noise
 from graphsde.models.graph_gp.settings import GraphGPSettings
@@ -48,7 +48,8 @@ class GraphGP(Model):
     no matrix of nodes by nodes is made. Far from all labels, and in a component without any, it says the prior: equal
     chances and much epistemic uncertainty. A sample draws the latent values of every node from its own marginal.
 
-    On another graph the training nodes it contains tell what they learnt; a graph without any is refused.
+    On another graph the labels of the training nodes it contains count, under the prior of that graph; a graph without
+    any is refused.
     Needs the extra ``gp``.
 
     Example:
@@ -82,8 +83,8 @@ class GraphGP(Model):
     ) -> Self:
         learner, feature_map = self._learner(graph)
         result = train(learner, self.settings, callbacks=callbacks, checkpoint=checkpoint, interrupt=interrupt)
-        self.module = learner.posterior.knowledge()
-        self.inducing = graph.node_ids[learner.posterior.inducing.numpy()].tolist()
+        self.module, rows = learner.knowledge(), learner.posterior.inducing
+        self.inducing = graph.node_ids[rows.numpy()].tolist()
         self.feature_map = feature_map
         self.class_names = graph.class_names
         self.history, self.best_epoch = result.records, result.best_epoch
@@ -128,8 +129,9 @@ class GraphGP(Model):
             )
         kernel = copy.deepcopy(self.module.kernel).on(self._places(graph, self.feature_map))
         rows = torch.tensor([place[self.inducing[k]] for k in present])
-        posterior = parts.Posterior.known(kernel, rows, *self.module.among(torch.tensor(present)))
         with torch.no_grad():
+            q = self.module.under(kernel.between(rows, rows), torch.tensor(present), parts.JITTER)
+            posterior = parts.Posterior.known(kernel, rows, *q)
             pieces = [posterior.marginals(piece) for piece in torch.arange(graph.num_nodes).split(_NODES_AT_ONCE)]
         mean, variance = (torch.cat(part, dim=1).T for part in zip(*pieces, strict=True))
         return mean, variance
@@ -163,10 +165,12 @@ class GraphGP(Model):
 
         self.inducing = list(values["inducing"])
         named = all(isinstance(node, str | int) for node in self.inducing)
-        if not named or tensors["factor"].shape[0] != len(self.inducing):  # before anything of that size is made
+        if not named or tensors["prior"].shape[0] != len(self.inducing):  # before anything of that size is made
             raise ValueError("the inducing nodes are not those of the tensors")
         self.feature_map = None if values["features"] is None else FeatureMap.from_dict(values["features"])
-        module = Knowledge(self._kernel(), len(self._require_fitted()), len(self.inducing))
+        module = Knowledge(
+            NodeKernel(1.0, 1.0, 1.0, self.settings.features), len(self._require_fitted()), len(self.inducing)
+        )
         load_tensors(module, tensors)
         self.module = module
 
@@ -176,14 +180,12 @@ class GraphGP(Model):
         parts = _variational_parts()  # before the modes, which can take a minute
         wanted = self.settings
         features = None if wanted.features == "none" else FeatureMap.fit(graph, wanted.scaling, wanted.hops)
-        kernel = self._kernel().on(self._places(graph, features))
+        places = self._places(graph, features)
+        kappa = wanted.kappa or length_for(places.values, graph.num_classes, wanted.nu)
+        kernel = NodeKernel(wanted.nu, kappa, wanted.sigma, wanted.features).on(places)
         rows = self._inducing_rows(graph)
         posterior = parts.Posterior(kernel, rows, graph.num_classes, diagonal=wanted.covariance == "diagonal")
         return GraphGPLearner(posterior, wanted, graph), features
-
-    def _kernel(self) -> NodeKernel:
-        wanted = self.settings
-        return NodeKernel(wanted.nu, wanted.kappa, wanted.sigma, wanted.features)
 
     def _places(self, graph: Graph, features: FeatureMap | None) -> Places:
         spectrum = graph_spectrum(graph.adjacency, self.settings.laplacian, self._modes(graph))

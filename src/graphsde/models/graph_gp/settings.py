@@ -20,7 +20,9 @@ class GraphGPSettings(ModelSettings, TrainSettings):
             variances are very uneven beside hubs).
         modes: eigenvectors besides the one of eigenvalue zero that every component has; ``None`` takes all of a graph
             up to 1500 nodes and 500 of a larger one.
-        nu, kappa, sigma: smoothness, length and prior standard deviation at the start of training.
+        nu, kappa, sigma: smoothness, length and prior standard deviation at the start of training. Without a ``kappa``
+            it is such that, for C classes, the (C − 1)-th slowest varying mode has an eighth of the weight of a flat
+            one: as many modes as tell C groups apart.
         learn_kernel: whether training moves them.
         kernel_lr: learning rate of their logarithms.
         covariance: of the variational posterior in whitened coordinates; ``diagonal`` is cheaper and less good.
@@ -36,8 +38,8 @@ class GraphGPSettings(ModelSettings, TrainSettings):
     laplacian: Laplacian = "normalised"
     modes: int | None = Field(None, ge=1)
     nu: float = Field(5.0, gt=0, le=1e6)
-    kappa: float = Field(15.0, gt=0, le=1e6)
-    sigma: float = Field(20.0, gt=0, le=1e6)
+    kappa: float | None = Field(None, gt=0, le=1e6)
+    sigma: float = Field(15.0, gt=0, le=1e6)
     learn_kernel: bool = True
     kernel_lr: float = Field(0.02, gt=0, le=10)
     covariance: Literal["full", "diagonal"] = "full"

@@ -1,0 +1,103 @@
+"""bench, compare, reproduce and search from the command line, on the embedded graph."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from graphsde.cli.app import app
+from graphsde.runs.search import best_trial, space_of
+from graphsde.runs.search.configs import read_settings
+from graphsde.runs.search.space import settings_of
+from graphsde.runs.search.study import Trial, read_trials
+
+KEYS = {"dataset", "model", "metric", "mean", "std", "n", "ci_low", "ci_high", "rank", "verdict"}
+
+
+def graphsde(*words: object) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def answer(*words: object) -> Any:
+    result = graphsde(*words)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+@pytest.fixture(scope="module")
+def bench_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("bench") / "out"
+    words = ["bench", "misclassification", "--datasets", "digits", "--models", "gcn,mlp", "--seeds", "3"]
+    found = answer(*words, "--engine", "serial", "--set", "epochs=3", "--out", out, "--json")
+    assert (found["done"], found["skipped"], found["failed"]) == (6, 0, {})
+    return out
+
+
+def test_compare_gives_rows_with_verdicts(bench_folder: Path, tmp_path: Path) -> None:
+    rows = answer("compare", bench_folder, "--json")
+    assert set(rows[0]) >= KEYS
+    assert {row["metric"] for row in rows} == {"accuracy", "micro_auroc", "aurc", "nll", "ece"}
+    assert all(row["n"] == 3 and row["ci_low"] <= row["mean"] <= row["ci_high"] for row in rows)
+    (only,) = [row for row in answer("compare", bench_folder, "--metric", "prr", "--json") if row["rank"] == 1]
+    assert only["verdict"] in ("best", "tied")
+    table = tmp_path / "rows.csv"
+    shown = graphsde("compare", bench_folder, "--out", table, "--diagram", tmp_path / "cd.png")
+    assert shown.exit_code == 0 and "tied" in shown.stdout and " ± " in shown.stdout, shown.output
+    assert table.read_text().startswith('"dataset"') and (tmp_path / "cd.png").stat().st_size > 5000
+
+
+def test_compare_prints_all_tests_of_a_pair(bench_folder: Path) -> None:
+    labels = {row["model"] for row in answer("compare", bench_folder, "--json")}
+    found = answer("compare", bench_folder, "--metric", "accuracy", "--pair", ",".join(sorted(labels)), "--json")
+    assert found[0]["n"] == 3 and 0 <= found[0]["p_t"] <= 1 and found[0]["p_permutation"] is None
+    wrong = graphsde("compare", bench_folder, "--pair", "gcn,nobody")
+    assert wrong.exit_code == 2 and "two of" in wrong.output
+
+
+def test_compare_without_a_bench(tmp_path: Path) -> None:
+    result = graphsde("compare", tmp_path)
+    assert result.exit_code == 65 and "no bench" in result.output
+
+
+def test_reproduce_prints_ours_beside_the_paper(tmp_path: Path) -> None:
+    words = ["reproduce", "standard", "--datasets", "digits", "--models", "gcn", "--seeds", "1", "--out", tmp_path]
+    rows = answer(*words, "--engine", "serial", "--json")
+    assert {row["metric"] for row in rows} == {"auroc", "aurc", "accuracy"}
+    assert all(row["n"] == 1 and row["printed"] is None for row in rows)  # the paper knows no digits
+    folder = tmp_path / "standard"
+    assert "gcn" in (folder / "table.md").read_text() and (folder / "table.csv").is_file()
+    assert answer(*words, "--show", "--json") == rows
+    assert graphsde("reproduce", "standart").exit_code == 2
+
+
+def test_search_starts_with_the_defaults_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    pytest.importorskip("optuna", reason="the extra 'cluster' is not installed")
+    words = ["search", "--datasets", "digits", "--models", "gcn", "--engine", "serial", "--out", tmp_path / "s"]
+    first = answer(*words, "--trials", "2", "--configs", tmp_path / "configs", "--json")
+    trials = read_trials(tmp_path / "s" / "gcn-digits")
+    assert len(trials) == 2 and trials[0].chosen == {} and set(trials[1].chosen) == set(space_of("gcn"))
+    again = answer(*words, "--trials", "3", "--json")
+    assert [trial.cell for trial in read_trials(tmp_path / "s" / "gcn-digits")][:2] == [t.cell for t in trials]
+    assert first[0]["trials"] == 2 and again[0]["trials"] == 3
+    assert again[0]["val_nll"] <= again[0]["val_nll_of_defaults"]
+    assert read_settings(tmp_path / "configs" / "gcn-digits.yaml") == best_trial(trials).settings
+
+
+def test_the_grid_in_the_words_of_a_model() -> None:
+    assert "step" in space_of("lgnsde") and "step" not in space_of("gcn")
+    chosen = {"step": 0.1, "dropout": 0.3, "hidden": 64}
+    found = settings_of("lgnsde", chosen, {"preset": "paper"})
+    assert found == {"preset": "paper", "steps": 10, "feature_dropout": 0.3, "decoder_dropout": 0.3, "hidden": 64}
+    assert settings_of("ensemble", {"hidden": 32}, {})["base_settings"] == {"hidden": 32}
+
+
+def test_a_trial_given_up_is_never_the_best() -> None:
+    def trial(number: int, value: float | None) -> Trial:
+        return Trial(number, {}, {}, value, "", (), 0.0, value is None)
+
+    assert best_trial([trial(0, 0.5), trial(1, None), trial(2, 0.4), trial(3, 0.4)]).number == 2
+    assert best_trial([trial(0, 0.5), trial(1, 0.7)], "accuracy").number == 1
