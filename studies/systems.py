@@ -211,7 +211,10 @@ def row(protocol: Protocol, claim: Claim, latest: dict[str, Any], seeds: int) ->
         if mean is not None and len(values) > 1
         else None
     )
-    ours = "—" if mean is None else f"{mean:.1f}" + ("" if spread is None else f" ± {spread:.1f}")
+    if mean is None:
+        ours = "—" if failed else "not run yet"
+    else:
+        ours = f"{mean:.1f}" if spread is None else f"{mean:.1f} ± {spread:.1f}"
     line: dict[str, Any] = {
         "system": claim.system,
         "model": claim.model,

@@ -213,7 +213,7 @@ def test_blocks_must_divide_the_width() -> None:
 
 @pytest.mark.slow
 @needs_real_data
-@pytest.mark.parametrize(("name", "accuracy"), [("cora", 0.815), ("citeseer", 0.695)])
+@pytest.mark.parametrize(("name", "accuracy"), [("cora", 0.805), ("citeseer", 0.695)])
 def test_the_documented_levels(name: str, accuracy: float) -> None:
     whole = gs.load(name)
     graph = gs.make_split(whole, "planetoid").apply(whole)

@@ -49,8 +49,8 @@ class BGCNMeanFieldSettings(NeuralSettings):
     activation: Literal["relu", "softplus"] = "relu"
     dropout: float = Field(0.5, ge=0, lt=1)
     init: Literal["glorot", "normal"] = "glorot"
-    rho: float = Field(-4.0, ge=-30, le=10)
-    kl_weight: float = Field(0.02, ge=0)
+    rho: float = Field(-5.0, ge=-30, le=10)
+    kl_weight: float = Field(0.05, ge=0)
     kl_unit: Literal["elbo", "weight"] = "elbo"
 
 

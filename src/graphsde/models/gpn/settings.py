@@ -10,7 +10,7 @@ from graphsde.models.neural import NeuralSettings
 
 
 class GPNSettings(NeuralSettings):
-    """Settings of :class:`GPN`; the defaults are the paper's for latent width 16.
+    """Settings of :class:`GPN`; the defaults are the paper's for latent width 16, or for 10 where that suits a graph.
 
     Args:
         hidden: width of the encoder's hidden layer.

@@ -11,7 +11,6 @@ from torch.nn import functional
 
 from graphsde.data.graph import Graph
 from graphsde.dynamics.keyed_normals import node_keys, standard_normals, stream_of
-from graphsde.models.graph_gp.knowledge import Knowledge
 from graphsde.models.graph_gp.settings import GraphGPSettings
 from graphsde.seeds import torch_stream
 from graphsde.training.loop import Validation
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from graphsde.models.graph_gp.posterior import Posterior
 
 VALIDATION_SAMPLES = 64
-EVIDENCE_SAMPLES = 256
 
 
 class GraphGPLearner:
@@ -34,7 +32,6 @@ class GraphGPLearner:
         assert graph.labels is not None and graph.train_mask is not None
         self.posterior, self.settings = posterior, settings
         self.labels = torch.from_numpy(graph.labels.copy())
-        self.keys, self.classes = node_keys(graph.node_ids), graph.num_classes
         self.train = torch.from_numpy(np.flatnonzero(graph.train_mask))
         self.train_labels = self.labels[self.train]
         known = np.zeros(graph.num_nodes, bool) if graph.val_mask is None else graph.val_mask & graph.labelled
@@ -42,7 +39,8 @@ class GraphGPLearner:
         self.val_labels = self.labels[self.val]
         self.random = torch_stream(settings.seed, "graph-gp training")
         stream = stream_of(settings.seed, "graph-gp validation")
-        self.val_noise = latent_noise(stream, self.keys[self.val], VALIDATION_SAMPLES, self.classes)
+        keys = node_keys(graph.node_ids[known])
+        self.val_noise = latent_noise(stream, keys, VALIDATION_SAMPLES, graph.num_classes)
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         kernel = list(self.posterior.kernel.nodes.parameters())
@@ -73,13 +71,6 @@ class GraphGPLearner:
             probs = torch.softmax(mean.T + variance.T.sqrt() * self.val_noise, -1).mean(0)
         nll = functional.nll_loss(probs.clamp_min(1e-12).log(), self.val_labels)
         return Validation(float(nll), float((probs.argmax(-1) == self.val_labels).double().mean()))
-
-    def knowledge(self) -> Knowledge:
-        """What the fit leaves behind, from q as it now is."""
-        rows = self.posterior.inducing
-        stream = stream_of(self.settings.seed, "graph-gp evidence")
-        noise = latent_noise(stream, self.keys[rows], EVIDENCE_SAMPLES, self.classes)
-        return self.posterior.knowledge(self.labels[rows], noise)
 
     def tensors(self) -> dict[str, Tensor]:
         return dict(self.posterior.state_dict(keep_vars=True))

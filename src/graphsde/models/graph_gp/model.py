@@ -21,7 +21,7 @@ from graphsde.memory import require_memory
 from graphsde.models.base import Estimate, Model, register_model
 from graphsde.models.graph_gp.features import FeatureMap
 from graphsde.models.graph_gp.kernel import NodeKernel, Places, length_for
-from graphsde.models.graph_gp.knowledge import Knowledge
+from graphsde.models.graph_gp.knowledge import Knowledge, infer
 from graphsde.models.graph_gp.learner import GraphGPLearner, latent_noise
 from graphsde.models.graph_gp.settings import GraphGPSettings
 from graphsde.prediction import Perturb, Prediction
@@ -32,6 +32,7 @@ from graphsde.training.loop import OPTIMIZERS, train
 
 ALL_MODES_UP_TO = 1500
 MODES_OF_LARGER_GRAPHS = 500
+INFERENCE_SAMPLES = 64
 _NODES_AT_ONCE = 2048
 
 
@@ -48,14 +49,15 @@ class GraphGP(Model):
     no matrix of nodes by nodes is made. Far from all labels, and in a component without any, it says the prior: equal
     chances and much epistemic uncertainty. A sample draws the latent values of every node from its own marginal.
 
-    On another graph the labels of the training nodes it contains count, under the prior of that graph; a graph without
-    any is refused.
+    On another graph q is inferred anew from the labels of the inducing nodes it contains, under the same kernel; a
+    graph without any is refused.
     Needs the extra ``gp``.
 
     Example:
         >>> import graphsde as gs
         >>> from graphsde.models.graph_gp import GraphGP
         >>> graph = gs.synthetic(200, classes=3)
+        >>> graph = gs.make_split(graph, "fractions").apply(graph)
         >>> GraphGP(epochs=10).fit(graph).predict(graph, samples=5).probs.shape
         (5, 200, 3)
     """
@@ -83,7 +85,8 @@ class GraphGP(Model):
     ) -> Self:
         learner, feature_map = self._learner(graph)
         result = train(learner, self.settings, callbacks=callbacks, checkpoint=checkpoint, interrupt=interrupt)
-        self.module, rows = learner.knowledge(), learner.posterior.inducing
+        rows = learner.posterior.inducing
+        self.module = learner.posterior.knowledge(learner.labels[rows])
         self.inducing = graph.node_ids[rows.numpy()].tolist()
         self.feature_map = feature_map
         self.class_names = graph.class_names
@@ -130,7 +133,14 @@ class GraphGP(Model):
         kernel = copy.deepcopy(self.module.kernel).on(self._places(graph, self.feature_map))
         rows = torch.tensor([place[self.inducing[k]] for k in present])
         with torch.no_grad():
-            q = self.module.under(kernel.between(rows, rows), torch.tensor(present), parts.JITTER)
+            prior = kernel.between(rows, rows)
+            if self.module.covers(prior):
+                q = self.module.mean, self.module.root
+            else:
+                stream = stream_of(self.settings.seed, "graph-gp inference")
+                keys = node_keys(graph.node_ids[rows.numpy()])
+                noise = latent_noise(stream, keys, INFERENCE_SAMPLES, len(self.module.mean))
+                q = infer(prior, self.module.labels[present], noise, parts.JITTER)
             posterior = parts.Posterior.known(kernel, rows, *q)
             pieces = [posterior.marginals(piece) for piece in torch.arange(graph.num_nodes).split(_NODES_AT_ONCE)]
         mean, variance = (torch.cat(part, dim=1).T for part in zip(*pieces, strict=True))
@@ -172,6 +182,8 @@ class GraphGP(Model):
             NodeKernel(1.0, 1.0, 1.0, self.settings.features), len(self._require_fitted()), len(self.inducing)
         )
         load_tensors(module, tensors)
+        if not bool(((module.labels >= 0) & (module.labels < len(module.mean))).all()):
+            raise ValueError("a label is not one of the classes")
         self.module = module
 
     def _learner(self, graph: Graph) -> tuple[GraphGPLearner, FeatureMap | None]:

@@ -15,7 +15,6 @@ from gpytorch.variational import (
 )
 from linear_operator.utils.errors import NanError, NotPSDError
 from torch import Tensor
-from torch.nn import functional
 
 from graphsde.errors import Diverged
 from graphsde.models.graph_gp.kernel import NodeKernel
@@ -98,13 +97,8 @@ class Posterior(gpytorch.models.ApproximateGP):
             posterior._q.chol_variational_covar.copy_(root)
         return posterior
 
-    def knowledge(self, labels: Tensor, noise: Tensor) -> Knowledge:
-        """What must be kept to predict, here or on another graph.
-
-        Args:
-            labels: of the inducing nodes.  # [M] int64
-            noise: standard normals, for expectations over q.  # [S, M, C]
-        """
+    def knowledge(self, labels: Tensor) -> Knowledge:
+        """What must be kept to predict, here or on another graph.  # [M] int64"""
         q, nodes = self._q, self.kernel.nodes
         kept = Knowledge(NodeKernel(1.0, 1.0, 1.0, nodes.kind), q.variational_mean.shape[0], len(self.inducing))
         diagonal = isinstance(q, MeanFieldVariationalDistribution)
@@ -113,9 +107,5 @@ class Posterior(gpytorch.models.ApproximateGP):
             kept.mean.copy_(q.variational_mean)
             kept.root.copy_(torch.diag_embed(q.variational_stddev) if diagonal else q.chol_variational_covar.tril())
             kept.prior.copy_(nodes.between(self.inducing, self.inducing))
-            mean, variance = self.marginals(self.inducing)
-            probs = torch.softmax(mean.T + variance.T.sqrt() * noise, -1)  # [S, M, C]
-            kept.precision.copy_((probs * (1 - probs)).mean(0).T)
-            pull = functional.one_hot(labels, len(mean)) - probs.mean(0)
-            kept.natural.copy_(kept.precision * mean + pull.T)
+            kept.labels.copy_(labels)
         return kept

@@ -43,7 +43,7 @@ class GraphGPSettings(ModelSettings, TrainSettings):
     learn_kernel: bool = True
     kernel_lr: float = Field(0.02, gt=0, le=10)
     covariance: Literal["full", "diagonal"] = "full"
-    inducing: int = Field(500, ge=1, le=20_000)
+    inducing: int = Field(300, ge=1, le=20_000)
     batch: int = Field(1000, ge=1)
     draws: int = Field(16, ge=1, le=10_000)
     features: Literal["none", "linear", "rbf"] = "none"
