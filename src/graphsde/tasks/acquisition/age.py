@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import rankdata
 
 from graphsde.scores import score
 from graphsde.tasks.acquisition.centrality import pagerank
@@ -34,4 +33,6 @@ def mixture(candidates: Candidates, budget: int) -> np.ndarray:
 
 
 def _percentile(values: np.ndarray) -> np.ndarray:
+    from scipy.stats import rankdata  # slow to import, and every worker process imports this module
+
     return rankdata(values) / len(values)
