@@ -10,13 +10,14 @@ from graphsde.models.neural import NeuralSettings
 
 
 class GPNSettings(NeuralSettings):
-    """Settings of :class:`GPN`; the defaults are the paper's for latent width 16, or for 10 where that suits a graph.
+    """Settings of :class:`GPN`; the defaults are the paper's for latent width 10, on Cora and PubMed those for 16.
 
     Args:
         hidden: width of the encoder's hidden layer.
         latent: width of the space in which densities are estimated.
         flow_layers: radial layers of each class's flow.
-        feature_dropout: on the features; the paper has none.
+        feature_dropout: on the features; the paper has none. On Cora 0.5 gains two points of accuracy and loses four
+            of AUROC for shifted features.
         dropout: on the encoder's hidden layer.
         teleport: share of its own evidence that a node keeps in every step of the diffusion; 1 leaves out the diffusion
             and so gives the evidence of the features alone.
@@ -29,13 +30,14 @@ class GPNSettings(NeuralSettings):
     """
 
     hidden: int = Field(64, ge=1, le=65536)
-    latent: int = Field(16, ge=1, le=4096)
+    latent: int = Field(10, ge=1, le=4096)
     flow_layers: int = Field(10, ge=1, le=1000)
     feature_dropout: float = Field(0.0, ge=0, lt=1)
     dropout: float = Field(0.5, ge=0, lt=1)
-    teleport: float = Field(0.1, gt=0, le=1)
+    teleport: float = Field(0.2, gt=0, le=1)
     steps: int = Field(10, ge=0, le=10_000)
-    budget: Literal["latent", "latent-plus-classes"] = "latent"
-    entropy_weight: float = Field(1e-4, ge=0)
-    weight_decay: float = Field(1e-3, ge=0)
+    budget: Literal["latent", "latent-plus-classes"] = "latent-plus-classes"
+    entropy_weight: float = Field(1e-5, ge=0)
+    weight_decay: float = Field(5e-4, ge=0)
     warmup: int = Field(5, ge=0)
+    epochs: int = Field(1000, ge=1, le=1_000_000)
