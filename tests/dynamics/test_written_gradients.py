@@ -12,6 +12,7 @@ from torch import Tensor
 from graphsde.dynamics.brownian import BrownianMotion, Increment, node_keys
 from graphsde.dynamics.diffusion import ConstantDiffusion
 from graphsde.dynamics.drift import GCNDrift
+from graphsde.dynamics.drift.activations import ACTIVATIONS
 from graphsde.dynamics.integrate import integrate
 from graphsde.dynamics.path import Path
 from graphsde.dynamics.prior import OrnsteinUhlenbeckPrior
@@ -181,3 +182,33 @@ def test_only_spent_noise_is_written_over(method: Euler | SRA1) -> None:
             (again,), _ = method.step(system, 0.0, 0.5, (h,), Increment(0.5, dw.clone(), area.clone(), spent=True))
         assert torch.equal(kept.dw, dw) and torch.equal(kept.levy(), area) and torch.equal(h, make_state(2))
         assert torch.equal(after, again)
+
+
+def test_softplus_in_single_precision_has_torchs_values() -> None:
+    z = torch.tensor([-200.0, -30.0, -1.0, 0.0, 1e-4, 3.0, 19.9, 20.1, 90.0, 1e30])
+    found = ACTIVATIONS["softplus"](z, torch.empty_like(z))
+    torch.testing.assert_close(found, torch.nn.functional.softplus(z), rtol=1e-6, atol=1e-12)
+    assert ACTIVATIONS["softplus"](torch.tensor([float("nan"), 1.0]), torch.empty(2))[0].isnan()
+
+
+def test_a_solver_made_from_another_steps_as_it_says() -> None:
+    class Stopped(Euler):
+        def step(self, system: System, t: float, dt: float, carry: Any, noise: Any) -> Any:
+            return carry, None
+
+    h = make_state(1).requires_grad_()
+    bound = make_drift().bind(small_operator(NODES), h)
+    path = integrate(bound, h, horizon=1.0, steps=2, solver=Stopped())
+    assert torch.equal(path.final, h)
+    assert not torch.equal(integrate(bound, h, horizon=1.0, steps=2, solver=Euler()).final, h)
+
+
+def test_gradients_of_states_on_the_way() -> None:
+    found = []
+    for hide in (False, True):
+        h = make_state(2).requires_grad_()
+        bound = make_drift().bind(small_operator(NODES), h)
+        path = integrate(Hidden(bound) if hide else bound, h, horizon=1.0, steps=3, solver="euler", save="all")
+        sum((k + 1) * x.sin().sum() for k, x in enumerate(path.states)).backward()  # type: ignore[union-attr]
+        found.append(h.grad)
+    torch.testing.assert_close(found[0], found[1], rtol=1e-11, atol=1e-12)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+_SOFTPLUS_LINEAR = 20  # above it softplus is the identity, as in torch
 
 
 @dataclass(frozen=True)
@@ -29,12 +32,22 @@ class Activation:
 
 
 def _softplus(z: Tensor, out: Tensor | None) -> Tensor:
-    return functional.softplus(z) if out is None else torch.ops.aten.softplus.out(z, out=out)
+    if out is None:
+        return functional.softplus(z)
+    if z.dtype != torch.float32 or z.device.type != "cpu":
+        return torch.ops.aten.softplus.out(z, out=out)
+    # numpy's loops for these two functions take half the time of torch's one
+    given, found = z.numpy(), out.numpy()
+    with np.errstate(over="ignore"):
+        np.exp(given, out=found)
+    np.log1p(found, out=found)
+    if given.size and given.max() > _SOFTPLUS_LINEAR:
+        np.copyto(found, given, where=given > _SOFTPLUS_LINEAR)
+    return out
 
 
 def _softplus_pullback(grad: Tensor, z: Tensor) -> Tensor:
-    # torch's own scale and threshold
-    return torch.ops.aten.softplus_backward.grad_input(grad, z, 1, 20, grad_input=grad)
+    return torch.ops.aten.softplus_backward.grad_input(grad, z, 1, _SOFTPLUS_LINEAR, grad_input=grad)
 
 
 def _tanh_pullback(grad: Tensor, y: Tensor) -> Tensor:

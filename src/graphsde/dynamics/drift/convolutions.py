@@ -6,16 +6,18 @@ With :math:`Z_1 = \hat A (H W_1 + t w^\top) + b_1`, :math:`Z_l = \hat A \phi(Z_{
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from graphsde.data.sparse import SparseMatrix
 from graphsde.dynamics.drift.activations import Activation
+from graphsde.dynamics.gathering import Gathering, Kept
 
-Kept = tuple[Tensor, ...]
+Item = TypeVar("Item")
 
 
 class Scratch:
@@ -63,7 +65,8 @@ class Stack:
             return _Evaluation.apply(self, t, h, *parameters)
         return self.run(t, h, parameters, None)
 
-    def split(self, parameters: tuple[Tensor, ...]) -> tuple[Tensor | None, tuple[Tensor, ...], tuple[Tensor, ...]]:
+    def split(self, parameters: Sequence[Item]) -> tuple[Item | None, Sequence[Item], Sequence[Item]]:
+        """w, the weights, the biases, or whatever stands in their order."""
         rest = parameters[self.timed :]
         half = len(rest) // 2
         return (parameters[0] if self.timed else None), rest[:half], rest[half:]
@@ -93,26 +96,20 @@ class Stack:
         return (z if last is None else z * last.view(tall)).view(h.shape)
 
     def pull(
-        self, t: float, h: Tensor, parameters: tuple[Tensor, ...], kept: Kept, grad: Tensor, wanted: list[bool]
-    ) -> list[Tensor | None]:
-        """Gradients of h and the parameters, of those that are wanted."""
+        self, t: float, h: Tensor, parameters: tuple[Tensor, ...], kept: Kept, grad: Tensor, into: Gathering
+    ) -> None:
+        """Add the gradients of h and the parameters to what ``into`` holds."""
         n, s, d = h.shape
         tall, wide = (n * s, d), (n, s * d)
         _, weights, _ = self.split(parameters)
-        layers = len(weights)
-        weight_grads: list[Tensor | None] = [None] * layers
-        bias_grads: list[Tensor | None] = [None] * layers
-        back = self.adjacency.transposed()
-        wants_weight = wanted[1 + self.timed :][:layers]
-        wants_bias = wanted[1 + self.timed + layers :]
+        time_total, weight_totals, bias_totals = self.split(into.tensors)
+        back, share = self.adjacency.transposed(), into.share
         last = self.masks[-1]
         g = (grad if last is None else grad * last).contiguous().view(tall)
-        for layer in range(layers - 1, 0, -1):
+        for layer in range(len(weights) - 1, 0, -1):
             held, heard = kept[2 * layer - 2 : 2 * layer]
-            if wants_weight[layer]:
-                weight_grads[layer] = heard.t() @ g
-            if wants_bias[layer]:
-                bias_grads[layer] = g.sum(0)
+            _add_product(weight_totals[layer], heard, g, share)
+            _add_sum(bias_totals[layer], g, share)
             sent = torch.mm(g, weights[layer].t(), out=self.scratch.like(g))
             g = back.times(sent.view(wide)).view(tall)
             mask = self.masks[layer - 1]
@@ -120,14 +117,22 @@ class Stack:
                 g.mul_(mask.view(tall))
             g = self.activation.pullback(g, held)
         g = g.view(wide)
-        if wants_bias[0]:
-            bias_grads[0] = g.sum(0)
+        _add_sum(bias_totals[0], g, share)
         g = back.times(g).view(tall)
-        if wants_weight[0]:
-            weight_grads[0] = h.reshape(tall).t() @ g
-        time_grad = [g.sum(0).mul_(t) if wanted[1] else None] if self.timed else []
-        state_grad = (g @ weights[0].t()).view(h.shape) if wanted[0] else None
-        return [state_grad, *time_grad, *weight_grads, *bias_grads]
+        _add_product(weight_totals[0], h.reshape(tall), g, share)
+        _add_sum(time_total, g, share * t)
+        if into.state is not None:
+            into.state.view(tall).addmm_(g, weights[0].t(), beta=0.0 if into.fresh else 1.0, alpha=into.factor)
+
+
+def _add_product(total: Tensor | None, left: Tensor, right: Tensor, factor: float) -> None:
+    if total is not None:
+        total.addmm_(left.t(), right, alpha=factor)
+
+
+def _add_sum(total: Tensor | None, rows: Tensor, factor: float) -> None:
+    if total is not None:
+        total.add_(rows.sum(0), alpha=factor)
 
 
 class _Evaluation(torch.autograd.Function):
@@ -146,7 +151,11 @@ class _Evaluation(torch.autograd.Function):
         h, *parameters = inputs
         wanted = list(ctx.needs_input_grad[2:])
         if not torch.is_grad_enabled():
-            return None, None, *ctx.stack.pull(ctx.t, h, tuple(parameters), kept, grads[0], wanted)
+            sums = [torch.zeros_like(x) if want else None for x, want in zip(parameters, wanted[1:], strict=True)]
+            state = torch.empty(h.shape, dtype=h.dtype, device=h.device) if wanted[0] else None
+            into = Gathering(sums, 1.0, state, fresh=True)
+            ctx.stack.pull(ctx.t, h, tuple(parameters), kept, grads[0], into)
+            return None, None, state, *sums
         # a derivative of the derivative is asked for: leave both to autograd
         value = ctx.stack.run(ctx.t, h, tuple(parameters), None)
         asked = [x for x, want in zip(inputs, wanted, strict=True) if want]

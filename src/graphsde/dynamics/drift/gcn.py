@@ -8,10 +8,11 @@ from torch import Tensor
 from graphsde.data.sparse import SparseMatrix
 from graphsde.dynamics.arguments import check_state, number
 from graphsde.dynamics.drift.activations import ACTIVATIONS
-from graphsde.dynamics.drift.convolutions import Kept, Stack
+from graphsde.dynamics.drift.convolutions import Stack
 from graphsde.dynamics.drift.registry import register_drift
 from graphsde.dynamics.drift.stack import StackedDrift
 from graphsde.dynamics.field import BoundDrift
+from graphsde.dynamics.gathering import Gathering, Kept
 from graphsde.dynamics.lipschitz import (
     ACTIVATION_SLOPES,
     limit_spectral_norm,
@@ -109,5 +110,5 @@ class _BoundGCN:
         with torch.no_grad():
             return self.stack.run(t, h, self.tensors, kept), tuple(kept)
 
-    def pull(self, t: float, h: Tensor, kept: Kept, grad: Tensor, wanted: list[bool]) -> list[Tensor | None]:
-        return self.stack.pull(t, h, self.tensors, kept, grad, wanted)
+    def pull(self, t: float, h: Tensor, kept: Kept, grad: Tensor, into: Gathering) -> None:
+        self.stack.pull(t, h, self.tensors, kept, grad, into)

@@ -19,8 +19,11 @@ from torch import Tensor
 
 from graphsde.dynamics.brownian import Increment
 from graphsde.dynamics.gradients.pullback import Pullback, gathering_tensors, needs_gradient
-from graphsde.dynamics.gradients.store import run_stored, walk
+from graphsde.dynamics.gradients.store import run_stored
+from graphsde.dynamics.gradients.walk import walk
+from graphsde.dynamics.gradients.written import WayBack, explicit_step, is_written, spent
 from graphsde.dynamics.plan import Plan
+from graphsde.dynamics.solvers.adjoint import Trace
 from graphsde.dynamics.solvers.base import Carry
 
 FEWEST = 10  # states: the graph of one step holds more, so that saving below this would not be felt
@@ -31,7 +34,8 @@ def run_checkpointed(plan: Plan, initial: Tensor) -> tuple[list[Tensor], Tensor 
     """As :func:`~graphsde.dynamics.gradients.store.run_stored`, in less memory."""
     if not needs_gradient(plan, initial):
         return run_stored(plan, initial)
-    outputs = list(_Checkpointed.apply(plan, initial, *gathering_tensors(plan.system)))
+    tensors = plan.system.drift.tensors if is_written(plan) else gathering_tensors(plan.system)
+    outputs = list(_Checkpointed.apply(plan, initial, *tensors))
     kl = outputs.pop() if plan.system.prior is not None else None
     return ([initial, *outputs] if plan.saved[0] == 0 else outputs), kl
 
@@ -97,7 +101,7 @@ class _Checkpointed(torch.autograd.Function):
         if len(kept.carries) < len(kept.starts):  # a second way back through the same graph
             with torch.no_grad():
                 walk(plan, initial, kept.keep)
-        pullback = Pullback.of_outputs(plan, ctx.tensors, grads)
+        back = _Written(ctx, grads) if is_written(plan) else _Recorded(ctx, grads)
         retraced = plan.without_kl() if ctx.parts == 1 else plan  # a carry of several parts may hold KL rates
         starts, end = segment_starts(plan.steps), plan.steps
         for before, start in reversed(list(enumerate(starts))):
@@ -105,10 +109,38 @@ class _Checkpointed(torch.autograd.Function):
             held = _retrace(retraced, kept.give(start), start, end, room // NOISE)
             for step in reversed(range(start, end)):
                 carry, noise = held.pop()
-                noise = plan.noise(step) if noise is None else noise
-                pullback.step(step, carry, None if noise is None else replace(noise, spent=True))
+                back.step(step, carry, spent(plan.noise(step) if noise is None else noise))
             end = start
-        return (None, pullback.start(initial), *pullback.tensor_grads)
+        return (None, *back.found(initial))
+
+
+class _Recorded:
+    """Every step is redone under autograd."""
+
+    def __init__(self, ctx: Any, grads: tuple[Tensor | None, ...]) -> None:
+        self.pullback = Pullback.of_outputs(ctx.plan, ctx.tensors, grads)
+
+    def step(self, step: int, carry: Carry, noise: Increment | None) -> None:
+        self.pullback.step(step, carry, noise)
+
+    def found(self, initial: Tensor) -> tuple[Tensor | None, ...]:
+        return self.pullback.start(initial), *self.pullback.tensor_grads
+
+
+class _Written:
+    """Every step is redone without a graph and its gradient worked out by hand."""
+
+    def __init__(self, ctx: Any, grads: tuple[Tensor | None, ...]) -> None:
+        self.plan: Plan = ctx.plan
+        wanted = ctx.needs_input_grad[1:]
+        self.back = WayBack(self.plan, wanted[1:], wanted[0], grads)
+
+    def step(self, step: int, carry: Carry, noise: Increment | None) -> None:
+        rule = explicit_step(self.plan, step)
+        self.back.step(rule, step, Trace.again(rule, carry[0], noise))
+
+    def found(self, initial: Tensor) -> tuple[Tensor | None, ...]:
+        return self.back.found()
 
 
 def _retrace(plan: Plan, carry: Carry, start: int, end: int, noises: int) -> list[tuple[Carry, Increment | None]]:

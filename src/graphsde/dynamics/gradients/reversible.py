@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from graphsde.dynamics.gradients.pullback import Pullback, gathering_tensors, needs_gradient
-from graphsde.dynamics.gradients.store import run_stored, walk
+from graphsde.dynamics.gradients.store import run_stored
+from graphsde.dynamics.gradients.walk import walk
 from graphsde.dynamics.plan import Plan
 from graphsde.dynamics.solvers.base import Carry, ReversibleSolver
 from graphsde.errors import BadUsage

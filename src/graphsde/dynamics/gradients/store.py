@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from torch import Tensor
 
+from graphsde.dynamics.gradients.pullback import needs_gradient
+from graphsde.dynamics.gradients.walk import walk
+from graphsde.dynamics.gradients.written import is_written, run_written
 from graphsde.dynamics.plan import Plan
-from graphsde.dynamics.solvers.base import Carry
 
 
 def run_stored(plan: Plan, initial: Tensor) -> tuple[list[Tensor], Tensor | None]:
     """States after ``plan.saved`` steps, and the path KL; without gradients nothing is kept.  # [N, S, d] each, [S]"""
+    if is_written(plan) and needs_gradient(plan, initial):
+        return run_written(plan, initial)
     states, kl, _ = walk(plan, initial)
     return ([initial, *states] if plan.saved[0] == 0 else states), kl
-
-
-def walk(
-    plan: Plan, initial: Tensor, before_step: Callable[[int, Carry], None] | None = None
-) -> tuple[list[Tensor], Tensor | None, Carry]:
-    """From 0 to the horizon: the states wanted after one step or more, the path KL, the last carry."""
-    wanted = set(plan.saved)
-    states: list[Tensor] = []
-    kl: Tensor | None = None
-    carry = plan.solver.start(plan.system, 0.0, initial)
-    for step in range(plan.steps):
-        if before_step is not None:
-            before_step(step, carry)
-        carry, part = plan.advance(step, carry)
-        if part is not None:
-            kl = part if kl is None else kl + part
-        if step + 1 in wanted:
-            states.append(carry[0])
-    plan.require_finite_kl(kl)
-    return states, kl, carry

@@ -13,37 +13,21 @@ derivative is the number -θ, the way back is, from the last stage to the first,
           \bar X_i = (\partial f / \partial X)^\top \bar K_i + \theta \kappa_i u_i, \quad
           \bar H = G + \sum_i \bar X_i.
 
-That is one node of the autograd graph per step, and fewer passes over the state than autograd takes.
+Fewer passes over the state than autograd takes, and nothing recorded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from graphsde.dynamics.brownian import Increment
-from graphsde.dynamics.solvers.base import System
+from graphsde.dynamics.gathering import Gathering
+from graphsde.dynamics.solvers.base import StepSolver, System
 from graphsde.dynamics.solvers.path_kl import half_square_sum, weighted
-
-Kept = tuple[Tensor, ...]
-
-
-class WrittenDrift(Protocol):
-    """A bound drift that knows its own gradient."""
-
-    tensors: tuple[Tensor, ...]
-
-    def evaluate(self, t: float, h: Tensor) -> tuple[Tensor, Kept]:
-        """The value, without a graph, which may be changed in place, and what :meth:`pull` needs besides ``h``."""
-
-    def pull(self, t: float, h: Tensor, kept: Kept, grad: Tensor, wanted: list[bool]) -> list[Tensor | None]:
-        """Gradients of ``h`` and of ``tensors``, of those that are wanted; they may be changed in place."""
-
-    def __call__(self, t: float, h: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -73,10 +57,6 @@ class ExplicitStep:
 
     def take(self, h: Tensor, noise: Increment | None) -> tuple[Tensor, Tensor | None]:
         """The new state and the KL of the step.  # [N, S, d], [S]"""
-        if self.system.diffusion is None:
-            noise = None
-        if torch.is_grad_enabled():
-            return _Step.apply(self, noise, h, *self.system.drift.tensors)
         return self.run(h, noise, self.system.drift, [], [])
 
     def run(
@@ -86,26 +66,43 @@ class ExplicitStep:
         field: Callable[[float, Tensor], Tensor],
         stages: list[Tensor],
         gaps: list[Tensor],
-        seen: Kept = (),
     ) -> tuple[Tensor, Tensor | None]:
-        """The step itself, differentiable where ``field`` is; leaves the X_i in ``stages`` and the u_i in ``gaps``.
-
-        ``seen`` are the X_i of an earlier run, from which the noise of the stages is taken where it is no longer there.
-        """
-        tableau, slopes = self.tableau, list[Tensor]()
-        for i, row in enumerate(tableau.rows):
-            x = self._moved(h, noise, i, row, slopes)
-            stages.append(x + (seen[i] - x).detach() if seen else x)
-            slopes.append(field(self.t + tableau.times[i] * self.dt, stages[i]))
-        after = self._moved(h, noise, len(slopes), tableau.weights, slopes)
+        """The step itself, differentiable where ``field`` is; leaves the X_i in ``stages`` and the u_i in ``gaps``."""
+        slopes = self._slopes(h, noise, field, stages)
+        after = self._moved(h, noise, len(slopes), self.tableau.weights, slopes)
         if self.system.prior is None:
             return after, None
-        for time, x, slope in zip(tableau.times, stages, slopes, strict=True):
+        self._leave_gaps(stages, slopes, gaps)
+        sums = [half_square_sum(u) for u in gaps]
+        return after, weighted(self.dt * self.precision, *zip(self.tableau.weights, sums, strict=True))
+
+    def retrace(
+        self,
+        h: Tensor,
+        noise: Increment | None,
+        field: Callable[[float, Tensor], Tensor],
+        stages: list[Tensor],
+        gaps: list[Tensor],
+    ) -> None:
+        """The stages and gaps of :meth:`run` where its results are known already."""
+        slopes = self._slopes(h, noise, field, stages)
+        if self.system.prior is not None:
+            self._leave_gaps(stages, slopes, gaps)
+
+    def _slopes(
+        self, h: Tensor, noise: Increment | None, field: Callable[[float, Tensor], Tensor], stages: list[Tensor]
+    ) -> list[Tensor]:
+        slopes: list[Tensor] = []
+        for i, row in enumerate(self.tableau.rows):
+            stages.append(self._moved(h, noise, i, row, slopes))
+            slopes.append(field(self.t + self.tableau.times[i] * self.dt, stages[i]))
+        return slopes
+
+    def _leave_gaps(self, stages: list[Tensor], slopes: list[Tensor], gaps: list[Tensor]) -> None:
+        for time, x, slope in zip(self.tableau.times, stages, slopes, strict=True):
             # the slope has done its work: without a graph its memory will do for the gap
             room = None if torch.is_grad_enabled() else slope
-            gaps.append(self.system.prior.gap(self.t + time * self.dt, x, slope, room))  # type: ignore[attr-defined]
-        sums = [half_square_sum(u) for u in gaps]
-        return after, weighted(self.dt * self.precision, *zip(tableau.weights, sums, strict=True))
+            gaps.append(self.system.prior.gap(self.t + time * self.dt, x, slope, room))  # type: ignore[union-attr]
 
     def _moved(
         self, h: Tensor, noise: Increment | None, stage: int, row: tuple[float, ...], slopes: list[Tensor]
@@ -113,14 +110,14 @@ class ExplicitStep:
         """h + dt Σ row · slopes + the noise of the stage; h itself where that adds nothing.  # [N, S, d]"""
         terms: list[tuple[Tensor, float]] = []
         room: Tensor | None = None
-        if noise is not None:
-            sigma: float = self.system.diffusion.uniform  # type: ignore[union-attr]
+        if noise is not None and self.system.diffusion is not None:
+            sigma: float = self.system.diffusion.uniform  # type: ignore[attr-defined]
             of_increment, of_area = (*self.tableau.noise, (1.0, 0.0))[stage]
             if of_area:
                 terms.append((noise.levy(), of_area * sigma))
             if of_increment:
                 terms.append((noise.dw, of_increment * sigma))
-            if noise.spent:
+            if noise.spent and not torch.is_grad_enabled():
                 room = self._given_up(noise, stage)
         terms += [(slope, a * self.dt) for a, slope in zip(row, slopes, strict=False)]
         x = h
@@ -144,6 +141,15 @@ class ExplicitStep:
         return self.system.diffusion.uniform**-2  # type: ignore[union-attr]
 
 
+def written_tableau(solver: StepSolver, system: System) -> Tableau | None:
+    """The tableau by which whole solves of ``system`` can be walked back, where there is one.
+
+    A solver that was made from another one may step otherwise, so that it has to say ``tableau`` itself.
+    """
+    tableau: Tableau | None = vars(type(solver)).get("tableau")
+    return tableau if is_written_out(system) else None
+
+
 def is_written_out(system: System) -> bool:
     """Whether every part of the equation fits :class:`ExplicitStep`."""
     return (
@@ -153,82 +159,80 @@ def is_written_out(system: System) -> bool:
     )
 
 
-class _Step(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, step: ExplicitStep, noise: Increment | None, h: Tensor, *tensors: Tensor
-    ) -> tuple[Tensor, Tensor | None]:
-        ctx.set_materialize_grads(False)
-        stages: list[Tensor] = []
-        gaps: list[Tensor] = []
-        kept: list[Tensor] = []
+@dataclass
+class Trace:
+    """What the way back through one step needs: the X_i, the u_i where there is a prior, what the drift kept."""
 
+    stages: list[Tensor]
+    gaps: list[Tensor]
+    kept: list[Tensor]
+
+    @classmethod
+    def of(cls, step: ExplicitStep, h: Tensor, noise: Increment | None) -> tuple[Tensor, Tensor | None, Trace]:
+        """Take the step without a graph and keep its trace; the noise is not kept, as no gradient needs it."""
+        trace = cls([], [], [])
+        after, kl = step.run(h, noise, trace._keeping(step), trace.stages, trace.gaps)
+        return after, kl, trace
+
+    @classmethod
+    def again(cls, step: ExplicitStep, h: Tensor, noise: Increment | None) -> Trace:
+        """The trace of a step that was taken before."""
+        trace = cls([], [], [])
+        step.retrace(h, noise, trace._keeping(step), trace.stages, trace.gaps)
+        return trace
+
+    def _keeping(self, step: ExplicitStep) -> Callable[[float, Tensor], Tensor]:
         def field(t: float, x: Tensor) -> Tensor:
             slope, needed = step.system.drift.evaluate(t, x)  # type: ignore[attr-defined]
-            kept.extend(needed)
+            self.kept.extend(needed)
             return slope
 
-        after, kl = step.run(h, noise, field, stages, gaps)
-        ctx.step = step
-        # the noise is not kept: no gradient needs it
-        ctx.save_for_backward(h, *tensors, *stages, *gaps, *kept)
-        return after, kl
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        step, wanted = ctx.step, list(ctx.needs_input_grad[2:])
-        saved = ctx.saved_tensors
-        inputs, rest = saved[: len(wanted)], saved[len(wanted) :]
-        count = len(step.tableau.weights)
-        stages, rest = rest[:count], rest[count:]
-        if torch.is_grad_enabled():
-            return None, None, *_by_autograd(step, inputs, stages, wanted, grads)
-        gaps, kept = (rest[:count], rest[count:]) if step.system.prior is not None else ((), rest)
-        return None, None, *_by_hand(step, stages, gaps, kept, wanted, *grads)
+        return field
 
 
-def _by_hand(
-    step: ExplicitStep,
-    stages: Kept,
-    gaps: Kept,
-    kept: Kept,
-    wanted: list[bool],
-    after_grad: Tensor | None,
-    kl_grad: Tensor | None,
-) -> list[Tensor | None]:
+def pull_step(
+    step: ExplicitStep, trace: Trace, grad: Tensor, kl_grad: Tensor | None, totals: list[Tensor | None], *, first: bool
+) -> None:
+    """Turn ``grad``, the gradient of the new state, into that of the old one, in place.
+
+    Args:
+        step: the step.
+        trace: from :meth:`Trace.of`.
+        grad: left as it is where ``first`` says that nobody asks before this step.  # [N, S, d]
+        kl_grad: of the step's KL.  # [S]
+        totals: sums for the drift's tensors, ``None`` for those whose gradient is not wanted.
+        first: the gradient of the old state is not wanted.
+    """
     drift, prior, dt, tableau = step.system.drift, step.system.prior, step.dt, step.tableau
     count = len(tableau.weights)
-    each = len(kept) // count
-    totals: list[Tensor | None] = [None] * len(wanted)
-    # what is gathered here is divided by Δt b_i throughout: that spares a pass over the state for each stage
+    each = len(trace.kept) // count
+    # stages' gradients are divided by Δt b_i throughout: that spares a pass over the state for each
     stage_grads: list[Tensor | None] = [None] * count
-    rate_grad = _factor(kl_grad, step.precision) if gaps else None
+    rate = _factor(kl_grad, step.precision) if trace.gaps else None
+    back = None if rate is None else rate * prior.gap_slope  # type: ignore[union-attr]
     for i in reversed(range(count)):
-        slope_grad = after_grad
+        slope_grad = grad
         for j in range(i + 1, count):
             ratio = dt * tableau.rows[j][i] * tableau.weights[j] / tableau.weights[i]
-            slope_grad = _sum(slope_grad, stage_grads[j], ratio, fresh=slope_grad is not after_grad)
-        if rate_grad is not None:
-            slope_grad = _sum(slope_grad, gaps[i], rate_grad, fresh=slope_grad is not after_grad)
-        if slope_grad is None:
-            continue
-        found = drift.pull(  # type: ignore[attr-defined]
-            step.t + tableau.times[i] * dt,
-            stages[i],
-            kept[i * each : (i + 1) * each],
-            slope_grad,
-            [wanted[0] or i > 0, *wanted[1:]],
-        )
-        if found[0] is not None and rate_grad is not None:
-            found[0] = _sum(found[0], gaps[i], rate_grad * prior.gap_slope, fresh=True)  # type: ignore[union-attr]
-        stage_grads[i] = found[0]
+            slope_grad = _plus(slope_grad, stage_grads[j], ratio, fresh=slope_grad is not grad)
+        if rate is not None:
+            slope_grad = _plus(slope_grad, trace.gaps[i], rate, fresh=slope_grad is not grad)
         share = dt * tableau.weights[i]
-        totals[1:] = [_gathered(total, grad, share) for total, grad in zip(totals[1:], found[1:], strict=True)]
-    if wanted[0]:
-        totals[0] = after_grad
-        for grad, weight in zip(stage_grads, tableau.weights, strict=True):
-            totals[0] = _sum(totals[0], grad, dt * weight, fresh=totals[0] is not after_grad)
-    return totals
+        into = Gathering(totals, share)
+        if i > 0:
+            into.fresh = back is None
+            into.state = torch.empty_like(grad) if back is None else trace.gaps[i] * back
+            stage_grads[i] = into.state
+        elif not first:
+            into.state, into.factor = grad, share
+        at = step.t + tableau.times[i] * dt
+        drift.pull(at, trace.stages[i], tuple(trace.kept[i * each : (i + 1) * each]), slope_grad, into)  # type: ignore[attr-defined]
+    if first:
+        return
+    if back is not None:
+        _plus(grad, trace.gaps[0], dt * tableau.weights[0] * back, fresh=True)
+    for stage_grad, weight in zip(stage_grads[1:], tableau.weights[1:], strict=True):
+        _plus(grad, stage_grad, dt * weight, fresh=True)
 
 
 def _factor(kl_grad: Tensor | None, precision: float) -> float | Tensor | None:
@@ -238,33 +242,10 @@ def _factor(kl_grad: Tensor | None, precision: float) -> float | Tensor | None:
     return float(kl_grad) * precision if kl_grad.numel() == 1 else kl_grad.view(1, -1, 1) * precision
 
 
-def _gathered(total: Tensor | None, grad: Tensor | None, factor: float) -> Tensor | None:
-    if grad is None:
-        return total
-    return grad.mul_(factor) if total is None else total.add_(grad, alpha=factor)
-
-
-def _sum(total: Tensor | None, grad: Tensor | None, factor: float | Tensor, *, fresh: bool) -> Tensor | None:
+def _plus(total: Tensor, grad: Tensor | None, factor: float | Tensor, *, fresh: bool) -> Tensor:
     """``total + factor · grad``, in the memory of ``total`` where that is ``fresh`` and never in that of ``grad``."""
     if grad is None:
         return total
-    if total is None:
-        return grad * factor
     if isinstance(factor, Tensor):
         return total.addcmul_(grad, factor) if fresh else torch.addcmul(total, grad, factor)
     return total.add_(grad, alpha=factor) if fresh else torch.add(total, grad, alpha=factor)
-
-
-def _by_autograd(
-    step: ExplicitStep, inputs: Kept, stages: Kept, wanted: list[bool], grads: tuple[Tensor | None, ...]
-) -> list[Tensor | None]:
-    """Where a derivative of the derivative is asked for."""
-    outputs = step.run(inputs[0], None, step.system.drift, [], [], stages)
-    given = [(out, grad) for out, grad in zip(outputs, grads, strict=True) if out is not None and grad is not None]
-    asked = [x for x, want in zip(inputs, wanted, strict=True) if want]
-    found = iter(
-        torch.autograd.grad(
-            [out for out, _ in given], asked, [grad for _, grad in given], create_graph=True, allow_unused=True
-        )
-    )
-    return [next(found) if want else None for want in wanted]

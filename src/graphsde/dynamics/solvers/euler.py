@@ -33,6 +33,7 @@ class Euler(StepSolver):
     paper = "Maruyama, Continuous Markov processes and stochastic equations"
     year = 1955
     strong_order: ClassVar[Mapping[Noise, float]] = {"none": 1.0, "additive": 1.0, "diagonal": 0.5}
+    tableau = TABLEAU
     evaluations = 1
 
     def step(

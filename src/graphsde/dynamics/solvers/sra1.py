@@ -49,6 +49,7 @@ class SRA1(StepSolver):
     paper = "Rößler, Runge–Kutta methods for the strong approximation of solutions of SDEs"
     year = 2010
     strong_order: ClassVar[Mapping[Noise, float]] = {"none": 2.0, "additive": 1.5}
+    tableau = TABLEAU
     evaluations = 2
     needs_area = True
 
