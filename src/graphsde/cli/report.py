@@ -5,17 +5,31 @@ from typing import Annotated
 
 import typer
 
-from graphsde.cli.options import RUN, SAMPLES
+from graphsde.cli.options import SAMPLES
 
 
 def report(
-    run: Annotated[Path, RUN],
-    out: Annotated[Path | None, typer.Option("--out", help="Default: report.html in the run's folder.")] = None,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of a run or of a bench.")],
+    out: Annotated[Path | None, typer.Option("--out", help="Default: report.html in that folder.")] = None,
     samples: Annotated[int, SAMPLES] = 64,
+    figures: Annotated[
+        Path | None,
+        typer.Option("--figures", metavar="DIR", help="Also write every figure here, as PNG for print and as CSV."),
+    ] = None,
 ) -> None:
-    """Write one self-contained HTML page about a run."""
-    from graphsde.runs.folder import RunFolder
-    from graphsde.view.report.run import report_on_run
+    """Write one self-contained HTML page about a run, or about all runs of a bench."""
+    from graphsde.runs.bench_folder import BenchFolder
 
-    path = report_on_run(RunFolder(run), out, samples=samples)
+    bench = BenchFolder(folder)
+    if bench.question.is_file():
+        from graphsde.view.report.bench import report_on_bench
+
+        path = report_on_bench(bench, out, figures=figures)
+    else:
+        from graphsde.runs.folder import RunFolder
+        from graphsde.view.report.run import report_on_run
+
+        path = report_on_run(RunFolder(folder), out, samples=samples, figures=figures)
     typer.echo(f"The report is in {path}. Open it in a browser; it needs no network.")
+    if figures is not None:
+        typer.echo(f"Its figures are in {figures}, as PNG and CSV.")

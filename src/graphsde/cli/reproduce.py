@@ -12,7 +12,7 @@ from graphsde.cli.output import print_json, print_table
 
 
 def reproduce(
-    table: Annotated[str, typer.Argument(help="A table of the paper; see: graphsde list tables.")],
+    table: Annotated[str, typer.Argument(help="A table or figure of the paper; see: graphsde list tables.")],
     out: Annotated[Path, typer.Option("--out", help="The folder for journals and results.")] = Path("results"),
     seeds: Annotated[
         str | None, typer.Option("--seeds", help="How many, or which: 0,3,7; the table's own if not given.")
@@ -29,14 +29,16 @@ def reproduce(
     show: Annotated[bool, typer.Option("--show", help="Run nothing: show what the journal has.")] = False,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Run a table of the paper and print ours beside it, cell by cell. Run it again to go on."""
+    """Run a table or figure of the paper and print ours beside it, cell by cell. Run it again to go on."""
     from graphsde.runs.bench import BenchRequest, run_bench
     from graphsde.runs.bench_folder import BenchFolder
     from graphsde.runs.engines import Limits
-    from graphsde.runs.reproduce import Beside, beside
+    from graphsde.runs.reproduce import Beside, beside, records_of
     from graphsde.tasks.paper import TABLES
+    from graphsde.view.paper_figures import PAPER_FIGURES
 
     rows: list[Beside] = []
+    journals: dict[str, list[tuple[Any, list[Any]]]] = {}
     for plan in TABLES.get(table):
         graphs = names_of(datasets, "--datasets") if datasets else list(plan.datasets)
         asked = names_of(models, "--models") if models else []
@@ -59,12 +61,23 @@ def reproduce(
                 run_bench(request, folder, progress=bar.show, say=bar.say)
         _, contents = BenchFolder(folder).read()
         found = beside(plan, contents.records, graphs, asked, wanted)
-        write_results(folder, plan.about, found)
+        if table not in PAPER_FIGURES:  # a figure may share its journals with a table, whose files it must leave alone
+            write_results(folder, plan.about, found)
         rows += found
+        for graph in graphs:
+            part = records_of(plan, contents.records, graph, asked, wanted)
+            journals.setdefault(graph, []).append((plan, part))
+    if table in PAPER_FIGURES:
+        _draw_figure(table, out / table, journals, rows)
     if json:
         print_json([row.as_dict() for row in rows])
         return
-    print_table([_line(row) for row in rows])
+    lines = [_line(row) for row in rows]
+    # a figure has nothing printed to compare with, a table is one plan: columns that say nothing only take room
+    idle = (
+        {name for name in lines[0] if all(line[name] in ("", lines[0]["part"]) for line in lines)} if lines else set()
+    )
+    print_table(lines, [name for line in lines[:1] for name in line if name not in idle])
     typer.echo(f"\nMarkdown, CSV and a figure are in {out}.")
 
 
@@ -76,6 +89,8 @@ def write_results(folder: Path, about: str, rows: list[Any]) -> None:
     from graphsde.view.figures.beside_paper import beside_paper
     from graphsde.view.figures.print_style import save_figure
 
+    if not rows:
+        return
     storage.write_text(folder / "table.md", f"{about}\n\n{beside_table(rows)}")
     plain = [row.as_dict() for row in rows]
     write_table({name: [row[name] for row in plain] for name in plain[0]}, folder / "table.csv")
@@ -83,11 +98,34 @@ def write_results(folder: Path, about: str, rows: list[Any]) -> None:
         save_figure(beside_paper(rows), folder / "beside.png")
 
 
+def _draw_figure(name: str, folder: Path, journals: dict[str, list[tuple[Any, list[Any]]]], rows: list[Any]) -> None:
+    """A figure of the paper: an image and a table for every graph, and one page of Markdown."""
+    from graphsde import storage
+    from graphsde.runs.markdown import beside_table
+    from graphsde.view.paper_figures import PAPER_FIGURES
+
+    parts = []
+    for graph, found in journals.items():
+        if not any(record["status"] == "done" for _, records in found for record in records):
+            continue
+        stem = Path(graph).name.replace(":", "-")
+        picture = PAPER_FIGURES[name](found)
+        picture.save(folder / f"{stem}.png")
+        picture.save(folder / f"{stem}.csv")
+        parts.append(f"![{name} on {stem}]({stem}.png)\n")
+        for plan, _ in found:
+            own = [row for row in rows if row.table == plan.name and row.dataset == graph]
+            parts.append(f"{plan.about}\n\n{beside_table(own)}")
+    if parts:
+        storage.write_text(folder / "figure.md", "\n".join(parts))
+
+
 def _line(row: Any) -> dict[str, Any]:
     ours = "—" if row.mean is None else f"{row.mean:.4f}" + (f" ± {row.std:.4f}" if row.std is not None else "")
     printed = row.printed_text + (f" ± {row.printed_std:.4f}" if row.printed_std is not None else "")
     interval = "—" if row.ci_low is None else f"{row.ci_low:.4f} to {row.ci_high:.4f}"
     return {
+        "part": row.table.partition(":")[2] or row.table,
         "graph": row.dataset,
         "printed as": row.system,
         "ours": row.model,

@@ -23,6 +23,7 @@ def markdown_table(rows: Sequence[dict[str, Any]], columns: Sequence[str] | None
 def beside_table(rows: Sequence[Beside], digits: int = 4) -> str:
     """Ours beside the printed: one line per graph and system, one pair of columns per metric."""
     metrics = list(dict.fromkeys(row.metric for row in rows))
+    compared = {row.metric for row in rows if row.printed_text}  # a figure of the paper prints no numbers
     groups: dict[tuple[str, str, str], dict[str, Beside]] = {}
     for row in rows:
         groups.setdefault((row.dataset, row.system, row.model), {})[row.metric] = row
@@ -32,8 +33,9 @@ def beside_table(rows: Sequence[Beside], digits: int = 4) -> str:
         line: dict[str, Any] = {"graph": dataset, "printed as": system, "ours": model}
         for metric in metrics:
             line[metric] = _ours(found[metric], digits)
-            line[f"{metric} printed"] = _printed(found[metric], digits)
-            line[f"{metric} agreement"] = found[metric].agreement
+            if metric in compared:
+                line[f"{metric} printed"] = _printed(found[metric], digits)
+                line[f"{metric} agreement"] = found[metric].agreement
         line["n"], line["failed"] = first.n, first.failed
         lines.append(line)
     return markdown_table(lines)

@@ -77,6 +77,20 @@ def beside(
     return rows
 
 
+def records_of(
+    table: PaperTable, records: Iterable[Mapping[str, Any]], dataset: str, models: Sequence[str], seeds: Sequence[int]
+) -> list[Mapping[str, Any]]:
+    """The records of the cells that a table asks for on one graph, in the order of its rows."""
+    latest = {record["id"]: record for record in records}
+    graphs: dict[str, Graph] = {}
+    cells = [
+        cell
+        for system in _rows(table, models)
+        for cell in plan_cells(table.task, table.options, [dataset], [spec_of(system)], seeds, graphs)
+    ]
+    return [latest[cell.id] for cell in cells if cell.id in latest]
+
+
 def _rows(table: PaperTable, models: Sequence[str]) -> list[System]:
     """The systems asked for, by our name or by the printed one; all if none is named."""
     return [s for s in table.systems if not models or s.model in models or (s.printed or "") in models]

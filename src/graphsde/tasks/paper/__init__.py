@@ -4,6 +4,7 @@ from graphsde.tasks.paper import (  # noqa: F401  (importing them registers them
     active,
     backbone,
     extended_ood,
+    figures,
     noise,
     ood,
     prior_sweeps,

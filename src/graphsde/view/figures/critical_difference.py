@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphsde.view.figures.chart import Axis, Chart, Line, Mark, Panel, Words
 from graphsde.view.figures.palette import BLUE
-from graphsde.view.figures.print_style import print_figure
+from graphsde.view.figures.picture import Picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+INK = "#767b84"
 
-def critical_difference_diagram(names: list[str], ranks: np.ndarray, distance: float, title: str = "") -> Figure:
+
+@dataclass(frozen=True, eq=False)
+class CriticalDifference(Picture):
     """Demšar's diagram: models on a line by mean rank, best on the left, thick bars over groups within ``distance``.
 
     Args:
@@ -21,36 +26,55 @@ def critical_difference_diagram(names: list[str], ranks: np.ndarray, distance: f
         distance: the critical difference of mean ranks.
         title: above the picture.
     """
-    order = np.argsort(ranks, kind="stable")
-    count = len(names)
-    rows = (count + 1) // 2
-    with print_figure(6.5, 1.3 + 0.24 * (rows + 2)) as (figure, ax):
+
+    names: tuple[str, ...]
+    ranks: np.ndarray
+    distance: float
+    title: str = ""
+
+    def chart(self) -> Chart:
+        order = np.argsort(self.ranks, kind="stable")
+        count, half = len(self.names), (len(self.names) + 1) // 2
         low, high = 1.0, float(max(count, 2))
-        ax.set_xlim(low - 0.35 * (high - low), high + 0.35 * (high - low))
-        ax.set_ylim(-rows - 0.8, 1.9)
-        ax.axis("off")
-        ax.plot([low, high], [0, 0], color="black", lw=1)
+        span = high - low
+        marks: list[Mark] = [_stroke([low, high], [0.0, 0.0], 1.4)]
         for tick in range(1, count + 1):
-            ax.plot([tick, tick], [0, 0.12], color="black", lw=1)
-            ax.text(tick, 0.2, str(tick), ha="center", va="bottom", fontsize=8)
+            marks += [_stroke([tick, tick], [0.0, 0.14], 1.4), Words(tick, 0.2, str(tick), above=True)]
         for position, index in enumerate(order):
-            left = position < rows
-            level = -(position + 1 if left else count - position)
-            edge = low - 0.05 * (high - low) if left else high + 0.05 * (high - low)
-            ax.plot([ranks[index], ranks[index], edge], [0, level, level], color="black", lw=0.8)
-            text = f"{names[index]}  {ranks[index]:.2f}" if left else f"{ranks[index]:.2f}  {names[index]}"
-            ax.text(
-                edge, level, f"{text} " if left else f" {text}", ha="right" if left else "left", va="center", fontsize=8
-            )
-        for bar, (first, last) in enumerate(groups(np.sort(ranks), distance)):
-            y = -0.28 - 0.22 * (bar % 3)
-            ends = np.sort(ranks)[[first, last]]
-            ax.plot(ends + np.array([-0.03, 0.03]), [y, y], color=BLUE, lw=4, solid_capstyle="butt")
-        ax.plot([low, low + distance], [1.15, 1.15], color="black", lw=1.2)
-        ax.text(low + distance / 2, 1.22, f"critical difference {distance:.2f}", ha="center", va="bottom", fontsize=8)
-        if title:
-            ax.set_title(title, fontsize=9)
-        return figure
+            left, rank = position < half, float(self.ranks[index])
+            level = -0.9 - float(position if left else count - 1 - position)
+            edge = low - 0.05 * span if left else high + 0.05 * span
+            marks.append(_stroke([rank, rank, edge], [0.0, level, level], 1.1))
+            words = f"{self.names[index]}  {rank:.2f}" if left else f"{rank:.2f}  {self.names[index]}"
+            marks.append(Words(edge, level, f"{words} " if left else f" {words}", "left" if left else "right"))
+        ordered = np.sort(self.ranks)
+        for bar, (first, last) in enumerate(groups(ordered, self.distance)):
+            y, ends = -0.28 - 0.2 * (bar % 3), ordered[[first, last]] + np.array([-0.01, 0.01]) * span
+            marks.append(Line("not told apart", ends, [y, y], BLUE, width=5.0, legend=False, hover=None))
+        marks.append(_stroke([low, low + self.distance], [1.15, 1.15], 1.6))
+        marks.append(Words(low + self.distance / 2, 1.22, f"critical difference {self.distance:.2f}", above=True))
+        room = (0.045 * (max(len(name) for name in self.names) + 6) + 0.1) * span  # for names, on a phone too
+        x = Axis(limits=(low - room, high + room), hidden=True, grid=False)
+        y_axis = Axis(limits=(-half - 0.7, 2.0), hidden=True, grid=False)
+        return Chart(
+            (Panel(x, y_axis, tuple(marks), title=self.title),),
+            size=(6.8, 1.3 + 0.24 * (half + 2)),
+            page_height=int(150 + 30 * (half + 2)),
+            legend=False,
+        )
+
+    def columns(self) -> dict[str, list[Any]]:
+        order = np.argsort(self.ranks, kind="stable")
+        return {
+            "model": [self.names[index] for index in order],
+            "mean_rank": self.ranks[order].tolist(),
+            "critical_difference": [self.distance] * len(order),
+        }
+
+
+def critical_difference_diagram(names: list[str], ranks: np.ndarray, distance: float, title: str = "") -> Figure:
+    """The diagram on paper; see :class:`CriticalDifference`."""
+    return CriticalDifference(tuple(names), np.asarray(ranks, dtype=np.float64), distance, title).matplotlib()
 
 
 def groups(ordered: np.ndarray, distance: float) -> list[tuple[int, int]]:
@@ -61,3 +85,7 @@ def groups(ordered: np.ndarray, distance: float) -> list[tuple[int, int]]:
         if last > first and (not found or last > found[-1][1]):
             found.append((first, last))
     return found
+
+
+def _stroke(x: list[float], y: list[float], width: float) -> Line:
+    return Line("", x, y, INK, width=width, legend=False, hover=None)

@@ -2,23 +2,68 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphsde.scores.entropy_bins import count_entropies, entropy_edges
+from graphsde.view.figures.chart import Axis, Bars, Chart, Panel
 from graphsde.view.figures.palette import RIGHT, WRONG
-from graphsde.view.figures.plot_style import axis, layout, numbers
+from graphsde.view.figures.picture import Picture
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-BINS = 30
+LABEL = "predictive entropy (nats)"
+
+
+@dataclass(frozen=True, eq=False)
+class EntropyHistogram(Picture):
+    """Counts per bin of one group of nodes or of two.
+
+    Args:
+        edges: of the bins, from 0 to ln C.  # [B + 1]
+        counts: by name of the group: the one that should be sure first.  # [B] each
+    """
+
+    edges: np.ndarray
+    counts: dict[str, np.ndarray]
+
+    @classmethod
+    def of(cls, total: np.ndarray, right: np.ndarray | None, num_classes: int) -> EntropyHistogram:
+        """From entropies, and whether each prediction is right; ``None`` where nobody knows."""
+        edges = entropy_edges(num_classes)
+        groups = {"all": total} if right is None else {"right": total[right], "wrong": total[~right]}
+        return cls(edges, {name: count_entropies(values, edges) for name, values in groups.items()})
+
+    def bars(self, *, numbered: bool = True) -> tuple[Bars, ...]:
+        """Each group scaled to its own size, the second hatched; ``numbered`` names say how many nodes there are."""
+        centres, width = (self.edges[:-1] + self.edges[1:]) / 2, float(self.edges[1] - self.edges[0])
+        return tuple(
+            Bars(
+                f"{name} (n = {int(counts.sum()):,})" if numbered else name,
+                centres,
+                100.0 * counts / max(counts.sum(), 1),
+                width,
+                colour,
+                pattern,
+                opacity=0.65,
+                details=counts.astype(int).tolist(),
+                hover="entropy %{x:.2f}: %{customdata} nodes (%{y:.1f} %)",
+                legend=len(self.counts) > 1,
+            )
+            for (name, counts), colour, pattern in zip(self.counts.items(), (RIGHT, WRONG), ("", "/"), strict=False)
+        )
+
+    def chart(self) -> Chart:
+        x = Axis(LABEL, limits=(float(self.edges[0]), float(self.edges[-1])), grid=False)
+        y = Axis("share of its group", unit=" %", zero=True)
+        return Chart((Panel(x, y, self.bars()),))
 
 
 def entropy_histogram(total: np.ndarray, right: np.ndarray | None, num_classes: int) -> go.Figure:
     """Overlaid histograms of the predictive entropy, each scaled to its own group.
-
-    The counts are binned here, so that the picture has the same size for any number of nodes.
 
     Args:
         total: predictive entropy in nats.  # [n]
@@ -30,39 +75,4 @@ def entropy_histogram(total: np.ndarray, right: np.ndarray | None, num_classes: 
         >>> [trace.name for trace in figure.data]
         ['right (n = 1)', 'wrong (n = 1)']
     """
-    import plotly.graph_objects as go
-
-    edges = np.linspace(0.0, float(np.log(max(num_classes, 2))), BINS + 1)
-    clipped = np.clip(total, edges[0], edges[-1])  # rounding may leave an entropy a hair outside
-    if right is None:
-        groups = [("all", RIGHT, "", clipped)]
-    else:
-        groups = [("right", RIGHT, "", clipped[right]), ("wrong", WRONG, "/", clipped[~right])]
-    traces = [_bars(name, colour, pattern, values, edges) for name, colour, pattern, values in groups]
-    return go.Figure(
-        data=traces,
-        layout=layout(
-            barmode="overlay",
-            bargap=0.04,
-            xaxis=axis("predictive entropy (nats)", range=[edges[0], edges[-1]], showgrid=False),
-            yaxis=axis("share of its group", ticksuffix=" %", rangemode="tozero"),
-            showlegend=right is not None,
-        ),
-    )
-
-
-def _bars(name: str, colour: str, pattern: str, values: np.ndarray, edges: np.ndarray) -> go.Bar:
-    import plotly.graph_objects as go
-
-    counts, _ = np.histogram(values, bins=edges)
-    share = 100.0 * counts / max(len(values), 1)
-    return go.Bar(
-        name=f"{name} (n = {len(values):,})",
-        x=numbers((edges[:-1] + edges[1:]) / 2),
-        y=numbers(share),
-        width=float(edges[1] - edges[0]),
-        customdata=counts.tolist(),
-        marker={"color": colour, "pattern": {"shape": pattern, "fillmode": "overlay", "size": 6, "solidity": 0.15}},
-        opacity=0.65,
-        hovertemplate="entropy %{x:.2f}: %{customdata} nodes (%{y:.1f} %)<extra>" + name + "</extra>",
-    )
+    return EntropyHistogram.of(total, right, num_classes).plotly()

@@ -10,11 +10,14 @@ SKY = "#56B4E9"
 PURPLE = "#CC79A7"
 YELLOW = "#F0E442"
 GREY = "#8A8F98"
+WINE = "#882255"
 
 RIGHT = BLUE
 WRONG = VERMILLION
 
 CLASS_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, YELLOW, GREY)
+# a thin yellow line can't be seen on white paper
+LINE_COLOURS = (VERMILLION, BLUE, GREEN, PURPLE, SKY, ORANGE, WINE, GREY)
 
 
 def class_colour(index: int) -> str:

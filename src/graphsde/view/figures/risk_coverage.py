@@ -2,20 +2,76 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from graphsde.scores.metrics import risk_coverage
+from graphsde.view.figures.chart import Axis, Chart, Line, Panel
+from graphsde.view.figures.looks import look
 from graphsde.view.figures.palette import BLUE, GREEN, GREY
-from graphsde.view.figures.plot_style import MAX_POINTS, axis, layout, numbers, thin
+from graphsde.view.figures.picture import Picture
+from graphsde.view.figures.plot_style import MAX_POINTS, thin
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+HOVER = "keeping %{x:.1f} %: %{y:.2f} % wrong"
+
+
+@dataclass(frozen=True, eq=False)
+class RiskCoverageCurves(Picture):
+    """Error rate among the nodes kept against the share kept, between an oracle and a random order.
+
+    Args:
+        coverage: 1/n, 2/n, …, 1.  # [n]
+        risk: by name of the system.  # [n] each
+        oracle: of an order that knows all mistakes; one per system where their mistakes differ.  # [n] each
+        error: the error rate, which is what a random order keeps.
+    """
+
+    coverage: np.ndarray
+    risk: dict[str, np.ndarray]
+    oracle: dict[str, np.ndarray]
+    error: dict[str, float]
+
+    @classmethod
+    def of(cls, systems: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> RiskCoverageCurves:
+        """From uncertainty (higher = more uncertain) and mistakes of every system on the same nodes."""
+        curves = {name: risk_coverage(uncertainty, errors) for name, (uncertainty, errors) in systems.items()}
+        best = {name: risk_coverage(e.astype(np.float64), e).risk for name, (_, e) in systems.items()}
+        share = {name: float(errors.mean()) for name, (_, errors) in systems.items()}
+        coverage = next(iter(curves.values())).coverage
+        return cls(coverage, {name: curve.risk for name, curve in curves.items()}, best, share)
+
+    def chart(self) -> Chart:
+        rows = _rows(len(self.coverage))
+        x = 100 * self.coverage[rows]
+        marks: list[Line] = []
+        single = len(self.risk) == 1
+        for place, (name, risk) in enumerate(self.risk.items()):
+            how = look(place)
+            colour, best, chance = (BLUE, GREEN, GREY) if single else (how.colour,) * 3
+            random = np.full(len(rows), self.error[name])
+            thin_line = 2.0 if single else 1.2
+            marks.append(Line(name, x, 100 * risk[rows], colour, how.dash, 2.5, hover=HOVER))
+            marks.append(Line("oracle", x, 100 * self.oracle[name][rows], best, "dash", thin_line, hover=HOVER))
+            marks.append(Line("random order", x, 100 * random, chance, "dot", thin_line, hover=HOVER))
+        return Chart(
+            (
+                Panel(
+                    Axis("nodes kept, surest first", " %", limits=(0.0, 100.0), grid=False),
+                    Axis("wrong among them", " %", zero=True),
+                    tuple(marks),
+                ),
+            )
+        )
+
 
 def risk_coverage_curve(uncertainty: np.ndarray, errors: np.ndarray) -> go.Figure:
-    """Error rate among the nodes kept against the share kept, between an oracle and a random order.
+    """The curve of one model as a plotly figure.
 
     Args:
         uncertainty: higher = more uncertain.  # [n]
@@ -26,35 +82,7 @@ def risk_coverage_curve(uncertainty: np.ndarray, errors: np.ndarray) -> go.Figur
         >>> [trace.name for trace in figure.data]
         ['this model', 'oracle', 'random order']
     """
-    import plotly.graph_objects as go
-
-    model = risk_coverage(uncertainty, errors)
-    oracle = risk_coverage(errors.astype(np.float64), errors)  # a score that knows the mistakes
-    random = np.full(len(errors), errors.mean())
-    rows = _rows(len(errors))
-    lines = [
-        ("this model", BLUE, "solid", 2.5, model.risk),
-        ("oracle", GREEN, "dash", 2, oracle.risk),
-        ("random order", GREY, "dot", 2, random),
-    ]
-    traces = [
-        go.Scatter(
-            name=name,
-            x=numbers(100 * model.coverage[rows]),
-            y=numbers(100 * risk[rows]),
-            mode="lines" if len(rows) > 1 else "markers",
-            line={"color": colour, "width": width, "dash": dash},
-            hovertemplate="keeping %{x:.1f} %: %{y:.2f} % wrong<extra>" + name + "</extra>",
-        )
-        for name, colour, dash, width, risk in lines
-    ]
-    return go.Figure(
-        data=traces,
-        layout=layout(
-            xaxis=axis("nodes kept, surest first", range=[0, 100], ticksuffix=" %", showgrid=False),
-            yaxis=axis("wrong among them", ticksuffix=" %", rangemode="tozero"),
-        ),
-    )
+    return RiskCoverageCurves.of({"this model": (uncertainty, errors)}).plotly()
 
 
 def _rows(length: int) -> np.ndarray:

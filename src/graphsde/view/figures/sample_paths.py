@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from graphsde.prediction import Trajectories
-from graphsde.view.figures.palette import class_colour, translucent
-from graphsde.view.figures.plot_style import axis, layout, numbers, plot_text
+from graphsde.view.figures.chart import Axis, Chart, Line, Panel
+from graphsde.view.figures.palette import class_colour
+from graphsde.view.figures.picture import Picture
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -23,8 +25,48 @@ def leading_classes(trajectories: Trajectories, node: int, count: int = SHOWN_CL
     return np.argsort(-final, kind="stable")[:count]
 
 
+@dataclass(frozen=True, eq=False)
+class SamplePaths(Picture):
+    """Mean, 90 % band and a dozen single paths of the three leading classes of one node over time.
+
+    Args:
+        trajectories: of one or more nodes.
+        node: which of them.
+    """
+
+    trajectories: Trajectories
+    node: int = 0
+
+    def chart(self) -> Chart:
+        given, marks = self.trajectories, []
+        for position in leading_classes(given, self.node):
+            values = given.probs[:, :, self.node, position]
+            low, high = given.band(self.node, int(position))
+            name, colour = f"class {given.class_names[position]}", class_colour(int(position))
+            marks += [
+                Line(name, given.times, path, colour, width=0.7, opacity=0.35, legend=False, hover=None)
+                for path in values.T[:SHOWN_PATHS]
+            ]
+            marks.append(
+                Line(
+                    name,
+                    given.times,
+                    values.mean(axis=1),
+                    colour,
+                    width=2.5,
+                    dots=True,
+                    low=low,
+                    high=high,
+                    band_opacity=0.15,
+                    hover="t = %{x}: %{y:.1%}",
+                )
+            )
+        x = Axis("time of the latent dynamics")
+        return Chart((Panel(x, Axis("probability", zero=True), tuple(marks)),))
+
+
 def sample_paths(trajectories: Trajectories, node: int) -> go.Figure:
-    """Mean, 90 % band and a dozen single paths of the three leading classes over time.
+    """The paths as a plotly figure.
 
     Args:
         trajectories: of one or more nodes.
@@ -35,37 +77,4 @@ def sample_paths(trajectories: Trajectories, node: int) -> go.Figure:
         >>> [trace.name for trace in sample_paths(steps, 0).data if trace.name]
         ['class a', 'class b']
     """
-    import plotly.graph_objects as go
-
-    times = numbers(trajectories.times)
-    traces = []
-    for position in leading_classes(trajectories, node):
-        colour, name = class_colour(int(position)), plot_text(trajectories.class_names[position], 40)
-        values = trajectories.probs[:, :, node, position]
-        low, high = trajectories.band(node, int(position))
-        common = {"x": times, "legendgroup": str(position), "hoverinfo": "skip", "showlegend": False}
-        for path in range(min(SHOWN_PATHS, values.shape[1])):
-            line = {"color": colour, "width": 0.7}
-            traces.append(go.Scatter(y=numbers(values[:, path]), mode="lines", line=line, opacity=0.35, **common))
-        invisible = {"color": colour, "width": 0}
-        traces.append(go.Scatter(y=numbers(low), mode="lines", line=invisible, **common))
-        band = {"fill": "tonexty", "fillcolor": translucent(colour, 0.15)}
-        traces.append(go.Scatter(y=numbers(high), mode="lines", line=invisible, **band, **common))
-        traces.append(
-            go.Scatter(
-                x=times,
-                y=numbers(values.mean(axis=1)),
-                name=f"class {name}",
-                legendgroup=str(position),
-                mode="lines+markers",
-                line={"color": colour, "width": 2.5},
-                hovertemplate="t = %{x}: %{y:.1%}<extra>class " + name + "</extra>",
-            )
-        )
-    return go.Figure(
-        data=traces,
-        layout=layout(
-            xaxis=axis("time of the latent dynamics"),
-            yaxis=axis("probability", tickformat=".0%", rangemode="tozero"),
-        ),
-    )
+    return SamplePaths(trajectories, node).plotly()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphsde.view.figures.chart import Axis, Chart, Line, Panel
 from graphsde.view.figures.palette import BLUE, GREEN, GREY, VERMILLION
-from graphsde.view.figures.plot_style import axis, layout, numbers, thin
+from graphsde.view.figures.picture import Picture
+from graphsde.view.figures.plot_style import thin
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -28,56 +31,69 @@ def best_epoch(history: Sequence[Mapping[str, Any]]) -> int | None:
     return int(epochs[known][val_nll[known].argmin()]) if known.any() else None
 
 
-def training_curve(history: Sequence[Mapping[str, Any]]) -> go.Figure:
+@dataclass(frozen=True, eq=False)
+class TrainingCurve(Picture):
     """Losses above, validation accuracy below, over epochs, with the kept epoch marked.
 
     Args:
-        history: rows with ``epoch``, ``train_loss``, ``val_nll``, ``val_accuracy``; any but the epoch may be missing.
+        lines: epochs and values by name; each has the epochs at which it was measured.
+        best: the epoch kept.
+    """
+
+    lines: dict[str, tuple[np.ndarray, np.ndarray]]
+    best: int | None
+
+    @classmethod
+    def of(cls, history: Sequence[Mapping[str, Any]]) -> TrainingCurve:
+        """From rows with ``epoch``, ``train_loss``, ``val_nll``, ``val_accuracy``; any but the epoch may be missing."""
+        epochs, lines = history_column(history, "epoch"), {}
+        for key in ("train_loss", "val_nll", "val_accuracy"):
+            values = history_column(history, key)
+            rows = np.flatnonzero(np.isfinite(values) & np.isfinite(epochs))
+            lines[key] = (epochs[rows], values[rows])
+        return cls(lines, best_epoch(history))
+
+    def chart(self) -> Chart:
+        x = Axis("epoch", grid=False)
+        loss = (
+            self._line("train_loss", "training loss", GREY),
+            self._line("val_nll", "validation NLL", BLUE),
+        )
+        accuracy = (self._line("val_accuracy", "validation accuracy", GREEN),)
+        panels = ((Axis("loss (nats)"), loss), (Axis("accuracy", " %"), accuracy))
+        return Chart(
+            tuple(Panel(x, y, (*lines, *self._kept(lines))) for y, lines in panels),
+            size=(4.8, 2.0),
+            page_height=230,
+            heights=(1.6, 1.0),
+            shared_x=True,
+        )
+
+    def _line(self, key: str, name: str, colour: str) -> Line:
+        epochs, values = self.lines[key]
+        rows = thin(len(epochs))  # thinned per line: validation may be measured every few epochs only
+        percent = key == "val_accuracy"
+        hover = "epoch %{x}: %{y:.4g}" + (" %" if percent else "")
+        scale = 100.0 if percent else 1.0
+        return Line(name, epochs[rows], scale * values[rows], colour, "dash" if percent else "solid", hover=hover)
+
+    def _kept(self, lines: tuple[Line, ...]) -> tuple[Line, ...]:
+        seen = [float(value) for line in lines for value in line.y]
+        if self.best is None or not seen:
+            return ()
+        ends = [min(seen), max(seen)]
+        return (Line("kept epoch", [float(self.best)] * 2, ends, VERMILLION, "dot", 1.5, hover="kept: epoch %{x}"),)
+
+
+def training_curve(history: Sequence[Mapping[str, Any]]) -> go.Figure:
+    """The curve as a plotly figure.
+
+    Args:
+        history: see :meth:`TrainingCurve.of`.
 
     Example:
         >>> figure = training_curve([{"epoch": 1, "train_loss": 2.0, "val_nll": 2.1, "val_accuracy": 0.3}])
-        >>> [trace.name for trace in figure.data]
-        ['training loss', 'validation NLL', 'validation accuracy']
+        >>> [trace.name for trace in figure.data if trace.showlegend]
+        ['training loss', 'validation NLL', 'kept epoch', 'validation accuracy']
     """
-    import plotly.graph_objects as go
-
-    epochs = history_column(history, "epoch")
-    lines = [
-        ("train_loss", "training loss", GREY, "solid", "y", 1.0),
-        ("val_nll", "validation NLL", BLUE, "solid", "y", 1.0),
-        ("val_accuracy", "validation accuracy", GREEN, "dash", "y2", 100.0),
-    ]
-    traces = []
-    for key, name, colour, dash, side, scale in lines:
-        values = history_column(history, key) * scale
-        # thinned per line: validation may be measured every few epochs only
-        rows = np.flatnonzero(np.isfinite(values) & np.isfinite(epochs))
-        rows = rows[thin(len(rows))]
-        traces.append(
-            go.Scatter(
-                name=name,
-                x=numbers(epochs[rows]),
-                y=numbers(values[rows]),
-                yaxis=side,
-                mode="lines" if len(rows) > 1 else "markers",
-                line={"color": colour, "width": 2, "dash": dash},
-                hovertemplate="epoch %{x}: %{y:.4g}" + (" %" if side == "y2" else "") + f"<extra>{name}</extra>",
-            )
-        )
-    best = best_epoch(history)
-    marks = [] if best is None else [_vertical(best)]
-    return go.Figure(
-        data=traces,
-        layout=layout(
-            height=460,
-            xaxis=axis("epoch", anchor="y2", showgrid=False),
-            yaxis=axis("loss (nats)", domain=[0.44, 1.0]),
-            yaxis2=axis("accuracy", domain=[0.0, 0.34], ticksuffix=" %", anchor="x"),
-            shapes=marks,
-        ),
-    )
-
-
-def _vertical(epoch: int) -> dict[str, Any]:
-    line = {"color": VERMILLION, "width": 1.5, "dash": "dot"}
-    return {"type": "line", "x0": epoch, "x1": epoch, "y0": 0, "y1": 1, "xref": "x", "yref": "paper", "line": line}
+    return TrainingCurve.of(history).plotly()

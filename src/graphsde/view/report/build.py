@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from graphsde._version import __version__
 from graphsde.data.findings import Finding
-from graphsde.prediction import Prediction
+from graphsde.data.graph import Graph
+from graphsde.prediction import NumericPrediction, Prediction
 from graphsde.storage import write_text
 from graphsde.view.report.content import ReportContent
-from graphsde.view.report.figure_blocks import FigureBlock, figure_blocks
+from graphsde.view.report.figure_blocks import figure_blocks
 from graphsde.view.report.formatting import count, flatten, name
 from graphsde.view.report.judged_nodes import JudgedNodes, judge
 from graphsde.view.report.metric_cards import metric_cards, other_metrics
+from graphsde.view.report.numbers import numeric_parts
+from graphsde.view.report.page import render_page
 from graphsde.view.report.uncertain_nodes import HOW_MANY, most_uncertain
 from graphsde.view.report.verdict import verdict
 
@@ -42,31 +41,37 @@ def render_report(content: ReportContent) -> str:
         >>> "The model labelled 2 nodes" in render_report(ReportContent("two animals", graph, guess, metrics={}))
         True
     """
-    from markupsafe import Markup
-
-    judged = judge(content.graph, content.prediction)
-    nodes = most_uncertain(content.graph, content.prediction, judged)
-    plotly, draw = _plotly_script(), _own_file("draw.js")
-    return _template().render(
-        policy=_policy(plotly, draw),
-        title=name(content.title),
-        verdict=verdict(judged, content.prediction.confidence),
-        facts=_facts(content),
-        cards=metric_cards(content.metrics),
-        others=other_metrics(content.metrics),
-        findings=_findings(content),
-        figures=[_trusted(block) for block in figure_blocks(content, judged)],
-        nodes_title=_nodes_title(len(nodes), judged),
-        nodes_note=_epistemic_note(content.prediction),
-        nodes=nodes,
-        neighbours_note=_neighbours_note(any(row.image for row in nodes)),
-        settings=flatten(content.model_settings),
-        model_name=name(content.model_name),
-        version=__version__,
-        style=Markup(_own_file("style.css")),
-        plotly=Markup(plotly),
-        draw=Markup(draw),
+    numeric = isinstance(content.prediction, NumericPrediction)
+    parts = numeric_parts(content) if numeric else _class_parts(content)
+    return render_page(
+        "numeric.html" if numeric else "template.html",
+        {
+            **parts,
+            "title": name(content.title),
+            "facts": _facts(content),
+            "findings": _findings(content),
+            "settings": flatten(content.model_settings),
+            "model_name": name(content.model_name),
+        },
     )
+
+
+def _class_parts(content: ReportContent) -> dict[str, Any]:
+    """The parts of the page that go by classes."""
+    prediction = content.prediction
+    assert isinstance(prediction, Prediction)
+    judged = judge(content.graph, prediction)
+    nodes = most_uncertain(content.graph, prediction, judged)
+    return {
+        "verdict": verdict(judged, prediction.confidence),
+        "cards": metric_cards(content.metrics),
+        "others": other_metrics(content.metrics),
+        "figures": figure_blocks(content, judged),
+        "nodes_title": _nodes_title(len(nodes), judged),
+        "nodes_note": _epistemic_note(prediction),
+        "nodes": nodes,
+        "neighbours_note": _neighbours_note(any(row.image for row in nodes)),
+    }
 
 
 def write_report(content: ReportContent, path: str | Path) -> Path:
@@ -91,45 +96,6 @@ class _ShownFinding:
     more: bool
 
 
-def _template() -> Any:
-    import jinja2
-
-    environment = jinja2.Environment(
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        loader=jinja2.FunctionLoader(_own_file),
-    )
-    return environment.get_template("template.html")
-
-
-def _own_file(filename: str) -> str:
-    return resources.files("graphsde.view.report").joinpath(filename).read_text(encoding="utf-8")
-
-
-def _plotly_script() -> str:
-    from plotly.offline import get_plotlyjs
-
-    # the browser hashes what it parsed, and it parses CR LF as LF
-    return str(get_plotlyjs()).replace("\r\n", "\n").replace("</script", "<\\/script")
-
-
-def _policy(*scripts: str) -> str:
-    """No connection of any kind, and no script but our own: their hashes overrule 'unsafe-inline'."""
-    digests = [base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii") for text in scripts]
-    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
-    return (
-        f"default-src 'none'; script-src 'unsafe-inline' {allowed}; style-src 'unsafe-inline'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
-
-
-def _trusted(block: FigureBlock) -> dict[str, Any]:
-    from markupsafe import Markup
-
-    data = None if block.data is None else Markup(block.data)  # script_json has escaped it
-    return {"key": block.key, "title": block.title, "caption": block.caption, "data": data, "height": block.height}
-
-
 def _facts(content: ReportContent) -> list[tuple[str, str]]:
     graph, prediction = content.graph, content.prediction
     undirected = not graph.adjacency.directed
@@ -138,7 +104,7 @@ def _facts(content: ReportContent) -> list[tuple[str, str]]:
     lines = [
         ("Graph", name(graph.name)),
         ("Nodes and edges", f"{graph.num_nodes:,} and {edges}"),
-        ("Features and classes", f"{graph.num_features:,} and {graph.num_classes:,}"),
+        _asked(graph),
         ("Split", name(content.split)),
         ("Nodes per role", ", ".join(roles) or "no masks"),
         ("Model", name(content.model_name)),
@@ -148,7 +114,15 @@ def _facts(content: ReportContent) -> list[tuple[str, str]]:
     return lines + flatten(content.facts)
 
 
-def _kind(prediction: Prediction) -> str:
+def _asked(graph: Graph) -> tuple[str, str]:
+    if graph.target == "numeric":
+        return "Features and target", f"{graph.num_features:,} and a number"
+    return "Features and classes", f"{graph.num_features:,} and {graph.num_classes:,}"
+
+
+def _kind(prediction: Prediction | NumericPrediction) -> str:
+    if prediction.kind == "gaussian":
+        return "one Gaussian per node, in closed form"
     if prediction.kind == "samples":
         return "mean of " + count(prediction.num_samples, "sample")
     return "evidential (Dirichlet)" if prediction.kind == "dirichlet" else "deterministic"

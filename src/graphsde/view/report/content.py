@@ -11,7 +11,7 @@ import numpy as np
 from graphsde.data.findings import Finding
 from graphsde.data.graph import Graph
 from graphsde.errors import BadInput
-from graphsde.prediction import Prediction, Trajectories
+from graphsde.prediction import NumericPrediction, Prediction, Trajectories
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class ReportContent:
 
     title: str
     graph: Graph
-    prediction: Prediction
+    prediction: Prediction | NumericPrediction
     metrics: Mapping[str, float | None]
     findings: Sequence[Finding] = ()
     history: Sequence[Mapping[str, Any]] = ()

@@ -70,9 +70,9 @@ MEANINGS: dict[str, Meaning] = {
 }
 
 
-def metric_cards(metrics: Mapping[str, float | None]) -> list[MetricCard]:
-    """Cards for the figures given whose meaning is known, in the order of :data:`MEANINGS`."""
-    return [_card(key, meaning, metrics) for key, meaning in MEANINGS.items() if key in metrics]
+def metric_cards(metrics: Mapping[str, float | None], meanings: Mapping[str, Meaning] = MEANINGS) -> list[MetricCard]:
+    """Cards for the figures given whose meaning is known, in the order of ``meanings``."""
+    return [_card(key, meaning, metrics) for key, meaning in meanings.items() if key in metrics]
 
 
 def other_metrics(metrics: Mapping[str, float | None]) -> list[tuple[str, str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -33,6 +34,7 @@ class ProbabilityBar:
 
 @dataclass(frozen=True)
 class Neighbour:
+    position: int
     node: str
     label: str
     known: bool
@@ -45,6 +47,7 @@ class Neighbour:
 class UncertainNode:
     """One row of the table, every entry ready to be printed."""
 
+    position: int
     node: str
     image: str | None
     ego: Markup | None
@@ -66,8 +69,13 @@ def most_uncertain(
 ) -> list[UncertainNode]:
     """Rows for the shown nodes with the highest predictive entropy, the first of equals first."""
     order = np.argsort(-prediction.total[judged.shown], kind="stable")[:limit]
+    return describe(graph, prediction, judged.shown[order].tolist())
+
+
+def describe(graph: Graph, prediction: Prediction, nodes: Sequence[int]) -> list[UncertainNode]:
+    """Rows for the nodes at some positions, whatever their uncertainty."""
     painter = _RowMaker(graph, prediction)
-    return [painter.row(int(node)) for node in judged.shown[order]]
+    return [painter.row(node) for node in nodes]
 
 
 class _RowMaker:
@@ -80,6 +88,7 @@ class _RowMaker:
         around = self._neighbours(node)
         true = self._true_label(node)
         return UncertainNode(
+            position=node,
             node=self._id(node),
             image=self._image(node),
             ego=self._ego(node, around),
@@ -121,6 +130,7 @@ class _RowMaker:
     def _neighbour(self, other: int) -> Neighbour:
         true, guess = self._true_label(other), self.prediction.label[other]
         return Neighbour(
+            position=other,
             node=self._id(other),
             label=name(guess if true is None else true, SHORT),
             known=true is not None,

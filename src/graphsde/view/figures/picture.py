@@ -1,0 +1,64 @@
+"""The data of a picture with its faces: on paper, on a page, and as a table."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphsde.errors import BadUsage
+from graphsde.view.figures.chart import Chart
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+    from matplotlib.figure import Figure
+
+IMAGES = (".png", ".svg", ".pdf")
+TABLES = (".csv", ".parquet")
+
+
+class Picture(ABC):
+    """Subclasses are small dataclasses made by a pure function; what they show they say once, in :meth:`chart`."""
+
+    @abstractmethod
+    def chart(self) -> Chart:
+        """What is drawn, without a drawing library."""
+
+    def plotly(self) -> go.Figure:
+        """For a page: it answers to the pointer and takes the reader's colour scheme."""
+        from graphsde.view.figures.page_face import draw_page
+
+        return draw_page(self.chart())
+
+    def matplotlib(self) -> Figure:
+        """For paper."""
+        from graphsde.view.figures.print_face import draw_print
+
+        return draw_print(self.chart())
+
+    def columns(self) -> dict[str, list[Any]]:
+        """What is drawn, as the columns of a table."""
+        return self.chart().columns()
+
+    def save(self, path: str | Path) -> Path:
+        """As an image (.png, .svg, .pdf) or a table (.csv, .parquet), by suffix."""
+        target = Path(path)
+        suffix = target.suffix.lower()
+        if suffix in IMAGES:
+            from graphsde.view.figures.print_style import save_figure
+
+            return save_figure(self.matplotlib(), target)
+        if suffix in TABLES:
+            from graphsde.runs.export import write_table
+
+            write_table(self.columns(), target)
+            return target
+        raise BadUsage(
+            f"can't save a picture as '{target.name}'", found=suffix, expected="one of " + ", ".join(IMAGES + TABLES)
+        )
+
+
+def save_both(picture: Picture, folder: Path, name: str) -> None:
+    """As PNG and as CSV, under one name."""
+    for suffix in (".png", ".csv"):
+        picture.save(folder / f"{name}{suffix}")
