@@ -1,0 +1,86 @@
+"""What a bound on errors costs in answers: the numbers behind the slider."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from graphsde.tasks.abstain import Abstention, AbstentionCurve
+from graphsde.tasks.decide import ACTIONS, Decisions
+from graphsde.view.figures.chart import Axis, Chart, Line, Panel
+from graphsde.view.figures.palette import BLUE, GREEN, GREY, ORANGE
+from graphsde.view.figures.picture import Picture
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Decisions as the page tells them, counted over nodes whose label neither training nor calibration has used.
+
+    Args:
+        accepted, review, foreign: how many got each action.
+        tested, wrong: accepted test nodes, and how many of those are wrong: a check of the promise, not part of it.
+    """
+
+    accepted: int
+    review: int
+    foreign: int
+    tested: int
+    wrong: int
+
+    @property
+    def share(self) -> float:
+        return self.accepted / max(self.accepted + self.review + self.foreign, 1)
+
+    @property
+    def error(self) -> float | None:
+        return self.wrong / self.tested if self.tested else None
+
+
+def outcome(decisions: Decisions) -> Outcome:
+    counts = {name: int(((decisions.actions == name) & decisions.abstention.decided).sum()) for name in ACTIONS}
+    test = decisions.summary().get("test", {"accepted": 0, "wrong": 0})
+    return Outcome(counts["accept"], counts["review"], counts["foreign"], test["accepted"], test["wrong"])
+
+
+@dataclass(frozen=True, eq=False)
+class AbstentionPicture(Picture):
+    """Error rate and its bound against the share of nodes accepted, with the choice that the slider makes."""
+
+    curve: AbstentionCurve
+    coverage: float
+    max_error: float
+    found: bool
+
+    def chart(self) -> Chart:
+        x = 100 * self.curve.coverages
+        seen = self.curve.accepted > 0
+        bound = 100 * np.where(seen, self.curve.upper_bounds, np.nan)
+        top = float(np.nanmax(np.minimum(bound, 100.0), initial=1.0))
+        ceiling = min(100.0, max(3.0 * 100 * self.max_error, 1.2 * 100 * float(self._last_error()), 2.0), 1.1 * top)
+        hover = "answering %{x:.1f} %: %{y:.2f} %"
+        marks = [
+            Line("seen on calibration nodes", x, 100 * self.curve.calibration_errors, BLUE, width=2.5, hover=hover),
+            Line("upper bound", x, np.minimum(bound, ceiling), ORANGE, "dash", hover=hover),
+            Line("allowed", [0, 100], [100 * self.max_error] * 2, GREY, "dot", hover=None),
+        ]
+        if self.found:
+            marks.append(Line("chosen", [100 * self.coverage] * 2, [0, ceiling], GREEN, width=2.5, hover=None))
+        return Chart(
+            (
+                Panel(
+                    Axis("nodes answered, surest first", " %", limits=(0.0, 100.0), grid=False),
+                    Axis("wrong among them", " %", limits=(0.0, ceiling)),
+                    tuple(marks),
+                ),
+            ),
+            page_height=340,
+        )
+
+    def _last_error(self) -> float:
+        errors = self.curve.calibration_errors
+        return float(errors[-1]) if np.isfinite(errors[-1]) else 0.0
+
+
+def abstention_picture(found: Abstention) -> AbstentionPicture:
+    return AbstentionPicture(found.curve, found.coverage, found.max_error, found.threshold is not None)

@@ -1,0 +1,112 @@
+"""Several runs beside each other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphsde import storage
+from graphsde.runs.folder import RunFolder
+from graphsde.scores.metrics import METRICS, risk_coverage
+from graphsde.view.app.library import OpenRun, RunFacts
+from graphsde.view.app.words import plain
+from graphsde.view.figures.chart import Axis, Chart, Line, Panel
+from graphsde.view.figures.looks import look
+from graphsde.view.figures.picture import Picture
+from graphsde.view.figures.plot_style import thin
+from graphsde.view.figures.risk_coverage import HOVER
+from graphsde.view.report.judged_nodes import judge
+
+SHOWN = ("accuracy", "nll", "ece", "aurc", "misclassification_auroc", "brier", "fit_seconds")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A table of runs.
+
+    Args:
+        columns: one array per column, one entry per run.
+        best: for each figure, the rows that have the best value.
+        caution: why the figures may not be comparable, in words.
+    """
+
+    columns: dict[str, list[Any]]
+    best: dict[str, list[int]]
+    caution: list[str]
+
+
+def compare_runs(runs: Sequence[RunFacts]) -> Comparison:
+    """The test figures of some runs; those of one graph and split can be compared."""
+    columns: dict[str, list[Any]] = {
+        "run": [plain(run.name) for run in runs],
+        "graph": [plain(run.graph) for run in runs],
+        "model": [run.model for run in runs],
+        "seed": [run.seed for run in runs],
+    }
+    best: dict[str, list[int]] = {}
+    for name in SHOWN:
+        values = [_number(run.metrics.get(name)) for run in runs]
+        columns[name] = values
+        known = [value for value in values if value is not None]
+        if name in METRICS and len(known) > 1:
+            top = max(known) if METRICS.entry(name).facts["better"] == "higher" else min(known)
+            best[name] = [row for row, value in enumerate(values) if value == top]
+    columns["test nodes"] = [run.metrics.get("n_test") for run in runs]
+    return Comparison(columns, best, _caution(runs))
+
+
+def _caution(runs: Sequence[RunFacts]) -> list[str]:
+    if len(runs) < 2:
+        return []
+    said = []
+    if len({(run.graph, _split_hash(run)) for run in runs}) > 1:
+        said.append("These runs are not about the same test nodes: their figures can't be compared with each other.")
+    else:
+        said.append(
+            "One run each: a small difference may be chance. Paired tests over seeds: graphsde bench, graphsde compare."
+        )
+    return said
+
+
+def _split_hash(run: RunFacts) -> str:
+    return str(json.loads(storage.read_text(RunFolder(run.path).graph)).get("split_hash"))
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and np.isfinite(value) else None
+
+
+@dataclass(frozen=True, eq=False)
+class RunCurves(Picture):
+    """Error among the nodes kept against the share kept, one line per run.
+
+    Args:
+        curves: coverage and risk by name of the run.
+    """
+
+    curves: dict[str, tuple[np.ndarray, np.ndarray]]
+
+    def chart(self) -> Chart:
+        marks = []
+        for place, (name, (coverage, risk)) in enumerate(self.curves.items()):
+            start = len(risk) // 100  # below the first hundredth the curve is noise
+            rows = start + thin(len(risk) - start)
+            how = look(place)
+            marks.append(Line(name, 100 * coverage[rows], 100 * risk[rows], how.colour, how.dash, 2.5, hover=HOVER))
+        x = Axis("nodes kept, surest first", " %", limits=(0.0, 100.0), grid=False)
+        return Chart((Panel(x, Axis("wrong among them", " %", zero=True), tuple(marks)),))
+
+
+def run_curves(runs: Mapping[str, OpenRun]) -> RunCurves:
+    """The curves of some runs; those without test nodes have none."""
+    curves = {}
+    for name, run in runs.items():
+        judged = judge(run.graph, run.prediction)
+        if len(judged):
+            curve = risk_coverage(run.prediction.total[judged.rows], ~judged.right)
+            curves[plain(name)] = (curve.coverage, curve.risk)
+    return RunCurves(curves)

@@ -1,0 +1,167 @@
+"""Work that takes longer than a click: a process of its own that the page follows and can end."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import secrets
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from graphsde import storage
+from graphsde.errors import BadUsage
+
+State = Literal["running", "done", "cancelled", "failed"]
+PATIENCE = 5.0
+"""Seconds that a cancelled job gets to save what it has reached."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a job has come.
+
+    Args:
+        state: what it is doing.
+        epochs: at most so many; 0 before training has begun.
+        history: one row per epoch, with ``epoch``, ``loss``, ``val_nll``, ``val_accuracy``.
+        said: lines that the work printed about itself, the newest last.
+        result: what it left, once it is done.
+        error: why it ended, in words.
+    """
+
+    state: State
+    epochs: int = 0
+    history: list[dict[str, Any]] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    result: dict[str, Any] = field(default_factory=dict)
+    error: str | None = None
+
+    @property
+    def share(self) -> float:
+        last = self.history[-1]["epoch"] if self.history else 0
+        return 1.0 if self.state == "done" else min(last / self.epochs, 0.99) if self.epochs else 0.0
+
+
+class Job:
+    """One process at work, and the file it writes its progress to."""
+
+    def __init__(self, request: dict[str, Any], folder: Path) -> None:
+        self.request = request
+        self.folder = folder
+        self._cancelled = False
+        storage.write_json(folder / "request.json", request)
+        with open(folder / "stderr.txt", "wb") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "graphsde.view.app.work", str(folder)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,  # Ctrl-C at the server is told to it once, by us
+            )
+
+    @property
+    def run_name(self) -> str:
+        return str(self.request["name"])
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def progress(self) -> Progress:
+        code = self._process.poll()  # before the file is read: a job that has ended has written all of it
+        lines = _lines(self.folder / "progress.jsonl")
+        kinds: dict[str, list[dict[str, Any]]] = {}
+        for line in lines:
+            kinds.setdefault(line.pop("kind"), []).append(line)
+        result = kinds.get("result", [{}])[-1]
+        error = kinds.get("error", [{}])[-1].get("text")
+        state: State = "running"
+        if code is not None:
+            state = "done" if code == 0 and result else "cancelled" if self._cancelled else "failed"
+        if state == "failed" and error is None:
+            error = f"E-WORKER: the process ended with code {code}. Fix: see {self.folder / 'stderr.txt'}."
+        return Progress(
+            state,
+            epochs=kinds.get("start", [{}])[-1].get("epochs", 0),
+            history=kinds.get("epoch", []),
+            said=[line["text"] for line in kinds.get("say", [])],
+            result=result,
+            error=error if state == "failed" else None,
+        )
+
+    def cancel(self) -> None:
+        """Ask it to stop after the present epoch; what was reached is kept. Whatever does not stop is ended."""
+        if not self.running:
+            return
+        self._cancelled = True
+        with contextlib.suppress(ProcessLookupError):
+            self._process.terminate()
+        try:
+            self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def wait(self, seconds: float) -> Progress:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        return self.progress()
+
+
+class Jobs:
+    """All jobs of this server; one at a time, since each takes every core.
+
+    Args:
+        folder: where they keep their files.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._current: Job | None = None
+        self._lock = threading.Lock()
+        atexit.register(self.close)
+
+    @property
+    def current(self) -> Job | None:
+        """The last job that was started, whether it is at work or not."""
+        return self._current
+
+    def start(self, request: dict[str, Any]) -> Job:
+        with self._lock:
+            if self._current is not None and self._current.running:
+                raise BadUsage("another fit is at work", code="E-LOCKED", fix="wait for it, or cancel it first")
+            name = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
+            self._current = Job(request, self.folder / name)
+            return self._current
+
+    def forget(self) -> None:
+        """Stop showing the last job."""
+        if self._current is not None and not self._current.running:
+            self._current = None
+
+    def close(self) -> None:
+        if self._current is not None:
+            self._current.cancel()
+
+
+def append_line(path: Path, kind: str, **values: Any) -> None:
+    """One line of progress, whole or not there."""
+    line = json.dumps({"kind": kind, **values}) + "\n"
+    with open(path, "ab") as stream:
+        os.write(stream.fileno(), line.encode())
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError:
+        return []
+    whole = text[: text.rfind("\n") + 1]
+    return [json.loads(line) for line in whole.splitlines()]

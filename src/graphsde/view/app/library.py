@@ -1,0 +1,122 @@
+"""The runs in a folder, and one of them opened."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+from graphsde import storage
+from graphsde.data.graph import Graph
+from graphsde.errors import BadUsage, GraphsdeError
+from graphsde.models import LGNSDE, Model
+from graphsde.prediction import Prediction, Trajectories
+from graphsde.runs.folder import RunFolder
+
+MOST_RUNS = 500
+SAMPLES = 64
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What a list of runs shows of one of them."""
+
+    name: str
+    path: Path
+    graph: str
+    model: str
+    seed: int
+    metrics: dict[str, Any]
+
+
+def list_runs(folder: Path) -> list[RunFacts]:
+    """Finished runs directly in ``folder`` (or the folder itself, where it is a run), the newest first.
+
+    What can't be read is left out: one broken folder must not hide the others.
+    """
+    candidates = [folder] if RunFolder(folder).finished else []
+    if folder.is_dir():
+        candidates += [path for path in sorted(folder.iterdir()) if not path.name.startswith(".") and path.is_dir()]
+    found = []
+    for path in candidates[:MOST_RUNS]:
+        if RunFolder(path).finished:
+            try:
+                found.append(_facts(path, version_of(path)))
+            except (GraphsdeError, OSError, ValueError, KeyError, TypeError, IndexError):
+                continue
+    return sorted(found, key=lambda facts: -(facts.path / "model.json").stat().st_mtime)
+
+
+@lru_cache(maxsize=2 * MOST_RUNS)
+def _facts(path: Path, version: tuple[int, int]) -> RunFacts:
+    """Read once for every version of a run: the list is made anew for every click."""
+    folder = RunFolder(path)
+    config, lines = folder.read_config(), folder.read_metrics()
+    graph = json.loads(storage.read_text(folder.graph))
+    metrics = {key: value for key, value in lines[-1].items() if key != "kind"}
+    settings = config["model"]["settings"]
+    return RunFacts(
+        path.name, path, str(graph["name"]), str(config["model"]["name"]), int(settings.get("seed", 0)), metrics
+    )
+
+
+def new_run(folder: Path, name: str) -> Path:
+    """The folder of a new run, refused where the name could lead elsewhere or is taken."""
+    if not _NAME.fullmatch(name) or ".." in name:
+        raise BadUsage(
+            f"'{name}' can't be the name of a run",
+            code="E-PATH",
+            found=name,
+            expected="letters, digits, '-', '_' and '.', at most 64, beginning with a letter or digit",
+        )
+    path = folder / name
+    if path.exists():
+        raise BadUsage(f"there is a '{name}' already", code="E-RUN-EXISTS", fix="choose another name")
+    return path
+
+
+def free_name(folder: Path, wish: str) -> str:
+    """``wish``, made harmless, with a number where it is taken."""
+    base = re.sub(r"[^A-Za-z0-9._-]+", "-", wish).strip("-._")[:50].replace("..", ".") or "run"
+    names = [base, *(f"{base}-{number}" for number in range(2, 10_000))]
+    return next(name for name in names if not (folder / name).exists())
+
+
+class OpenRun:
+    """A finished run with its model, graph and prediction, each read when it is first looked at."""
+
+    def __init__(self, path: Path, samples: int = SAMPLES) -> None:
+        self.folder = RunFolder(path)
+        self.samples = samples
+
+    @cached_property
+    def model(self) -> Model:
+        return self.folder.load_model()
+
+    @cached_property
+    def graph(self) -> Graph:
+        return self.folder.load_graph()
+
+    @cached_property
+    def prediction(self) -> Prediction:
+        return self.model.predict(self.graph, samples=self.samples)
+
+    @property
+    def has_paths(self) -> bool:
+        """Whether the model moves along paths that can be drawn."""
+        return isinstance(self.model, LGNSDE) and self.prediction.kind == "samples"
+
+    def paths(self, node: int) -> Trajectories | None:
+        if not isinstance(self.model, LGNSDE) or not self.has_paths:
+            return None
+        return self.model.trajectories(self.graph, [node], samples=min(self.samples, 32))
+
+
+def version_of(path: Path) -> tuple[int, int]:
+    """Changes whenever the run at ``path`` was fitted again."""
+    status = (path / "model.json").stat()
+    return status.st_mtime_ns, status.st_size

@@ -1,0 +1,1 @@
+"""What draws the page; only files in this folder know the framework."""

@@ -1,0 +1,130 @@
+"""Fitting, watched while it happens."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import streamlit as st
+
+from graphsde.data.splits import SPLITS
+from graphsde.models import MODELS
+from graphsde.models.lgnsde.presets import PRESETS
+from graphsde.runs.source import GraphSource
+from graphsde.view.app.jobs import Job, Progress
+from graphsde.view.app.library import SAMPLES, free_name, new_run
+from graphsde.view.app.panels import state
+from graphsde.view.app.panels.parts import cards, chart, in_words, say_error
+from graphsde.view.app.words import plain
+from graphsde.view.figures.training_curve import training_curve
+from graphsde.view.report.formatting import number, percent
+
+EVERY = 0.7
+"""Seconds between two looks at a job."""
+
+
+def panel(source: str, name: str) -> None:
+    job = state.jobs().current
+    if job is not None and job.request["kind"] == "fit":
+        watch("fit")
+        if job.running:
+            return
+    with st.form("fit"):
+        left, middle, right = st.columns([2, 1, 2])
+        models = MODELS.names()
+        model = left.selectbox(
+            "Model",
+            models,
+            index=models.index("lgnsde"),
+            format_func=lambda one: f"{one}: {MODELS.entry(one).summary}",
+        )
+        seed = middle.number_input("Seed", 0, 2**31, 0)
+        run_name = right.text_input("Name of the run", free_name(state.runs_folder(), name))
+        with st.expander("More settings"):
+            preset = st.selectbox("Preset (lgnsde only)", ["", *PRESETS], format_func=lambda one: one or "default")
+            split = st.selectbox("Split", ["", *SPLITS.names()], format_func=lambda one: one or "the one that suits")
+            epochs = st.number_input("At most so many epochs (0: the model's own)", 0, 100_000, 0)
+        pressed = st.form_submit_button("Fit the model", type="primary", icon=":material/play_arrow:")
+    if pressed:
+        with in_words():
+            settings: dict[str, Any] = {"epochs": int(epochs)} if epochs else {}
+            if preset and model == "lgnsde":
+                settings["preset"] = preset
+            MODELS.get(model)(**settings)  # a setting that does not fit the model is told here
+            out = new_run(state.runs_folder(), run_name.strip())
+            request = {
+                "kind": "fit",
+                "name": out.name,
+                "out": str(out),
+                "source": asdict(GraphSource(source, split=split or None, seed=int(seed))),
+                "model": model,
+                "settings": settings,
+                "seed": int(seed),
+                "samples": SAMPLES,
+            }
+            state.jobs().start(request)
+            st.rerun()
+
+
+def watch(kind: str) -> None:
+    """The job that is at work or has just ended; redraws itself while it runs."""
+    job = state.jobs().current
+    if job is None or job.request["kind"] != kind:
+        return
+    if job.running:
+        _running()
+    else:
+        _ended(job, job.progress())
+
+
+@st.fragment(run_every=EVERY)
+def _running() -> None:
+    job = state.jobs().current
+    if job is None:
+        return
+    progress = job.progress()
+    if progress.state != "running":
+        if progress.state == "done":
+            state.select_run(job.run_name)
+        st.rerun()
+    said = progress.said[-1] if progress.said else "Starting …"
+    last = progress.history[-1] if progress.history else None
+    text = plain(said, 200) if last is None else f"Epoch {last['epoch']} of at most {progress.epochs}"
+    st.progress(progress.share, text=text.replace("[", "(").replace("]", ")"))
+    if st.button("Cancel", icon=":material/stop_circle:", key="cancel"):
+        job.cancel()
+        st.rerun()
+    if progress.history:
+        chart(_curve(progress), key="training")
+
+
+def _ended(job: Job, progress: Progress) -> None:
+    if progress.state == "failed":
+        say_error(progress.error or "")
+    elif progress.state == "cancelled":
+        st.info("Cancelled. What was reached is saved.", icon=":material/info:")
+    else:
+        st.success("Fitted. Look at Nodes, Graph, Decide and Label above.", icon=":material/check_circle:")
+        metrics = progress.result.get("metrics", {})
+        cards(figures(metrics))
+        if progress.history:
+            with st.expander("How training went"):
+                chart(_curve(progress), key="training")
+    if st.button("Done", key="forget"):
+        state.jobs().forget()
+        st.rerun()
+
+
+def figures(metrics: dict[str, Any]) -> dict[str, str]:
+    """The figures that people ask for first."""
+    shown = {
+        "right on test nodes": percent(metrics.get("accuracy")),
+        "calibration error": percent(metrics.get("ece")),
+        "doubt finds errors (AUROC)": number(metrics.get("misclassification_auroc"), 2),
+        "test nodes": number(metrics.get("n_test")),
+    }
+    return shown if "n_test" in metrics else {"test nodes": "none"}
+
+
+def _curve(progress: Progress) -> Any:
+    return training_curve([{**row, "train_loss": row["loss"]} for row in progress.history])

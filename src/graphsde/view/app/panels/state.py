@@ -1,0 +1,97 @@
+"""What outlives a click: the folder of runs, opened runs, the job at work, and what the visitor has chosen."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import streamlit as st
+
+from graphsde.data.checks import DataReport, check
+from graphsde.runs.source import GraphSource
+from graphsde.view.app.graph_view import Drawing, Part, arrange, choose_nodes
+from graphsde.view.app.jobs import Jobs
+from graphsde.view.app.library import OpenRun, RunFacts, list_runs, version_of
+from graphsde.view.app.node_table import NodeTable, node_table
+from graphsde.view.app.rounds_view import RoundCurve, round_curve
+from graphsde.view.app.serve import RUNS_VARIABLE
+
+RUN, NEXT_RUN, NODE, SOURCE = "run", "next run", "node", "source"
+
+
+def runs_folder() -> Path:
+    return Path(os.environ[RUNS_VARIABLE])
+
+
+@st.cache_resource(show_spinner=False)
+def jobs() -> Jobs:
+    return Jobs(runs_folder() / ".jobs")
+
+
+def runs() -> list[RunFacts]:
+    return list_runs(runs_folder())
+
+
+def select_run(name: str) -> None:
+    """From the next rerun on; the sidebar's own widget can't be changed once it is drawn."""
+    st.session_state[NEXT_RUN] = name
+
+
+def selected() -> RunFacts | None:
+    name = st.session_state.get(RUN)
+    return next((run for run in runs() if run.name == name), None)
+
+
+def opened(facts: RunFacts) -> OpenRun:
+    return _open(str(facts.path), version_of(facts.path))
+
+
+@st.cache_resource(show_spinner="Opening the run …", max_entries=6)
+def _open(path: str, version: tuple[int, int]) -> OpenRun:
+    run = OpenRun(Path(path))
+    run.prediction  # noqa: B018 - everything slow happens here, behind the spinner
+    return run
+
+
+def table(facts: RunFacts) -> NodeTable:
+    return _table(str(facts.path), version_of(facts.path))
+
+
+@st.cache_resource(show_spinner=False, max_entries=3)
+def _table(path: str, version: tuple[int, int]) -> NodeTable:
+    run = _open(path, version)
+    return node_table(run.graph, run.prediction)
+
+
+def rounds(facts: RunFacts) -> RoundCurve:
+    return _rounds(str(facts.path), version_of(facts.path))
+
+
+@st.cache_resource(show_spinner=False, max_entries=6)
+def _rounds(path: str, version: tuple[int, int]) -> RoundCurve:
+    return round_curve(_open(path, version))
+
+
+def drawing(facts: RunFacts, part: Part, centre: int | None) -> Drawing:
+    return _drawing(str(facts.path), version_of(facts.path), part, centre)
+
+
+@st.cache_resource(show_spinner="Arranging the nodes …", max_entries=12)
+def _drawing(path: str, version: tuple[int, int], part: Part, centre: int | None) -> Drawing:
+    run = _open(path, version)
+    return arrange(run.graph, choose_nodes(run.graph, run.prediction, part, centre))
+
+
+@st.cache_resource(show_spinner="Reading and checking the graph …", max_entries=4)
+def checked_graph(source: str) -> DataReport:
+    graph, _ = GraphSource(source).open()
+    return check(graph)
+
+
+def open_node(position: int) -> None:
+    st.session_state[NODE] = position
+
+
+def chosen_node(run: OpenRun) -> int | None:
+    node = st.session_state.get(NODE)
+    return node if isinstance(node, int) and 0 <= node < run.graph.num_nodes else None

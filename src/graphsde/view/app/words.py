@@ -1,0 +1,52 @@
+"""Text from files, on its way to the page: harmless in HTML, in Markdown, and as an error message."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import numpy as np
+
+from graphsde.errors import GraphsdeError, shorten
+from graphsde.view.app.limits import NAME_LENGTH
+
+_PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
+_LINKS = re.compile(r"(?<=:)(?=//)|(?<=www)(?=\.)|(?=@)", re.IGNORECASE)
+_INVISIBLE = "\u200b"
+
+
+def plain(value: object, limit: int = NAME_LENGTH) -> str:
+    """One short, printable line."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return shorten(value if isinstance(value, str) else str(value), limit)
+
+
+def in_html(value: object, limit: int = NAME_LENGTH) -> str:
+    """For text inside HTML that we wrote."""
+    return html.escape(plain(value, limit), quote=True)
+
+
+def in_markdown(value: object, limit: int = NAME_LENGTH) -> str:
+    """For labels of buttons and messages, which are read as Markdown: every mark escaped, no link made of an address.
+
+    Example:
+        >>> in_markdown("**bold** :red[x]")
+        '\\\\*\\\\*bold\\\\*\\\\* \\\\:red\\\\[x\\\\]'
+    """
+    text = _LINKS.sub(_INVISIBLE, plain(value, limit))
+    return _PUNCTUATION.sub(r"\\\1", text)
+
+
+def error_in_words(error: BaseException) -> str:
+    """What a visitor reads when something went wrong; never a traceback."""
+    if isinstance(error, GraphsdeError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "E-MEM: not enough memory. Fix: use a smaller graph or a smaller hidden width."
+    if isinstance(error, OSError):
+        return f"E-IO: {shorten(error.strerror or type(error).__name__)}. Fix: check the folder, its rights, the disk."
+    kind = type(error).__name__
+    return (
+        f"E-INTERNAL: {shorten(f'{kind}: {error}', 300)}. Fix: this is a fault of graphsde; the terminal shows more "
+        "with GRAPHSDE_DEBUG=1."
+    )

@@ -1,0 +1,79 @@
+"""The process behind a job: ``python -m graphsde.view.app.work FOLDER`` does what ``request.json`` there asks for."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+from graphsde.errors import GraphsdeError
+from graphsde.runs.fit import FitRequest, fit_run
+from graphsde.runs.folder import RunFolder, without_nan
+from graphsde.runs.learn import Learned, learn
+from graphsde.runs.source import GraphSource
+from graphsde.training.callbacks import Callback, EpochRecord
+from graphsde.training.interrupt import Interrupted
+from graphsde.view.app.jobs import append_line
+from graphsde.view.app.words import error_in_words
+
+
+class ProgressFile(Callback):
+    """Writes every epoch where the page looks for it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def on_start(self, epochs: int, first: int) -> None:
+        append_line(self.path, "start", epochs=epochs, first=first)
+
+    def on_epoch(self, record: EpochRecord) -> None:
+        row = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in record.as_dict().items()}
+        append_line(self.path, "epoch", **row)
+
+    def say(self, text: str) -> None:
+        append_line(self.path, "say", text=text)
+
+
+def work(folder: Path) -> int:
+    """Do one request; the exit code is that of the command line."""
+    progress = ProgressFile(folder / "progress.jsonl")
+    try:
+        request: dict[str, Any] = json.loads((folder / "request.json").read_text(encoding="utf-8"))
+        append_line(progress.path, "result", **_do(request, progress))
+    except Interrupted as stop:
+        progress.say(str(stop))
+        return stop.exit_code
+    except Exception as error:
+        append_line(progress.path, "error", text=error_in_words(error))
+        return error.exit_code if isinstance(error, GraphsdeError) else 70
+    return 0
+
+
+def _do(request: dict[str, Any], progress: ProgressFile) -> dict[str, Any]:
+    if request["kind"] == "learn":
+        learned = learn(
+            request["run"], {node: name for node, name in request["labels"]}, callbacks=[progress], say=progress.say
+        )
+        return {"run": request["run"], "metrics": learned.after, "words": _what_changed(learned)}
+    run = RunFolder(request["out"])
+    fit = FitRequest(
+        GraphSource(**request["source"]), request["model"], request["settings"], request["seed"], request["samples"]
+    )
+    outcome = fit_run(fit, run, overwrite=request.get("overwrite", False), callbacks=[progress], say=progress.say)
+    return {"run": str(run.path), "metrics": without_nan(outcome.metrics)}
+
+
+def _what_changed(learned: Learned) -> str:
+    before, after = learned.before.get("accuracy"), learned.after.get("accuracy")
+    text = f"{learned.added} new labels in round {learned.round}, {learned.epochs} epochs. "
+    if before is not None and after is not None:
+        text += f"On the same test nodes {before:.2%} were right before, {after:.2%} are now; "
+    change = learned.change
+    text += f"mean uncertainty {change.entropy_before:.3f} before, {change.entropy_after:.3f} now; "
+    return text + f"{change.relabelled:,} of {change.nodes:,} nodes changed their class."
+
+
+if __name__ == "__main__":
+    sys.exit(work(Path(sys.argv[1])))
