@@ -2,7 +2,8 @@
 
 Run: python examples/01_own_files.py [FOLDER]
 
-Without a folder it writes a small shop to a temporary one first, so that it can be run as it is.
+A folder that is not there yet is filled with a made-up shop of 2,000 items; without one a small shop goes into a
+temporary folder, so that it can be run as it is.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ def write_shop(folder: Path, items: int = 120, seed: int = 0) -> Path:
     """Items that are bought together: text ids, a number, a category, and labels for some of them."""
     rng = np.random.default_rng(seed)
     kinds = rng.integers(0, 3, items)
-    price = kinds * 12 + rng.normal(20, 4, items)
-    colour = np.array(["red", "green", "blue"])[np.where(rng.random(items) < 0.7, kinds, rng.integers(0, 3, items))]
-    labels = np.where(rng.random(items) < 0.8, np.array(["book", "toy", "tool"])[kinds], "")
+    price = kinds * 12 + rng.normal(20, 8, items)
+    colour = np.array(["red", "green", "blue"])[np.where(rng.random(items) < 0.5, kinds, rng.integers(0, 3, items))]
+    labels = np.where(rng.random(items) < 0.7, np.array(["book", "toy", "tool"])[kinds], "")
     with open(folder / "nodes.csv", "w") as nodes:
         nodes.write("id,label,price,colour\n")
         nodes.writelines(f"item-{i},{labels[i]},{price[i]:.2f},{colour[i]}\n" for i in range(items))
@@ -30,7 +31,7 @@ def write_shop(folder: Path, items: int = 120, seed: int = 0) -> Path:
         edges.write("source,target\n")
         for i in range(items):
             alike = np.flatnonzero(kinds == kinds[i])
-            partners = np.append(rng.choice(alike, 3), rng.integers(items))
+            partners = np.append(rng.choice(alike, 2), rng.integers(items, size=2))
             edges.writelines(f"item-{i},item-{j}\n" for j in partners if j != i)
     return folder
 
@@ -55,7 +56,11 @@ def main(folder: Path) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        main(Path(sys.argv[1]))
+        place = Path(sys.argv[1])
+        if not place.exists():
+            place.mkdir()
+            write_shop(place, items=2000)
+        main(place)
     else:
         with tempfile.TemporaryDirectory() as temporary:
             main(write_shop(Path(temporary)))

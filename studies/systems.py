@@ -92,6 +92,7 @@ LABEL = _detection(
         ("GNNSafe", "gcn", "ood_auroc[gnnsafe]", 92.80, _GNNSAFE, BACKBONE),
         ("GEBM", "gcn", "ood_auroc[gebm]", None, "none on this split", BACKBONE),
         ("GNNSafe++", "gnnsafe++", "ood_auroc[gnnsafe]", 92.75, _GNNSAFE, {}),
+        ("GPN, max p", "gpn", "ood_auroc[msp]", 90.34, _GNNSAFE, {}),
         ("GPN, entropy", "gpn", "ood_auroc", 90.34, _GNNSAFE, {}),
         ("GPN, vacuity", "gpn", "ood_auroc[vacuity]", 90.34, _GNNSAFE, {}),
         ("GKDE, vacuity", "gkde", "ood_auroc[vacuity]", 57.23, _GNNSAFE + "; 82.80 in the LGNSDE paper", {}),
@@ -111,6 +112,7 @@ FEATURES = _detection(
         ("GNNSafe", "gcn", "ood_auroc[gnnsafe]", 93.44, _GNNSAFE, BACKBONE),
         ("GEBM", "gcn", "ood_auroc[gebm]", None, "none on this split", BACKBONE),
         ("GNNSafe++", "gnnsafe++", "ood_auroc[gnnsafe]", 95.56, _GNNSAFE, {}),
+        ("GPN, max p", "gpn", "ood_auroc[msp]", 85.88, _GNNSAFE, {}),
         ("GPN, vacuity", "gpn", "ood_auroc[vacuity]", 85.88, _GNNSAFE, {}),
         ("GKDE, vacuity", "gkde", "ood_auroc[vacuity]", 82.79, _GNNSAFE, {}),
         ("GNSD, propagated energy", "gnsd", "ood_auroc[gnnsafe]", 91.77, "Lin et al. 2024", {}),
@@ -133,6 +135,20 @@ PROTOCOLS = (
         "misclassification",
         {"split": "shchur"},
         tuple(_accuracies("graph-gp", "Matérn GP", {"cora": 78.7}, "Borovitskiy et al. 2021, one run", 3.0)),
+    ),
+    Protocol(
+        "component",
+        "Accuracy (%) on the largest component, 20 random labels per class: what GRAND's released code runs",
+        "misclassification",
+        {"split": "lcc-1500"},
+        tuple(
+            _accuracies(
+                "grand",
+                "GRAND-l",
+                {"cora": 84.7, "citeseer": 73.6, "pubmed": 81.0},
+                "Chamberlain et al. 2021, printed as public split",
+            )
+        ),
     ),
     Protocol(
         "label",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from graphsde.data.graph import Graph
     from graphsde.data.reading import read
     from graphsde.data.splits import make_split
-    from graphsde.data.synthetic import synthetic
+    from graphsde.data.synthetic import synthetic, synthetic_values
     from graphsde.errors import GraphsdeError
     from graphsde.models import (
         APPNP,
@@ -47,9 +47,14 @@ if TYPE_CHECKING:
         register_model,
     )
     from graphsde.models.lgnsde.parts import diffusion, drift, prior, solver
-    from graphsde.prediction import Prediction
+    from graphsde.prediction import NumericPrediction, Prediction
     from graphsde.scores import score
+    from graphsde.scores.conformal import conformalize
+    from graphsde.tasks.abstain import abstain
+    from graphsde.tasks.ask import ask
+    from graphsde.tasks.decide import decide
     from graphsde.tasks.evaluation import evaluate
+    from graphsde.tasks.explain import explain
 
 _HOMES = {
     "GraphGP": "graphsde.models",
@@ -74,11 +79,17 @@ _HOMES = {
     "LabelPropagation": "graphsde.models",
     "MLP": "graphsde.models",
     "Model": "graphsde.models",
+    "NumericPrediction": "graphsde.prediction",
     "Prediction": "graphsde.prediction",
+    "abstain": "graphsde.tasks.abstain",
+    "ask": "graphsde.tasks.ask",
     "check": "graphsde.data.checks",
+    "conformalize": "graphsde.scores.conformal",
+    "decide": "graphsde.tasks.decide",
     "diffusion": "graphsde.models.lgnsde.parts",
     "drift": "graphsde.models.lgnsde.parts",
     "evaluate": "graphsde.tasks.evaluation",
+    "explain": "graphsde.tasks.explain",
     "from_arrays": "graphsde.data.build",
     "from_networkx": "graphsde.data.formats.networkx_graph",
     "from_pyg": "graphsde.data.formats.pyg",
@@ -91,6 +102,7 @@ _HOMES = {
     "score": "graphsde.scores",
     "solver": "graphsde.models.lgnsde.parts",
     "synthetic": "graphsde.data.synthetic",
+    "synthetic_values": "graphsde.data.synthetic",
     "to_networkx": "graphsde.data.formats.networkx_graph",
     "to_pyg": "graphsde.data.formats.pyg",
     "write_tables": "graphsde.data.formats.write",
@@ -119,12 +131,18 @@ __all__ = [
     "LabelPropagation",
     "MCDropout",
     "Model",
+    "NumericPrediction",
     "Prediction",
     "__version__",
+    "abstain",
+    "ask",
     "check",
+    "conformalize",
+    "decide",
     "diffusion",
     "drift",
     "evaluate",
+    "explain",
     "from_arrays",
     "from_networkx",
     "from_pyg",
@@ -137,6 +155,7 @@ __all__ = [
     "score",
     "solver",
     "synthetic",
+    "synthetic_values",
     "to_networkx",
     "to_pyg",
     "write_tables",

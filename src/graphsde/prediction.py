@@ -8,9 +8,10 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from graphsde.errors import BadInput, Diverged
+from graphsde.errors import BadInput, BadUsage, Diverged
 
 Kind = Literal["deterministic", "samples", "dirichlet"]
+NumericKind = Literal["deterministic", "samples", "gaussian"]
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class Prediction:
         embedding: the last hidden state where the model has one.  # [N, h]
         alpha: Dirichlet concentrations of an evidential model.  # [N, C]
         temperature: what the logits were divided by to calibrate ``probs``; 1 where nothing was.
+        uncalibrated: the prediction before a calibrator was applied, where one was.
 
     Example:
         >>> import numpy as np
@@ -76,6 +78,7 @@ class Prediction:
     embedding: np.ndarray | None = None
     alpha: np.ndarray | None = None
     temperature: float = 1.0
+    uncalibrated: Prediction | None = None
 
     def __post_init__(self) -> None:
         shape = self.probs.shape
@@ -165,6 +168,8 @@ class Prediction:
         A temperature is fitted on nodes of known classes. One below 1 sharpens foreign nodes along with them, which
         costs detection; the ranking by uncertainty among familiar nodes hardly changes.
         """
+        if self.uncalibrated is not None:
+            return self.uncalibrated.untempered()
         if self.temperature == 1.0 or self.logits is None:
             return self
         shifted = np.exp(self.logits - self.logits.max(axis=-1, keepdims=True))
@@ -179,6 +184,147 @@ class Prediction:
             logits=None if self.logits is None else self.logits[:, nodes],
             embedding=None if self.embedding is None else self.embedding[nodes],
             alpha=None if self.alpha is None else self.alpha[nodes],
+            uncalibrated=None if self.uncalibrated is None else self.uncalibrated.subset(nodes),
+        )
+
+
+class NotForNumbers(BadUsage, AttributeError):
+    """Something that only a prediction of classes has was asked of a prediction of numbers."""
+
+    default_code = "E-TARGET"
+
+
+@dataclass(frozen=True, eq=False)
+class NumericPrediction:
+    r"""A number for every node, with its uncertainty: the sibling of :class:`Prediction` for numeric targets.
+
+    The predictive distribution of a node is the equal mixture of the Gaussians of its samples. Its variance splits by
+    the law of total variance: :math:`\sigma^2 = E_s[v_s] + (E_s[k_s] + \mathrm{Var}_s[m_s])`, aleatoric and epistemic,
+    where k is variance of the mean that a model knows in closed form (a Gaussian process) and 0 elsewhere.
+
+    Args:
+        means: per sample, in the target's own unit.  # [S, N]
+        variances: of the noise around each of them.  # [S, N]
+        node_ids: the ids of the graph predicted on.  # [N]
+        kind: ``samples``, ``deterministic``, or ``gaussian`` (one Gaussian, both parts in closed form).
+        known: variance of the mean within a sample; ``None`` is 0.  # [S, N]
+        embedding: the last hidden state where the model has one.  # [N, h]
+
+    Example:
+        >>> import numpy as np
+        >>> p = NumericPrediction(np.array([[1.0], [3.0]]), np.array([[0.5], [1.5]]), np.array([7]), "samples")
+        >>> p.mean.tolist(), p.aleatoric.tolist(), p.epistemic.tolist(), p.total.tolist()
+        ([2.0], [1.0], [1.0], [2.0])
+    """
+
+    means: np.ndarray
+    variances: np.ndarray
+    node_ids: np.ndarray
+    kind: NumericKind
+    known: np.ndarray | None = None
+    embedding: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        for what, array in (("means", self.means), ("variances", self.variances), ("known", self.known)):
+            if array is None:
+                continue
+            if array.ndim != 2 or array.shape != (len(self.means), len(self.node_ids)):
+                raise BadInput(
+                    f"{what} of shape {array.shape} don't fit {len(self.node_ids)} nodes",
+                    code="E-LEN",
+                    expected="[samples, nodes]",
+                )
+            if not np.all(np.isfinite(array)):
+                bad = int(np.count_nonzero(~np.isfinite(array).all(axis=0)))
+                raise Diverged(f"{bad} nodes have {what} that are not finite", fix="lower the learning rate")
+        if np.any(self.variances <= 0) or (self.known is not None and np.any(self.known < 0)):
+            raise BadInput("a variance is not positive", expected="variances above 0")
+
+    def __getattr__(self, name: str) -> Any:
+        if name in Prediction.__dataclass_fields__ or (hasattr(Prediction, name) and not name.startswith("_")):
+            raise NotForNumbers(
+                f"this needs class probabilities ('{name}'), and the model predicts numbers",
+                expected="mean, total, aleatoric, epistemic, interval, quantile",
+                fix="use check, fit, predict, evaluate, report or ask, which work with a numeric target",
+            )
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    @property
+    def num_samples(self) -> int:
+        return int(self.means.shape[0])
+
+    @property
+    def num_nodes(self) -> int:
+        return int(self.means.shape[1])
+
+    @cached_property
+    def mean(self) -> np.ndarray:
+        """Predictive mean.  # [N]"""
+        return self.means.mean(axis=0, dtype=np.float64)
+
+    @cached_property
+    def total(self) -> np.ndarray:
+        """Variance of the predictive distribution, in the square of the target's unit.  # [N]"""
+        return self.aleatoric + (0.0 if self.kind == "deterministic" else self.epistemic)
+
+    @cached_property
+    def aleatoric(self) -> np.ndarray:
+        """Variance that remains once the sample is known: noise of the node itself.  # [N]"""
+        return self.variances.mean(axis=0, dtype=np.float64)
+
+    @cached_property
+    def epistemic(self) -> np.ndarray:
+        """Variance of the mean: what the model has not settled.  # [N]
+
+        NaN for a deterministic model: it has no notion of it, which is not the same as having none.
+        """
+        if self.kind == "deterministic":
+            return np.full(self.num_nodes, np.nan)
+        spread = self.means.var(axis=0, dtype=np.float64)
+        return spread if self.known is None else spread + self.known.mean(axis=0, dtype=np.float64)
+
+    @cached_property
+    def components(self) -> tuple[np.ndarray, np.ndarray]:
+        """Means and standard deviations of the Gaussians that are mixed.  # [S, N], [S, N]"""
+        variances = self.variances.astype(np.float64)
+        return self.means.astype(np.float64), np.sqrt(variances if self.known is None else variances + self.known)
+
+    def cdf(self, values: np.ndarray) -> np.ndarray:
+        """Probability that a node's value is at most ``values``.  # [N] -> [N]"""
+        from scipy.special import ndtr
+
+        means, deviations = self.components
+        return ndtr((values - means) / deviations).mean(axis=0)
+
+    def quantile(self, level: float) -> np.ndarray:
+        """Value below which a node lies with probability ``level``, by bisection.  # [N]"""
+        from scipy.special import ndtri
+
+        if not 0 < level < 1:
+            raise BadUsage(f"there is no quantile {level}", found=level, expected="a level between 0 and 1")
+        means, deviations = self.components
+        each = means + deviations * ndtri(level)
+        low, high = each.min(axis=0), each.max(axis=0)  # the mixture's quantile lies between those of its parts
+        for _ in range(60 if self.num_samples > 1 else 0):
+            middle = (low + high) / 2
+            below = self.cdf(middle) < level
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return (low + high) / 2
+
+    def interval(self, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Central interval that should hold the value with probability ``coverage``.  # [N], [N]"""
+        tail = (1.0 - coverage) / 2
+        return self.quantile(tail), self.quantile(1.0 - tail)
+
+    def subset(self, nodes: np.ndarray) -> NumericPrediction:
+        """The prediction of some nodes (positions or a boolean mask)."""
+        return replace(
+            self,
+            means=self.means[:, nodes],
+            variances=self.variances[:, nodes],
+            node_ids=self.node_ids[nodes],
+            known=None if self.known is None else self.known[:, nodes],
+            embedding=None if self.embedding is None else self.embedding[nodes],
         )
 
 

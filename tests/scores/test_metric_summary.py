@@ -38,10 +38,11 @@ DETECTION = {
     "ood_auroc_propagated",
     "ood_fpr95_propagated",
 }
+NUMBERS = {"rmse", "mae", "r2", "density_nll", "crps", "coverage90", "interval_width90", "calibration_error"}
 
 
 def test_every_figure_is_registered_with_what_a_reader_needs() -> None:
-    assert set(METRICS) == STANDARD | DETECTION
+    assert set(METRICS) == STANDARD | DETECTION | NUMBERS
     for facts in METRICS.describe():
         assert facts["summary"] and facts["better"] in ("higher", "lower")
         assert len(facts["range"]) == 2 and "chance" in facts and len(facts["takes"]) == 2

@@ -6,20 +6,27 @@ import functools
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import typer
 
 from graphsde._version import __version__
 from graphsde.cli import (
+    ask,
     bench,
+    calibrate,
     check,
     compare,
+    decide,
     demo,
     doctor,
     evaluate,
+    explain,
     fit,
+    learn,
     listing,
+    page,
     predict,
     report,
     reproduce,
@@ -27,6 +34,7 @@ from graphsde.cli import (
     theory,
 )
 from graphsde.errors import GraphsdeError, shorten
+from graphsde.runs.numeric_runs import refuse_numeric_run
 
 VERBS: dict[str, Callable[..., None]] = {
     "demo": demo.demo,
@@ -34,7 +42,13 @@ VERBS: dict[str, Callable[..., None]] = {
     "fit": fit.fit,
     "predict": predict.predict,
     "evaluate": evaluate.evaluate,
+    "calibrate": calibrate.calibrate,
+    "decide": decide.decide,
+    "ask": ask.ask,
+    "learn": learn.learn,
+    "explain": explain.explain,
     "report": report.report,
+    "app": page.page,
     "theory": theory.theory,
     "bench": bench.bench,
     "compare": compare.compare,
@@ -55,11 +69,13 @@ def _version(asked: bool) -> None:
         raise typer.Exit()
 
 
-def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
+def _guarded(verb: Callable[..., None], name: str) -> Callable[..., None]:
     @functools.wraps(verb)
     def run(*args: Any, **kwargs: Any) -> None:
         try:
             _load_plugins()
+            if isinstance(kwargs.get("run"), Path):
+                refuse_numeric_run(kwargs["run"], name)
             verb(*args, **kwargs)
         except GraphsdeError as error:
             _fail(str(error), error.exit_code)
@@ -115,4 +131,4 @@ def _root(
 
 
 for _name, _verb in VERBS.items():
-    app.command(_name)(_guarded(_verb))
+    app.command(_name)(_guarded(_verb, _name))

@@ -7,6 +7,7 @@ import typer
 
 from graphsde.cli.options import JSON, RUN, SAMPLES
 from graphsde.cli.output import print_json, print_table
+from graphsde.errors import BadUsage
 
 SCORE = typer.Option(
     "--score",
@@ -51,6 +52,8 @@ def evaluate(
     folder = RunFolder(run)
     model = folder.load_model()
     graph = folder.load_graph()
+    if shift is not None and graph.target == "numeric":
+        raise BadUsage("shifts are told by class probabilities, and the target is numeric", code="E-TARGET")
     # without foreign nodes the scores are for the shift, or else refused with a reason
     foreign_here = shift is None or (graph.ood_mask is not None and bool(graph.ood_mask.any()))
     metrics = measure(model.predict(graph, samples=samples), graph, scores=scores if foreign_here else (), model=model)
@@ -79,7 +82,8 @@ def _print(metrics: dict[str, Any]) -> None:
     for name, value in metrics.items():
         if isinstance(value, dict):
             continue
-        known = METRICS.entry(name) if name in METRICS else None
+        meant = "density_nll" if name == "nll" and "rmse" in metrics else name
+        known = METRICS.entry(meant) if meant in METRICS else None
         rows.append(
             {
                 "metric": name,

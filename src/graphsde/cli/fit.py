@@ -9,6 +9,7 @@ from graphsde.cli.options import GRAPH, JSON, READ, SAMPLES, key_values
 from graphsde.cli.output import cell, print_json, say
 
 DEFAULT_MODEL = "lgnsde"
+NUMBERS = ("rmse", "mae", "crps", "coverage90", "calibration_error")
 
 
 def fit(
@@ -65,7 +66,7 @@ def fit(
     if json:
         print_json({"run": str(out), "already_done": outcome.already_done, "resumed": outcome.resumed, **metrics})
         return
-    for name in ("accuracy", "nll", "ece", "aurc", "misclassification_auroc"):
+    for name in ("accuracy", *NUMBERS, "nll", "ece", "aurc", "misclassification_auroc"):
         if name in metrics:
             typer.echo(f"{name.replace('_', ' '):>26}  {cell(metrics[name])}")
     if "n_test" in metrics:

@@ -14,8 +14,8 @@ def listing(
     what: Annotated[
         str,
         typer.Argument(
-            help="models, drifts, priors, diffusions, solvers, scores, metrics, datasets, splits, shifts, tasks, "
-            "acquisitions, tables or engines."
+            help="models, drifts, priors, diffusions, solvers, scores, calibrators, conformal, metrics, datasets, "
+            "splits, shifts, tasks, acquisitions, tables or engines."
         ),
     ],
     json: Annotated[bool, JSON] = False,
@@ -108,6 +108,18 @@ def _tables() -> list[dict[str, Any]]:
     return TABLES.describe()
 
 
+def _calibrators() -> list[dict[str, Any]]:
+    from graphsde.scores.calibrate import CALIBRATORS
+
+    return CALIBRATORS.describe()
+
+
+def _conformal() -> list[dict[str, Any]]:
+    from graphsde.scores.conformal import CONFORMAL_SCORES
+
+    return CONFORMAL_SCORES.describe()
+
+
 def _engines() -> list[dict[str, Any]]:
     from graphsde.runs.engines import ENGINES
 
@@ -121,6 +133,8 @@ KINDS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "diffusions": _diffusions,
     "solvers": _solvers,
     "scores": _scores,
+    "calibrators": _calibrators,
+    "conformal": _conformal,
     "metrics": _metrics,
     "datasets": _datasets,
     "splits": _splits,
@@ -137,6 +151,8 @@ COLUMNS = {
     "diffusions": ["name", "year", "summary"],
     "solvers": ["name", "year", "summary"],
     "scores": ["name", "summary"],
+    "calibrators": ["name", "year", "summary"],
+    "conformal": ["name", "year", "summary"],
     "metrics": ["name", "better", "summary"],
     "datasets": ["name", "nodes", "edges", "features", "classes", "default_split"],
     "tasks": ["name", "summary"],

@@ -6,12 +6,13 @@ import os
 from typing import Protocol
 
 from graphsde.data.amazon import PINNED, load_amazon
+from graphsde.data.diabetes import load_diabetes_graph
 from graphsde.data.digits import load_digits_graph
 from graphsde.data.download import Progress
 from graphsde.data.graph import Graph
 from graphsde.data.locate import find_folder
 from graphsde.data.planetoid import FOLDERS, load_planetoid, published_files
-from graphsde.data.synthetic import synthetic
+from graphsde.data.synthetic import synthetic, synthetic_values
 from graphsde.errors import BadUsage
 from graphsde.registry import Registry
 
@@ -58,7 +59,7 @@ def load(
     """
     kind, _, size = name.strip().lower().partition(":")
     loader = DATASETS.get(kind)
-    if size and (kind != "synthetic" or not size.isdecimal() or len(size) > 12):
+    if size and (kind not in ("synthetic", "synthetic-values") or not size.isdecimal() or len(size) > 12):
         raise BadUsage(f"'{name}' names no graph", found=name, expected="a name, or 'synthetic:' and a number of nodes")
     return loader(size=int(size) if size else None, root=root, download=download, progress=progress)
 
@@ -93,6 +94,24 @@ def _digits(
     *, size: int | None, root: str | os.PathLike[str] | None, download: bool, progress: Progress | None
 ) -> Graph:
     return load_digits_graph()
+
+
+@DATASETS.register(
+    "diabetes",
+    summary="patients linked to their 8 nearest, with a numeric target, embedded: no download",
+    nodes=442,
+    edges=4988,
+    features=10,
+    classes=0,
+    target="numeric",
+    default_split="given",
+    origin="scikit-learn, load_diabetes (Efron et al., Least angle regression)",
+    licence="BSD-3-Clause (scikit-learn)",
+)
+def _diabetes(
+    *, size: int | None, root: str | os.PathLike[str] | None, download: bool, progress: Progress | None
+) -> Graph:
+    return load_diabetes_graph()
 
 
 def _add_planetoid(name: str, title: str, nodes: int, edges: int, features: int, classes: int) -> None:
@@ -157,3 +176,21 @@ def _synthetic(
     *, size: int | None, root: str | os.PathLike[str] | None, download: bool, progress: Progress | None
 ) -> Graph:
     return synthetic(1000 if size is None else size)
+
+
+@DATASETS.register(
+    "synthetic-values",
+    summary="the random graph with a numeric target of known noise; 'synthetic-values:100000' sets the number of nodes",
+    nodes=1000,
+    edges=10000,
+    features=64,
+    classes=0,
+    target="numeric",
+    default_split="fractions",
+    origin="made here (degree-corrected stochastic block model)",
+    licence="none needed",
+)
+def _synthetic_values(
+    *, size: int | None, root: str | os.PathLike[str] | None, download: bool, progress: Progress | None
+) -> Graph:
+    return synthetic_values(1000 if size is None else size)

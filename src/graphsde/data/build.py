@@ -28,6 +28,7 @@ from graphsde.data.masks import (
     require_trainable,
 )
 from graphsde.data.raw import RawGraph, ReadOptions
+from graphsde.data.values import encode_values
 from graphsde.errors import BadInput, BadUsage, shorten
 
 __all__ = ["assemble", "from_arrays", "options_from", "require_length", "require_trainable", "unseen_classes"]
@@ -56,7 +57,11 @@ def assemble(raw: RawGraph, options: ReadOptions = ReadOptions()) -> Graph:
     findings += noticed
     labels: np.ndarray | None = None
     class_names = tuple(str(one) for one in raw.class_names or ())
-    if raw.labels is not None:
+    values: np.ndarray | None = None
+    if raw.labels is not None and options.target == "numeric":
+        values, noticed = encode_values(raw.labels, raw.node_place, raw.class_names)
+        findings += noticed
+    elif raw.labels is not None:
         labels, class_names, noticed = encode_labels(raw.labels, raw.node_place, raw.class_names)
         findings += noticed
         if not class_names:
@@ -66,6 +71,8 @@ def assemble(raw: RawGraph, options: ReadOptions = ReadOptions()) -> Graph:
     if labels is not None and "train" in masks:
         refuse_unlabelled(masks["train"], labels, name)
         findings += unseen_classes(labels, class_names, masks, strict=options.strict)
+    if values is not None and "train" in masks:
+        refuse_unlabelled(masks["train"], np.where(np.isnan(values), -1, 0), name)
     _freeze(adjacency.matrix)
     return Graph(
         adjacency=adjacency,
@@ -79,6 +86,7 @@ def assemble(raw: RawGraph, options: ReadOptions = ReadOptions()) -> Graph:
         name=raw.name,
         image_shape=raw.image_shape,
         notes=tuple(findings),
+        values=None if values is None else _freeze(values),
     )
 
 
@@ -106,7 +114,8 @@ def from_arrays(
         features: numbers, dense or scipy sparse; ``None`` beside categorical columns; ``"degree"`` for log-degrees.
             # [N, d]
         edges: positions of source and target, or a scipy sparse adjacency (row = source).  # [2, E] or [N, N]
-        labels: text or whole numbers; ``None``, NaN and ``-1`` are unlabelled.  # [N]
+        labels: text or whole numbers; ``None``, NaN and ``-1`` are unlabelled. With ``target="numeric"``, numbers;
+            ``None`` and NaN are unknown.  # [N]
         node_ids: your own names of the nodes; numbered from 0 if left out.  # [N]
         feature_names: one per numeric column.
         categorical: text columns by name.
@@ -158,6 +167,7 @@ def options_from(options: Mapping[str, Any]) -> ReadOptions:
         "unknown_edges": ("error", "drop"),
         "impute": ("none", "mean"),
         "features": ("columns", "degree"),
+        "target": ("class", "numeric"),
     }
     for option, value in options.items():
         if option not in fields:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphsde.data.build import unseen_classes
+from graphsde.data.check_values import value_facts, value_findings
 from graphsde.data.findings import Finding
 from graphsde.data.graph import Graph
 from graphsde.data.masks import name_nodes, overlaps, require_trainable
@@ -23,7 +24,8 @@ def label_facts(graph: Graph) -> dict[str, Any]:
     taken = np.zeros(graph.num_nodes, dtype=bool)
     for mask in graph.masks.values():
         taken |= mask
-    return {
+    numeric = {"target": value_facts(graph)} if graph.target == "numeric" else {}
+    return numeric | {
         "classes": _named(graph, counts),
         "unlabelled": int(graph.num_nodes - graph.labelled.sum()),
         "imbalance": float(present.max() / present.min()) if len(present) else None,
@@ -35,6 +37,8 @@ def label_facts(graph: Graph) -> dict[str, Any]:
 
 def label_findings(graph: Graph, facts: dict[str, Any]) -> list[Finding]:
     findings = _refused(graph)
+    if graph.target == "numeric" and facts["target"] is not None:
+        return findings + value_findings(graph, facts["target"]) + _unscored(graph)
     if graph.labels is None:
         return findings
     if facts["unlabelled"]:
@@ -55,12 +59,12 @@ def _refused(graph: Graph) -> list[Finding]:
         where = name_nodes(graph.node_ids, rows)
         hint = "scores on nodes that were trained on mean nothing"
         problems.append(Finding("E-SPLIT-OVERLAP", "problem", message, len(rows), where, hint))
-    if graph.masks or graph.labels is None:
+    if graph.masks or (graph.labels is None and not graph.labelled.any()):
         try:
             require_trainable(graph)
         except BadInput as error:
             problems.append(Finding(error.code, "problem", error.message, hint=error.fix))
-    elif len(np.unique(graph.labels[graph.labelled])) < 2:
+    elif graph.labels is not None and len(np.unique(graph.labels[graph.labelled])) < 2:
         message = "all labelled nodes are of one class"
         problems.append(Finding("E-ONE-CLASS", "problem", message, 1, hint="label nodes of another class"))
     else:

@@ -9,6 +9,7 @@ from typing import Any
 from graphsde.data.check_features import feature_facts, feature_findings
 from graphsde.data.check_labels import label_facts, label_findings
 from graphsde.data.check_structure import structure_facts, structure_findings
+from graphsde.data.check_values import describe_values
 from graphsde.data.findings import Finding
 from graphsde.data.graph import Graph
 from graphsde.errors import shorten
@@ -127,6 +128,8 @@ def _describe(facts: Mapping[str, Any]) -> list[str]:
 
 def _class_table(facts: Mapping[str, Any]) -> list[str]:
     classes: Mapping[str, int] = facts["classes"]
+    if facts.get("target") is not None:
+        return [describe_values(facts["target"])]
     if not classes:
         return ["Labels: none"]
     roles: Mapping[str, Mapping[str, int]] = facts["labels_per_split"]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -42,6 +42,8 @@ class Graph:
         image_shape: set where the numeric columns are the pixels of a picture (height, width).
         split: the name of the split that made the masks, ``None`` if they came with the data.
         notes: what was noticed while reading (merged duplicates, casts, …).
+        values: numbers to be predicted in place of classes, NaN where unknown; ``None`` where nodes have classes.
+            # [N] float64
     """
 
     adjacency: Adjacency
@@ -56,6 +58,12 @@ class Graph:
     image_shape: tuple[int, int] | None = None
     split: str | None = None
     notes: tuple[Finding, ...] = ()
+    values: np.ndarray | None = None
+
+    @property
+    def target(self) -> Literal["class", "numeric"]:
+        """What is to be predicted of a node."""
+        return "class" if self.values is None else "numeric"
 
     @property
     def num_nodes(self) -> int:
@@ -104,7 +112,9 @@ class Graph:
 
     @cached_property
     def labelled(self) -> np.ndarray:
-        """Nodes whose class is known.  # [N] bool"""
+        """Nodes whose class, or value, is known.  # [N] bool"""
+        if self.values is not None:
+            return ~np.isnan(self.values)
         if self.labels is None:
             return np.zeros(self.num_nodes, dtype=bool)
         return self.labels != UNLABELLED
@@ -120,6 +130,8 @@ class Graph:
             parts = [features]
         if self.labels is not None:
             parts.append(self.labels)
+        if self.values is not None:
+            parts.append(self.values)
         for part in parts:
             digest.update(repr(part.shape).encode())
             digest.update(np.ascontiguousarray(part).tobytes())
@@ -163,13 +175,15 @@ class Graph:
             adjacency=self.adjacency.subgraph(rows),
             features=self.features[rows],
             labels=None if self.labels is None else self.labels[rows],
+            values=None if self.values is None else self.values[rows],
             node_ids=self.node_ids[rows],
             categorical=MappingProxyType({name: column[rows] for name, column in self.categorical.items()}),
             masks=MappingProxyType({name: mask[rows] for name, mask in self.masks.items()}),
         )
 
     def __repr__(self) -> str:
+        target = f"classes={self.num_classes}" if self.values is None else "target='numeric'"
         return (
             f"Graph({self.name!r}, nodes={self.num_nodes}, edges={self.num_edges}, "
-            f"features={self.num_features}, classes={self.num_classes})"
+            f"features={self.num_features}, {target})"
         )

@@ -39,7 +39,7 @@ def encode_labels(
         >>> labels.tolist(), names
         ([1, 0, -1, 2], ('0', '7', '42'))
     """
-    array = _flat(values)
+    array = one_per_node(values)
     if array.dtype.kind in "iub":
         known = np.ones(len(array), dtype=bool)
     elif array.dtype.kind == "f":
@@ -59,7 +59,7 @@ def encode_labels(
     return labels, names, _findings(labels, names, place)
 
 
-def _flat(values: Sequence[Any] | np.ndarray) -> np.ndarray:
+def one_per_node(values: Sequence[Any] | np.ndarray) -> np.ndarray:
     if isinstance(values, np.ndarray):
         array = values
     else:
@@ -85,7 +85,7 @@ def _whole_floats(array: np.ndarray, place: Callable[[int], str]) -> tuple[np.nd
 def _objects(array: np.ndarray, place: Callable[[int], str], *, named: bool) -> tuple[np.ndarray, np.ndarray]:
     """Python values: all text, or all numbers of one kind. Where classes have names, text stays text."""
     items = array.tolist()
-    known = np.array([not _is_missing(item) for item in items], dtype=bool)
+    known = np.array([not is_missing(item) for item in items], dtype=bool)
     first: dict[str, int] = {}
     for row in np.flatnonzero(known).tolist():
         first.setdefault(_kind(items[row]), row)
@@ -213,7 +213,7 @@ def _findings(labels: np.ndarray, names: tuple[str, ...], place: Callable[[int],
     return findings
 
 
-def _is_missing(item: Any) -> bool:
+def is_missing(item: Any) -> bool:
     if isinstance(item, str):
         return item.strip() in MISSING
     return item is None or (isinstance(item, (float, np.floating)) and bool(np.isnan(item)))
@@ -258,7 +258,8 @@ def _float_error(value: object, count: int, place: str) -> BadInput:
         place=place,
         found=str(value),
         expected="text or whole numbers",
-        fix="put the values into classes first, or choose another label column",
+        fix="to predict numbers, write 'target: numeric' in graph.yaml or pass target='numeric'; for classes, choose "
+        "another label column",
     )
 
 

@@ -110,7 +110,7 @@ def require_trainable(graph: Graph, *, early_stop: bool = True) -> None:
         graph: the graph with its masks.
         early_stop: whether validation nodes are needed.
     """
-    if graph.labels is None or not graph.labelled.any():
+    if not graph.labelled.any():
         raise BadInput(
             "the graph has no labels",
             code="E-NO-LABELS",
@@ -118,9 +118,11 @@ def require_trainable(graph: Graph, *, early_stop: bool = True) -> None:
             fix="add a label column; a graph without labels can only be predicted on",
         )
     train = _filled(graph, "train")
-    refuse_unlabelled(train, graph.labels, lambda row: name_node(graph.node_ids, row))
-    classes = np.unique(graph.labels[train])
-    if len(classes) < 2:
+    known = graph.labels if graph.labels is not None else np.where(graph.labelled, 0, UNLABELLED)
+    refuse_unlabelled(train, known, lambda row: name_node(graph.node_ids, row))
+    if graph.values is not None:
+        _refuse_one_value(graph.values[train])
+    elif len(classes := np.unique(known[train])) < 2:
         only = shorten(graph.class_names[int(classes[0])], 60)
         raise BadInput(
             f"all {int(train.sum()):,} training nodes are of one class, '{only}'",
@@ -133,6 +135,17 @@ def require_trainable(graph: Graph, *, early_stop: bool = True) -> None:
         val = _filled(graph, "val")
         if not (val & graph.labelled).any():
             raise BadInput("no validation node has a label", code="E-SPLIT-EMPTY", fix=_EMPTY_FIX["val"])
+
+
+def _refuse_one_value(values: np.ndarray) -> None:
+    if values.min() == values.max():
+        raise BadInput(
+            f"all {len(values):,} training nodes have the same value, {values[0]:g}",
+            code="E-ONE-VALUE",
+            found="1 value",
+            expected="at least two",
+            fix="give training nodes with other values",
+        )
 
 
 def name_node(node_ids: np.ndarray, row: int) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import numpy as np
 
 from graphsde.data.build import from_arrays
@@ -56,6 +59,40 @@ def synthetic(
     return from_arrays(
         values, edges, labels=labels, class_names=[str(position) for position in range(classes)], name="synthetic"
     )
+
+
+def synthetic_values(n: int, *, noise: float = 0.3, seed: int = 0, **settings: Any) -> Graph:
+    """A :func:`synthetic` graph whose nodes have numbers in place of classes.
+
+    The value of a node is what its neighbourhood's features say, plus noise: y = a tanh(Â² X w) + e. The weights w are
+    drawn once, and scaled so that the argument has unit variance over the nodes; a gives the signal unit variance too;
+    e ~ N(0, noise² s²) with s = 3/2 in the half of the nodes with the higher first feature, averaged in the same way,
+    and 1/2 in the other. So the best possible model knows where it can't know.
+
+    Args:
+        n: nodes.
+        noise: mean standard deviation of e; the signal has 1.
+        seed: the same seed gives the same graph.
+        settings: those of :func:`synthetic`.
+
+    Example:
+        >>> synthetic_values(100, degree=4.0)
+        Graph('synthetic-values', nodes=100, edges=400, features=64, target='numeric')
+    """
+    if not noise >= 0:
+        raise BadUsage(f"no synthetic graph has noise = {noise}", found=noise, expected="0 or more")
+    graph = synthetic(n, seed=seed, **settings)
+    rng = numpy_stream(seed, "synthetic values")
+    averaged = np.asarray(graph.features, dtype=np.float64)
+    for _ in range(2):
+        averaged = graph.adjacency.normalized @ averaged
+    signal = averaged @ rng.standard_normal(averaged.shape[1])
+    signal = np.tanh((signal - signal.mean()) / signal.std())  # bounded: isolated nodes are not averaged
+    signal = (signal - signal.mean()) / signal.std()
+    first = averaged[:, 0]
+    scale = np.where(first > np.median(first), 1.5, 0.5)
+    values = signal + noise * scale * rng.standard_normal(n)
+    return dataclasses.replace(graph, labels=None, class_names=(), values=values, name="synthetic-values", notes=())
 
 
 def _weights(n: int, degree: float, power: float, rng: np.random.Generator) -> np.ndarray:

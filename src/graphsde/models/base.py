@@ -6,8 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -15,12 +16,16 @@ from torch import Tensor
 from graphsde.data.encoding import FeatureEncoder
 from graphsde.data.graph import Graph
 from graphsde.errors import BadInput, BadUsage, NotFitted
+from graphsde.models.likelihood import TargetScale
 from graphsde.prediction import Perturb, Prediction
 from graphsde.registry import Registry
 from graphsde.training.callbacks import Callback, EpochRecord
 from graphsde.training.checkpoint import Checkpoint
 from graphsde.training.interrupt import InterruptGuard
 from graphsde.training.settings import Settings
+
+if TYPE_CHECKING:
+    from graphsde.scores.calibrate import Calibrator
 
 
 class ModelSettings(Settings):
@@ -56,13 +61,17 @@ class Model(ABC):
     version: ClassVar[int] = 1
     """Raised by hand when a change of code changes results; journals made before are then refused."""
     Settings: ClassVar[type[ModelSettings]]
+    targets: ClassVar[tuple[str, ...]] = ("class",)
+    """What it can predict. Each class says so for itself: a subclass may have another loss."""
 
     def __init__(self, **settings: Any) -> None:
         self.given = settings
         self.settings = self.Settings.parse(settings, f"model '{self.name}'")
         self.class_names: tuple[str, ...] | None = None
+        self.target_scale: TargetScale | None = None  # of a model fitted on numbers, which has no classes
         self.history: list[EpochRecord] = []
         self.best_epoch: int | None = None
+        self.calibrator: Calibrator | None = None
 
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
         """Settings that suit ``graph`` better than the general defaults; what the user gave always wins."""
@@ -70,8 +79,20 @@ class Model(ABC):
 
     def resolve(self, graph: Graph) -> None:
         """Fill in :meth:`defaults_for` ``graph``, so that ``settings`` says everything that a fit will use."""
+        self.require_target(graph)
         values = merge_settings(self.defaults_for(graph), self.given)
         self.settings = self.Settings.parse(values, f"model '{self.name}'")
+
+    def require_target(self, graph: Graph) -> None:
+        """Refuse a graph whose target this model can't learn."""
+        if graph.target not in handled_targets(type(self)):
+            able = ", ".join(name for name in MODELS if graph.target in handled_targets(MODELS.get(name)))
+            raise BadUsage(
+                f"{self.name} predicts classes, and the target of {graph.name} is numeric",
+                code="E-TARGET",
+                expected=f"one of {able}",
+                fix="choose one of them, or leave out 'target: numeric' if the labels are classes",
+            )
 
     @abstractmethod
     def fit(
@@ -94,12 +115,51 @@ class Model(ABC):
     ) -> Prediction:
         """Probabilities of every node of ``graph``, which may be another graph with the same columns.
 
+        A model that was fitted on numbers answers with a :class:`~graphsde.prediction.NumericPrediction`.
+
         Args:
             graph: to predict on.
             samples: how many, where the model has any to draw.
             seed: of the samples; the model's own if not given.
             perturb: predict at features moved along the gradient; refused by models that have none.
         """
+
+    def calibrate(
+        self, graph: Graph, *, by: str | None = "temperature", nodes: np.ndarray | None = None, samples: int = 64
+    ) -> Self:
+        """Fit a calibrator on the validation nodes; :meth:`predict` applies it from then on, and files keep it.
+
+        Args:
+            graph: that the model was fitted on, with its masks.
+            by: ``temperature``, ``vector`` or ``gats`` (see ``graphsde list calibrators``); ``None`` takes the present
+                one away. A former one is replaced, not added to.
+            nodes: mask of the nodes to fit on, instead of the validation nodes.
+            samples: of the prediction that it is fitted to.
+
+        Example:
+            >>> import graphsde as gs
+            >>> graph = gs.load("digits")
+            >>> model = gs.LabelPropagation().fit(graph).calibrate(graph, by="temperature")
+            >>> model.predict(graph).uncalibrated is not None
+            True
+        """
+        self._require_fitted()
+        if by is not None:
+            from graphsde.scores.calibrate import CALIBRATORS, fit_calibrator
+
+            CALIBRATORS.entry(by)
+            if self.target_scale is not None:
+                raise BadUsage(
+                    "calibrators are for classes, and this model predicts numbers", code="E-TARGET", found=by
+                )
+        self.calibrator = None
+        if by is not None:
+            self.calibrator = fit_calibrator(self.predict(graph, samples=samples), graph, by=by, nodes=nodes)
+        return self
+
+    def _calibrated(self, prediction: Prediction, graph: Graph) -> Prediction:
+        """Every ``predict`` ends with this."""
+        return prediction if self.calibrator is None else self.calibrator.apply_to(prediction, graph)
 
     @abstractmethod
     def estimate(self, graph: Graph) -> Estimate:
@@ -135,6 +195,14 @@ class Model(ABC):
     def _check_classes(self, graph: Graph) -> None:
         """A graph with classes that the model doesn't know, or in another order, is not the same task."""
         known = self._require_fitted()
+        numbers = self.target_scale is not None
+        if (graph.labels is not None and numbers) or (graph.values is not None and not numbers):
+            mine, other = ("numbers", "classes") if numbers else ("classes", "numbers")
+            raise BadInput(
+                f"the model was fitted on {mine}, the labels of the graph are {other}",
+                code="E-TARGET",
+                fix="leave the labels of this graph out, or fit again with it",
+            )
         if graph.labels is not None and graph.class_names and not set(graph.class_names) <= set(known):
             new = sorted(set(graph.class_names) - set(known))
             raise BadInput(
@@ -170,8 +238,13 @@ MODELS: Registry[type[Model]] = Registry("model")
 
 def register_model(cls: type[Model]) -> type[Model]:
     """Class decorator: makes a model known to ``graphsde list models`` and ``--model``."""
-    MODELS.add(cls.name, cls, summary=cls.summary, paper=cls.paper, year=cls.year)
+    MODELS.add(cls.name, cls, summary=cls.summary, paper=cls.paper, year=cls.year, targets=list(handled_targets(cls)))
     return cls
+
+
+def handled_targets(cls: type[Model]) -> tuple[str, ...]:
+    """What the models of a class can predict, as the class itself says."""
+    return tuple(cls.__dict__.get("targets", Model.targets))
 
 
 def encode(encoder: FeatureEncoder, graph: Graph) -> Tensor | Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,9 @@ from graphsde import storage
 from graphsde._version import __version__
 from graphsde.errors import BadInput
 from graphsde.models.base import MODELS, Model
+
+if TYPE_CHECKING:
+    from graphsde.scores.calibrate import Calibrator
 
 FORMAT = 1
 TENSORS = "model.safetensors"
@@ -32,6 +35,7 @@ def save_model(model: Model, folder: Path) -> Path:
         "class_names": list(model._require_fitted()),
         "best_epoch": model.best_epoch,
         "values": values,
+        "calibrator": None if model.calibrator is None else _description_of(model.calibrator),
         "versions": {"graphsde": __version__, "torch": torch.__version__},
         "sha256": {TENSORS: hashlib.sha256(content).hexdigest()},
     }
@@ -56,9 +60,25 @@ def load_model(folder: str | Path) -> Model:
     model.best_epoch = description["best_epoch"]
     try:
         model.restore(tensors, description["values"])
+        if description.get("calibrator") is not None:
+            model.calibrator = _calibrator(description["calibrator"], len(model.class_names))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _damaged(folder / DESCRIPTION, f"{type(error).__name__}: {error}") from error
     return model
+
+
+def _description_of(calibrator: Calibrator) -> dict[str, Any]:
+    """A calibrator in plain numbers: few, and beside the rest, so that calibrating a saved model changes one file."""
+    numbers = {name: tensor.tolist() for name, tensor in calibrator.state_dict().items()}
+    return {"name": calibrator.name, "trained": calibrator.trained, "numbers": numbers}
+
+
+def _calibrator(kept: dict[str, Any], classes: int) -> Calibrator:
+    from graphsde.scores.calibrate import CALIBRATORS
+
+    calibrator = CALIBRATORS.get(kept["name"])(classes, list(kept["trained"]))
+    load_tensors(calibrator, {name: torch.tensor(n, dtype=torch.float64) for name, n in kept["numbers"].items()})
+    return calibrator.eval()
 
 
 def load_tensors(module: nn.Module, tensors: dict[str, Tensor]) -> None:

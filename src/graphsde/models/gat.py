@@ -18,9 +18,11 @@ from graphsde.dynamics.layers import Features, Randomness, dropout, glorot
 from graphsde.models.base import register_model
 from graphsde.models.neural import Inputs, NeuralModel, NeuralSettings, Outputs
 
-# the paper's for PubMed; the Amazon graphs' were chosen on validation nodes among those that train in two minutes
+# the paper's for PubMed; a stronger decay on CiteSeer by validation accuracy (.731 against .722 with half of it, two
+# seeds); the Amazon graphs' were chosen on validation nodes among those that train in two minutes
 _AMAZON = {"scaling": "none", "lr": 0.01, "epochs": 150, "patience": 50, "evaluate_every": 2}
 _PER_GRAPH: dict[str, dict[str, Any]] = {
+    "citeseer": {"weight_decay": 2e-3},
     "pubmed": {"output_heads": 8, "lr": 0.01, "weight_decay": 1e-3},
     "computers": _AMAZON,
     "photo": _AMAZON,
@@ -28,7 +30,7 @@ _PER_GRAPH: dict[str, dict[str, Any]] = {
 
 
 class GATSettings(NeuralSettings):
-    """Settings of :class:`GAT`; the defaults are the paper's for Cora and CiteSeer.
+    """Settings of :class:`GAT`; the defaults are the paper's for Cora.
 
     Args:
         heads: of the hidden layer, side by side.
@@ -136,6 +138,7 @@ class GAT(NeuralModel):
     summary = "two layers of attention along edges; deterministic"
     paper = "Veličković et al., Graph attention networks"
     year = 2018
+    version = 2
     Settings = GATSettings
     settings: GATSettings
 

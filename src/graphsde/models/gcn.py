@@ -15,6 +15,8 @@ from graphsde.models.neural import Inputs, NeuralModel, NeuralSettings, Outputs
 
 # Shchur et al.'s width and decay; raw features and the dropout were chosen on validation nodes
 _AMAZON = {"hidden": 64, "dropout": 0.5, "weight_decay": 1e-3, "scaling": "none"}
+# chosen on validation nodes of diabetes and synthetic-values
+_NUMERIC: dict[str, Any] = {"hidden": 32, "dropout": 0.2, "epochs": 400}
 _PER_GRAPH: dict[str, dict[str, Any]] = {"computers": _AMAZON, "photo": _AMAZON}
 
 
@@ -63,7 +65,8 @@ class GCN(NeuralModel):
 
     Paper: Kipf and Welling, "Semi-supervised classification with graph convolutional networks", ICLR 2017.
 
-    Deterministic: its uncertainty is that of its class probabilities alone; there is no epistemic part.
+    Deterministic: its uncertainty is that of its class probabilities alone; there is no epistemic part. For a numeric
+    target Z has two columns, mean and variance of a Gaussian.
 
     Example:
         >>> import graphsde as gs
@@ -77,10 +80,11 @@ class GCN(NeuralModel):
     paper = "Kipf and Welling, Semi-supervised classification with graph convolutional networks"
     year = 2017
     Settings = GCNSettings
+    targets = ("class", "numeric")
     settings: GCNSettings
 
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
-        return dict(_PER_GRAPH.get(graph.name, {}))
+        return dict(_NUMERIC if graph.target == "numeric" else _PER_GRAPH.get(graph.name, {}))
 
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         return GCNModule(width, classes, self.settings, generator)

@@ -42,6 +42,8 @@ _SHAPE: dict[str, Any] = {
     "evaluate_every": 1,
     "temperature": False,
 }
+# row-normalised words train badly here: validation accuracy .61, raw ones .70, with this decay .71 (two seeds)
+_PER_GRAPH: dict[str, dict[str, Any]] = {"citeseer": {"scaling": "none", "weight_decay": 5e-3}}
 
 
 @register_model
@@ -64,6 +66,7 @@ class GNODE(LGNSDE):
     summary = "graph neural ODE: the LGNSDE without noise; deterministic"
     paper = "Poli et al., Graph neural ordinary differential equations"
     year = 2019
+    version = 2
 
     def __init__(self, **settings: Any) -> None:
         if settings.get("sigma", 0.0) != 0.0:
@@ -71,4 +74,6 @@ class GNODE(LGNSDE):
         super().__init__(**{"preset": "gnode", **settings})
 
     def preset_values(self, preset: str, graph: Graph | None) -> dict[str, Any]:
-        return dict(_SHAPE) if preset == "gnode" else preset_settings(preset, graph) | {"sigma": 0.0, "kl_weight": 0.0}
+        if preset == "gnode":
+            return _SHAPE | _PER_GRAPH.get("" if graph is None else graph.name, {})
+        return preset_settings(preset, graph) | {"sigma": 0.0, "kl_weight": 0.0}

@@ -73,7 +73,7 @@ class LabelPropagation(Model):
         assert graph.labels is not None and graph.train_mask is not None
         rows = np.flatnonzero(graph.train_mask)
         self.known = dict(zip(graph.node_ids[rows].tolist(), graph.labels[rows].tolist(), strict=True))
-        self.class_names = graph.class_names
+        self.class_names, self.calibrator = graph.class_names, None
         return self
 
     def predict(
@@ -100,7 +100,7 @@ class LabelPropagation(Model):
         total = spread.sum(axis=1, keepdims=True)
         frequency = np.bincount(list(self.known.values()), minlength=len(names)) / len(self.known)
         probs = np.where(total > 0, spread / np.where(total > 0, total, 1.0), frequency)
-        return Prediction(probs[None], graph.node_ids, names, "deterministic")
+        return self._calibrated(Prediction(probs[None], graph.node_ids, names, "deterministic"), graph)
 
     def estimate(self, graph: Graph) -> Estimate:
         return Estimate(8 * graph.num_nodes * graph.num_classes * 4 + 12 * graph.num_edges, 0.0, 0)

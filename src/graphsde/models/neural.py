@@ -12,7 +12,6 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from graphsde.data.build import require_trainable
 from graphsde.data.encoding import FeatureEncoder, Scaling
@@ -22,8 +21,16 @@ from graphsde.dynamics.layers import Features
 from graphsde.errors import BadUsage, Diverged
 from graphsde.memory import require_memory
 from graphsde.models.base import Estimate, Model, ModelSettings, encode
+from graphsde.models.likelihood import (
+    NOISE,
+    GaussianLikelihood,
+    TargetScale,
+    likelihood_of,
+    mean_and_variance,
+    with_noise,
+)
 from graphsde.models.perturbation import moved_features
-from graphsde.prediction import Kind, Perturb, Prediction
+from graphsde.prediction import Kind, NumericKind, NumericPrediction, Perturb, Prediction
 from graphsde.seeds import torch_stream
 from graphsde.training.callbacks import Callback
 from graphsde.training.checkpoint import Checkpoint
@@ -99,7 +106,10 @@ class NeuralModel(Model):
         result = train(learner, self.settings, callbacks=callbacks, checkpoint=checkpoint, interrupt=interrupt)
         self.finish(learner)
         self.encoder, self.module = learner.encoder, learner.module.eval()
+        self.calibrator = None
         self.class_names = graph.class_names
+        gaussian = learner.likelihood if isinstance(learner.likelihood, GaussianLikelihood) else None
+        self.target_scale = None if gaussian is None else gaussian.scale
         self.history, self.best_epoch = result.records, result.best_epoch
         return self
 
@@ -113,18 +123,22 @@ class NeuralModel(Model):
             raise BadUsage(f"{samples} samples were asked for", expected="at least 1")
         self._check_classes(graph)
         inputs = Inputs(encode(self.encoder, graph), graph.adjacency.operator)
+        if perturb is not None and self.target_scale is not None:
+            raise BadUsage("a perturbed prediction goes by classes, and this model predicts numbers", code="E-TARGET")
         if perturb is not None:
             inputs = replace(inputs, features=moved_features(self, graph, inputs, perturb))
         with torch.no_grad():
             response = self.respond(inputs, graph, samples, self.settings.seed if seed is None else seed)
         if not bool(torch.isfinite(response.logits).all()):
             raise Diverged("the model's output is not finite", fix="lower lr, or scale the features")
+        if self.target_scale is not None:
+            return self._numbers(response, graph, self.target_scale)  # type: ignore[return-value]
         temperature = self.temperature_of_logits()
         if response.alpha is None:
             probs = torch.softmax(response.logits.double() / temperature, -1)
         else:
             probs = (response.alpha / response.alpha.sum(-1, keepdim=True))[None]
-        return Prediction(
+        answer = Prediction(
             probs=(probs.float() if self.kind == "samples" else probs).numpy(),
             node_ids=graph.node_ids,
             class_names=classes,
@@ -134,6 +148,25 @@ class NeuralModel(Model):
             alpha=None if response.alpha is None else response.alpha.numpy(),
             temperature=temperature,
         )
+        return self._calibrated(answer, graph)
+
+    def _numbers(self, response: Response, graph: Graph, scale: TargetScale) -> NumericPrediction:
+        assert self.module is not None
+        log_noise = self.module.get_parameter(NOISE).detach().double()
+        mean, variance = mean_and_variance(response.logits.double(), log_noise)
+        kind: NumericKind = "samples" if self.kind == "samples" else "deterministic"
+        return NumericPrediction(
+            means=scale.mean + scale.scale * mean.numpy(),
+            variances=scale.scale**2 * variance.numpy(),
+            node_ids=graph.node_ids,
+            kind=kind,
+            embedding=None if response.hidden is None else response.hidden.float().numpy(),
+        )
+
+    @property
+    def head_width(self) -> int:
+        """Outputs per node of a fitted model: one per class, or mean and variance of a number."""
+        return len(self._require_fitted()) if self.target_scale is None else 2
 
     @property
     def kind(self) -> Kind:
@@ -183,7 +216,7 @@ class NeuralModel(Model):
             features = 12 * graph.num_nodes * encoder.width
         adjacency = 12 * (graph.num_edges + graph.num_nodes)
         with torch.device("meta"):
-            module = self.build(encoder.width, graph.num_classes, torch_stream(self.settings.seed, "init"))
+            module = self._built(encoder.width, None if graph.target == "numeric" else graph.num_classes)
         parameters = sum(p.numel() for p in module.parameters())
         return features + adjacency + 4 * graph.num_nodes * self.activations(graph) + 16 * parameters
 
@@ -195,14 +228,17 @@ class NeuralModel(Model):
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         self._require_fitted()
         assert self.encoder is not None and self.module is not None
-        return dict(self.module.state_dict()), {"encoder": self.encoder.as_dict()}
+        values: dict[str, Any] = {"encoder": self.encoder.as_dict()}
+        if self.target_scale is not None:
+            values["target"] = self.target_scale.as_dict()
+        return dict(self.module.state_dict()), values
 
     def restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         from graphsde.models.files import load_tensors
 
         self.encoder = FeatureEncoder.from_dict(values["encoder"])
-        classes = len(self._require_fitted())
-        module = self.build(self.encoder.width, classes, torch_stream(self.settings.seed, "init"))
+        self.target_scale = TargetScale.from_dict(values["target"]) if "target" in values else None
+        module = self._built(self.encoder.width, None if self.target_scale else len(self._require_fitted()))
         load_tensors(module, tensors)
         self.module = module.eval()
 
@@ -220,11 +256,16 @@ class NeuralModel(Model):
     def finish(self, learner: GraphLearner) -> None:
         """What remains to be done once the best epoch is restored."""
 
+    def _built(self, width: int, classes: int | None) -> nn.Module:
+        """The module for so many classes; for ``None``, for a number: mean, variance, and a shared noise."""
+        generator = torch_stream(self.settings.seed, "init")
+        return with_noise(self.build(width, 2, generator)) if classes is None else self.build(width, classes, generator)
+
     def _learner(self, graph: Graph) -> GraphLearner:
         self.resolve(graph)
         require_trainable(graph, early_stop=self.settings.early_stop)
         encoder = FeatureEncoder.fit(graph, self.settings.scaling)
-        module = self.build(encoder.width, graph.num_classes, torch_stream(self.settings.seed, "init"))
+        module = self._built(encoder.width, None if graph.target == "numeric" else graph.num_classes)
         if self._first_tensors is not None:
             from graphsde.models.files import load_tensors
 
@@ -236,10 +277,11 @@ class GraphLearner:
     """A module, a graph and the loss between them, as the training loop wants it."""
 
     def __init__(self, model: NeuralModel, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> None:
-        assert graph.labels is not None and graph.train_mask is not None
+        assert graph.train_mask is not None
         self.model, self.module, self.encoder = model, module, encoder
         self.inputs = Inputs(encode(encoder, graph), graph.adjacency.operator)
-        labels = torch.from_numpy(graph.labels.copy())
+        self.likelihood = likelihood_of(graph, module)
+        labels = self.likelihood.targets(graph)
         self.train = torch.from_numpy(np.flatnonzero(graph.train_mask))
         self.train_labels = labels[self.train]
         known = np.zeros(graph.num_nodes, bool) if graph.val_mask is None else graph.val_mask & graph.labelled
@@ -253,17 +295,14 @@ class GraphLearner:
     def loss(self, epoch: int) -> Tensor:
         self.module.train()
         outputs = self.module(self.inputs, self.dropout)
-        return functional.cross_entropy(outputs.logits[self.train], self.train_labels)
+        return self.likelihood.loss(outputs.logits[self.train], self.train_labels)
 
     def validate(self, epoch: int) -> Validation | None:
         if not len(self.val):
             return None
         self.module.eval()
         with torch.no_grad():
-            logits = self.module(self.inputs).logits[self.val]
-            nll = functional.cross_entropy(logits, self.val_labels)
-            accuracy = (logits.argmax(-1) == self.val_labels).float().mean()
-        return Validation(float(nll), float(accuracy))
+            return self.likelihood.validation(self.module(self.inputs).logits[self.val], self.val_labels)
 
     def tensors(self) -> dict[str, Tensor]:
         return dict(self.module.state_dict(keep_vars=True))

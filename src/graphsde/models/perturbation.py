@@ -1,7 +1,8 @@
-"""Features moved along the gradient of the model's own answer."""
+"""Gradients with respect to the features: features moved along one, and what moves a node's uncertainty."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -26,20 +27,41 @@ def moved_features(model: NeuralModel, graph: Graph, inputs: Inputs, perturb: Pe
         raise BadUsage("a temperature is positive", found=perturb.temperature, expected="a number above 0")
     if perturb.size == 0:
         return inputs.features
+
+    def doubt(logits: Tensor) -> Tensor:
+        tempered = logits / perturb.temperature
+        return functional.cross_entropy(tempered, tempered.detach().argmax(-1), reduction="sum")
+
+    dense, gradient = _gradient(model, graph, inputs, doubt)
+    return dense - perturb.size * dense.std() * gradient.sign()
+
+
+def entropy_gradient(model: NeuralModel, graph: Graph, inputs: Inputs, node: int) -> Tensor:
+    """How the entropy of a node's central answer changes with its own features, as the model sees them.  # [d]"""
+
+    def entropy(logits: Tensor) -> Tensor:
+        log_probs = functional.log_softmax(logits[node].double() / model.temperature_of_logits(), -1)
+        return -(log_probs.exp() * log_probs).sum()
+
+    return _gradient(model, graph, inputs, entropy)[1][node]
+
+
+def _gradient(
+    model: NeuralModel, graph: Graph, inputs: Inputs, loss: Callable[[Tensor], Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Dense features and the gradient of a loss of the central logits with respect to them.  # [N, d], [N, d]"""
     dense = _dense(inputs.features).requires_grad_()
     assert model.module is not None
     wanted = [parameter.requires_grad for parameter in model.module.parameters()]
     model.module.requires_grad_(False)  # only the features' gradient is asked for
     try:
         with torch.enable_grad():
-            logits = model.central_logits(replace(inputs, features=dense), graph) / perturb.temperature
-            loss = functional.cross_entropy(logits, logits.detach().argmax(-1), reduction="sum")
-            (gradient,) = torch.autograd.grad(loss, dense)
+            logits = model.central_logits(replace(inputs, features=dense), graph)
+            (gradient,) = torch.autograd.grad(loss(logits), dense)
     finally:
         for parameter, want in zip(model.module.parameters(), wanted, strict=True):
             parameter.requires_grad_(want)
-    dense = dense.detach()
-    return dense - perturb.size * dense.std() * gradient.sign()
+    return dense.detach(), gradient
 
 
 def _dense(features: Features) -> Tensor:

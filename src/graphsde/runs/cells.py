@@ -104,6 +104,7 @@ def plan_cells(
     for dataset in datasets:
         kept = graphs if graphs is not None else {}
         graph = kept[dataset] = kept.get(dataset) or open_graph(dataset)
+        base.require_target(graph)
         variants = base.variants(graph)
         asked = [(spec, own_settings(spec, graph)) for spec in models]
         for seed in seeds:

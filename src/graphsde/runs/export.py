@@ -11,37 +11,75 @@ from graphsde import storage
 from graphsde.data.formats.safe_cell import safe_cell
 from graphsde.data.graph import Graph
 from graphsde.errors import BadUsage
-from graphsde.prediction import Prediction
+from graphsde.prediction import NumericPrediction, Prediction
 
 # probabilities of every class are written up to this many classes; beyond, the table would be mostly zeros
 MOST_PROBABILITY_COLUMNS = 100
 
 
-def prediction_columns(prediction: Prediction, graph: Graph | None = None) -> dict[str, Any]:
+def prediction_columns(prediction: Prediction | NumericPrediction, graph: Graph | None = None) -> dict[str, Any]:
     """One array per column: id, label, confidence, the parts of the uncertainty, then class probabilities.
 
-    ``epistemic`` is empty for a deterministic model. With the graph, ``true_label`` and ``split`` are added.
+    Of a numeric target: id, mean, the parts of the variance, and the ends of the 90 % interval.
+
+    ``epistemic`` is empty for a deterministic model. With the graph, ``true_label`` (``true_value``) and ``split`` are
+    added.
     """
+    if isinstance(prediction, NumericPrediction):
+        return _numbers(prediction, graph)
     columns: dict[str, Any] = {
         "id": prediction.node_ids,
         "label": prediction.label,
         "confidence": prediction.confidence,
         "total": prediction.total,
         "aleatoric": prediction.aleatoric,
-        "epistemic": [None if np.isnan(value) else float(value) for value in prediction.epistemic],
+        "epistemic": _known(prediction.epistemic),
     }
     if graph is not None and graph.labels is not None:
         names = np.array([*graph.class_names, None], dtype=object)
         columns["true_label"] = names[graph.labels]
-    if graph is not None and graph.masks:
-        split = np.full(graph.num_nodes, None, dtype=object)
-        for name, mask in graph.masks.items():
-            split[mask] = name
-        columns["split"] = split
+    columns |= _roles(graph)
     if prediction.num_classes <= MOST_PROBABILITY_COLUMNS:
         for position, name in enumerate(prediction.class_names):
             columns[f"p:{name}"] = prediction.mean[:, position]
     return columns
+
+
+def _numbers(prediction: NumericPrediction, graph: Graph | None) -> dict[str, Any]:
+    low, high = prediction.interval(0.9)
+    columns: dict[str, Any] = {
+        "id": prediction.node_ids,
+        "mean": prediction.mean,
+        "total": prediction.total,
+        "aleatoric": prediction.aleatoric,
+        "epistemic": _known(prediction.epistemic),
+        "low90": low,
+        "high90": high,
+    }
+    if graph is not None and graph.values is not None:
+        columns["true_value"] = _known(graph.values)
+    return columns | _roles(graph)
+
+
+def _known(values: np.ndarray) -> list[float | None]:
+    return [None if np.isnan(value) else float(value) for value in values]
+
+
+def _roles(graph: Graph | None) -> dict[str, Any]:
+    if graph is None or not graph.masks:
+        return {}
+    split = np.full(graph.num_nodes, None, dtype=object)
+    for name, mask in graph.masks.items():
+        split[mask] = name
+    return {"split": split}
+
+
+def require_table_name(path: Path) -> str:
+    """The suffix of a table's name, refused where there is no such format."""
+    suffix = path.suffix.lower()
+    if suffix not in (".csv", ".parquet"):
+        raise BadUsage(f"can't write a table to '{path.name}'", expected="a name that ends in .csv or .parquet")
+    return suffix
 
 
 def write_table(columns: dict[str, Any], path: Path) -> None:
@@ -50,9 +88,7 @@ def write_table(columns: dict[str, Any], path: Path) -> None:
     import pyarrow.csv as pa_csv
     import pyarrow.parquet as pa_parquet
 
-    suffix = path.suffix.lower()
-    if suffix not in (".csv", ".parquet"):
-        raise BadUsage(f"can't write a table to '{path.name}'", expected="a name that ends in .csv or .parquet")
+    suffix = require_table_name(path)
     if suffix == ".csv":
         columns = {safe_cell(name): _harmless(values) for name, values in columns.items()}
     table = pa.table({name: pa.array(values) for name, values in columns.items()})

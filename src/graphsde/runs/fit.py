@@ -16,8 +16,9 @@ from graphsde.models import MODELS, Model
 from graphsde.prediction import Prediction
 from graphsde.runs.export import prediction_columns, write_table
 from graphsde.runs.folder import RunFolder
+from graphsde.runs.rounds import KEPT, forget_rounds
 from graphsde.runs.source import GraphSource
-from graphsde.tasks.evaluation import align_labels, evaluate
+from graphsde.tasks.evaluation import evaluate, judged_nodes
 from graphsde.training.callbacks import Callback
 from graphsde.training.checkpoint import Checkpoint
 from graphsde.training.interrupt import Interrupted, InterruptGuard
@@ -73,7 +74,7 @@ def fit_run(
             _refuse_another(folder, config, facts)
         if folder.finished:
             say(f"{folder.path} holds this very run already: nothing to do")
-            return _finished(folder, graph, request)
+            return _finished(folder, request)
         resumed = folder.checkpoint.exists()
         if resumed:
             say(f"going on with the interrupted run in {folder.path}")
@@ -97,14 +98,14 @@ def fit_run(
         prediction = model.predict(graph, samples=request.samples)
         write_table(prediction_columns(prediction, graph), folder.predictions)
         metrics: dict[str, Any] = {"fit_seconds": round(seconds, 3), "best_epoch": model.best_epoch}
-        if graph.test_mask is not None and (graph.test_mask & (align_labels(graph, prediction.class_names) >= 0)).any():
+        if judged_nodes(prediction, graph).any():
             metrics = evaluate(prediction, graph) | metrics
         folder.write_metrics(model, metrics)
     return FitOutcome(folder, graph, model, prediction, metrics, resumed, already_done=False)
 
 
-def _finished(folder: RunFolder, graph: Graph, request: FitRequest) -> FitOutcome:
-    model = folder.load_model()
+def _finished(folder: RunFolder, request: FitRequest) -> FitOutcome:
+    model, graph = folder.load_model(), folder.load_graph()
     prediction = model.predict(graph, samples=request.samples)
     metrics = {key: value for key, value in folder.read_metrics()[-1].items() if key != "kind"}
     return FitOutcome(folder, graph, model, prediction, metrics, resumed=False, already_done=True)
@@ -137,9 +138,8 @@ def _differences(then: Any, now: Any, name: str = "") -> list[str]:
 
 def _clear(folder: RunFolder) -> None:
     """Only files that a run writes; whatever else lies in the folder is the user's."""
-    names = ("model.json", "model.safetensors")
-    own = [folder.config, folder.graph, folder.metrics, folder.predictions, folder.report, folder.checkpoint]
-    for path in [*own, folder.environment, *(folder.path / name for name in names)]:
+    forget_rounds(folder.path)
+    for path in [folder.report, folder.checkpoint, *(folder.path / name for name in KEPT)]:
         try:
             path.unlink(missing_ok=True)
         except OSError as error:

@@ -20,7 +20,9 @@ from graphsde._version import __version__
 from graphsde.data.graph import Graph
 from graphsde.errors import BadInput
 from graphsde.models import Model, load_model
+from graphsde.runs.label_book import LabelBook
 from graphsde.runs.lock import exclusive
+from graphsde.runs.rounds import finish_round
 from graphsde.runs.source import GraphSource
 
 
@@ -29,7 +31,8 @@ class RunFolder:
 
     ``config.yaml`` says what was asked for (fully resolved), ``graph.json`` which data it was, ``environment.json``
     where it ran, ``model.json`` and ``model.safetensors`` what was learned, ``metrics.jsonl`` how it went,
-    ``predictions.parquet`` what it says of every node, ``report.html`` what to look at.
+    ``predictions.parquet`` what it says of every node, ``report.html`` what to look at. A run that has learned further
+    labels has ``labels.json``, ``learned.json`` and its rounds before under ``history/``.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -119,7 +122,7 @@ class RunFolder:
         return GraphSource(**self.read_config()["graph"])
 
     def load_graph(self) -> Graph:
-        """The graph of this run with its split; refused where the data has changed since."""
+        """The graph of this run with its split and what it has learned; refused where the data has changed since."""
         graph, facts = self.source().open()
         then = json.loads(storage.read_text(self.graph))
         for key, what in (("fingerprint", "data"), ("split_hash", "split")):
@@ -131,9 +134,10 @@ class RunFolder:
                     expected=then[key][:12],
                     fix="restore the data, fit again, or predict with --graph",
                 )
-        return graph
+        return LabelBook.of_run(self.path).apply(graph)
 
     def _require_run(self) -> None:
+        finish_round(self.path)
         if not self.started:
             raise BadInput(
                 f"there is no run in {self.path}",

@@ -10,7 +10,11 @@ from graphsde.data.benchmarks import DATASETS, load
 from graphsde.data.formats import read
 from graphsde.data.graph import Graph
 from graphsde.data.splits import default_split, make_split
+from graphsde.data.splits.split import Split
 from graphsde.errors import BadInput
+
+KEPT_ROLES = "kept"
+"""In place of a split: nodes keep the roles that the run's own files give them."""
 
 
 def open_graph(text: str, **options: Any) -> Graph:
@@ -59,7 +63,10 @@ class GraphSource:
         """The graph with its masks, and the facts that tell whether it is still the same."""
         graph = open_graph(self.graph, **self.options)
         name = self.split or default_split(graph)
-        split = make_split(graph, name, seed=self.seed, **self.split_options)
+        if name == KEPT_ROLES:
+            split = Split(KEPT_ROLES, self.seed, {})
+        else:
+            split = make_split(graph, name, seed=self.seed, **self.split_options)
         applied = split.apply(graph)
         facts = {
             "graph": self.graph,
@@ -76,4 +83,6 @@ class GraphSource:
             "classes": list(applied.class_names),
             "sizes": {name: int(mask.sum()) for name, mask in applied.masks.items()},
         }
+        if graph.target == "numeric":
+            facts["target"] = graph.target
         return applied, facts

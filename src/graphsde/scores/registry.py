@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from graphsde.errors import BadUsage
-from graphsde.prediction import Prediction, Predictor
+from graphsde.prediction import NumericPrediction, Prediction, Predictor
 from graphsde.registry import Entry, Registry, unknown_name
 from graphsde.scores.propagation import propagate
 
@@ -115,6 +115,12 @@ def _evaluate(
     reference: tuple[Prediction, Graph] | None,
     options: dict[str, Any],
 ) -> np.ndarray:
+    if isinstance(prediction, NumericPrediction):
+        raise BadUsage(
+            f"the score '{entry.name}' goes by classes, and this prediction is of numbers",
+            code="E-TARGET",
+            fix="use its total, aleatoric or epistemic variance",
+        )
     obstacle = _obstacle(entry, prediction, graph, model, reference)
     if obstacle is not None:
         _refuse(entry.name, obstacle)

@@ -2,11 +2,17 @@
 
 from graphsde.tasks import (  # noqa: F401  (importing them registers them)
     active,
+    adaptive_depth,
     backbones,
     cost,
+    coverage,
+    deciding,
+    dynamics,
+    entropies,
     misclassification,
     noise,
     ood,
+    regression,
     sensitivity,
 )
 from graphsde.tasks.task import TASKS, Measurement, ModelMaker, Task, TaskOptions, register_task

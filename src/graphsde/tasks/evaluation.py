@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from graphsde.data.graph import UNLABELLED, Graph
-from graphsde.errors import BadInput
-from graphsde.prediction import Prediction, Predictor
+from graphsde.errors import BadInput, BadUsage
+from graphsde.prediction import NumericPrediction, Prediction, Predictor
+from graphsde.scores.metrics.numeric import summarise_numbers
 from graphsde.scores.metrics.summary import compare_scores, summarise, summarise_ood
 from graphsde.scores.training_nodes import align_labels
 
-__all__ = ["align_labels", "evaluate"]
+__all__ = ["align_labels", "evaluate", "judged_nodes"]
 
 
 def evaluate(
-    prediction: Prediction, graph: Graph, *, scores: Sequence[str] = (), model: Predictor | None = None
+    prediction: Prediction | NumericPrediction,
+    graph: Graph,
+    *,
+    scores: Sequence[str] = (),
+    model: Predictor | None = None,
 ) -> dict[str, Any]:
     """All metrics of ``prediction`` on the test nodes of ``graph``; foreign-node metrics where the split has any.
 
@@ -26,7 +33,9 @@ def evaluate(
         model: who predicted; needed by scores that ask it for further predictions.
 
     Returns:
-        Figures by name; with ``scores``, a map of figures for each of them under ``"scores"``.
+        Figures by name; with ``scores``, a map of figures for each of them under ``"scores"``. Of a numeric target:
+        ``rmse``, ``mae``, ``r2``, ``nll``, ``crps``, ``coverage90``, ``interval_width90``, ``calibration_error``,
+        ``n_test``.
 
     Example:
         >>> import graphsde as gs
@@ -35,14 +44,16 @@ def evaluate(
         >>> metrics["n_test"]
         1297
     """
-    labels = align_labels(graph, prediction.class_names)
-    if graph.test_mask is None or not (graph.test_mask & (labels != UNLABELLED)).any():
+    known = judged_nodes(prediction, graph)
+    if not known.any():
         raise BadInput(
             f"{graph.name} has no labelled test nodes",
             code="E-SPLIT-EMPTY",
             fix="give test nodes in a split column, or choose --split fractions",
         )
-    known = graph.test_mask & (labels != UNLABELLED)
+    if isinstance(prediction, NumericPrediction):
+        return _of_numbers(prediction, graph, known, scores)
+    labels = align_labels(graph, prediction.class_names)
     if graph.ood_mask is not None:
         known = known & ~graph.ood_mask
     metrics: dict[str, Any] = summarise(prediction, labels, known)
@@ -51,3 +62,27 @@ def evaluate(
     if scores:
         metrics["scores"] = compare_scores(prediction, graph, scores, model=model)
     return metrics
+
+
+def judged_nodes(prediction: Prediction | NumericPrediction, graph: Graph) -> np.ndarray:
+    """Test nodes whose class, among those that the prediction knows, or whose value is known.  # [N] bool"""
+    if graph.test_mask is None:
+        return np.zeros(graph.num_nodes, dtype=bool)
+    if isinstance(prediction, NumericPrediction):
+        return graph.test_mask & graph.labelled
+    return graph.test_mask & (align_labels(graph, prediction.class_names) != UNLABELLED)
+
+
+def _of_numbers(
+    prediction: NumericPrediction, graph: Graph, known: np.ndarray, scores: Sequence[str]
+) -> dict[str, Any]:
+    if scores:
+        raise BadUsage(
+            "scores tell foreign nodes by class probabilities, and the target is numeric",
+            code="E-TARGET",
+            found=", ".join(scores),
+            fix="leave the scores out; total, aleatoric and epistemic of the prediction are its uncertainty",
+        )
+    if graph.values is None:
+        raise BadInput(f"{graph.name} has no values to compare with", code="E-NO-LABELS")
+    return dict(summarise_numbers(prediction, graph.values, known))

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from graphsde.data.graph import Graph
 from graphsde.data.splits import default_split, make_split
+from graphsde.errors import BadUsage
 from graphsde.models import Model
 from graphsde.registry import Registry
 from graphsde.training.settings import Settings
@@ -59,11 +60,23 @@ class Task(ABC):
     summary: ClassVar[str]
     version: ClassVar[int] = 1
     Options: ClassVar[type[TaskOptions]] = TaskOptions
+    targets: ClassVar[tuple[str, ...]] = ("class",)
+    """What a graph may be asked for: ``class``, ``numeric``."""
     headline: ClassVar[tuple[str, ...]]
     """The metrics that a table shows first."""
 
     def __init__(self, **options: Any) -> None:
         self.options = self.Options.parse(options, f"task '{self.name}'")
+
+    def require_target(self, graph: Graph) -> None:
+        """Refuse a graph that the question can't be put to."""
+        if graph.target not in self.targets:
+            able = ", ".join(name for name in TASKS if graph.target in TASKS.get(name).targets)
+            raise BadUsage(
+                f"the task '{self.name}' can't be put to {graph.name}, whose target is {graph.target}",
+                code="E-TARGET",
+                expected=f"one of {able}",
+            )
 
     def variants(self, graph: Graph) -> list[dict[str, Any]]:
         """Options of the cells that the question splits into on a graph, such as one per class left out."""

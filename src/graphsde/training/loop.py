@@ -22,8 +22,10 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {"adam": torch.opt
 
 @dataclass(frozen=True)
 class Validation:
+    """What the validation nodes say; numbers have no accuracy."""
+
     nll: float
-    accuracy: float
+    accuracy: float | None
 
 
 class Learner(Protocol):

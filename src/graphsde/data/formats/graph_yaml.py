@@ -16,6 +16,7 @@ from graphsde.data.raw import ReadOptions
 from graphsde.errors import BadUsage, shorten
 
 OPTION_NAMES = tuple(option.name for option in dataclasses.fields(ReadOptions))
+TARGETS = ("class", "numeric")
 _TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
@@ -27,7 +28,9 @@ class Settings:
         name: how messages call the graph.
         options: fields of :class:`~graphsde.data.raw.ReadOptions` that the file sets.
         id, label, split: columns of the table of nodes.
-        source, target, weight: columns of the table of edges.
+        source, target, weight: columns of the table of edges. ``target: numeric`` names no column but says that labels
+            are numbers to be predicted; where the column of targets has another name as well, ``label_kind: numeric``
+            says so.
         categorical: columns that are text even where their cells look like numbers.
         drop: columns to leave out.
         classes: the classes in their order.
@@ -62,6 +65,7 @@ def read_settings(path: Path) -> Settings:
         categorical: [venue]    # numbers that are names
         drop: [comment]
         impute: mean
+        # target: numeric       # labels are numbers to be predicted, not classes
     """
     found = read_strict_yaml(path)
     values: dict[str, Any] = {}
@@ -76,8 +80,11 @@ def read_settings(path: Path) -> Settings:
             )
         if setting.value is None:
             raise yaml_error(f"'{key}' has no value", setting.place, "give it one or remove the line")
-        target = options if key in OPTION_NAMES else values
-        target[key] = _READERS[key](key, setting)
+        if (key, setting.value) == ("target", "numeric") or (key == "label_kind" and setting.value in TARGETS):
+            options["target"] = setting.value
+            continue
+        role = options if key in OPTION_NAMES and key != "target" else values
+        role[key] = _READERS[key](key, setting)
     return Settings(**values, options=options, places={key: setting.place for key, setting in found.items()})
 
 
@@ -128,6 +135,16 @@ def _shape(key: str, setting: Setting) -> tuple[int, int]:
     return int(sides[0][:9]), int(sides[1][:9])
 
 
+def _target(key: str, setting: Setting) -> str:
+    raise yaml_error(
+        f"'{key}' can't be that",
+        setting.place,
+        did_you_mean(_text(key, setting), TARGETS),
+        found=setting.value,
+        expected="one of " + ", ".join(TARGETS),
+    )
+
+
 def _choice(key: str, setting: Setting) -> str:
     word = _text(key, setting)
     try:
@@ -150,6 +167,7 @@ _READERS: dict[str, Callable[[str, Setting], Any]] = {
     "strict": _truth,
     "id": _text,
     "label": _text,
+    "label_kind": _target,
     "split": _text,
     "source": _text,
     "target": _text,

@@ -88,6 +88,8 @@ def to_pyg(graph: Graph) -> Data:
         y=None if graph.labels is None else torch.tensor(graph.labels),
     )
     data.num_nodes = graph.num_nodes
+    if graph.values is not None:
+        data.y = torch.tensor(graph.values)
     if graph.adjacency.is_weighted:
         data.edge_weight = torch.tensor(graph.adjacency.matrix.data)
     for name, mask in graph.masks.items():

@@ -47,6 +47,8 @@ def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None)
     _check_columns(edges, settings, required=("source", "target"), optional=("weight",))
     features = _features(nodes, settings, roles)
     labels = nodes.values(settings.label) if settings.label in nodes.names else None
+    if labels is not None and settings.classes is not None and options.target == "class":
+        labels = _positions(labels, settings.classes)
     split = nodes.values(settings.split) if settings.split in nodes.names else None
     masks = _joint_roles(split, nodes) if split is not None else {}
     raw = RawGraph(
@@ -55,7 +57,7 @@ def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None)
         numeric=_matrix(features, settings),
         feature_names=features.numeric_names or None,
         categorical=features.categorical,
-        labels=labels if labels is None or settings.classes is None else _positions(labels, settings.classes),
+        labels=labels,
         split=None if masks else split,
         masks=masks,
         sources=edges.ids(settings.source),

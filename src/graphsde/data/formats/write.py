@@ -87,6 +87,8 @@ class _Columns:
             labels = np.full(graph.num_nodes, UNLABELLED) if graph.labels is None else graph.labels
             names = np.array([*graph.class_names, None], dtype=object)
             columns[self.role["label"]] = _texts(names[labels])  # unlabelled, -1, is the last
+        if graph.values is not None:
+            columns[self.role["label"]] = pa.array(graph.values, from_pandas=True)  # unknown, NaN, is empty
         if self._has("split"):
             columns[self.role["split"]] = _texts(self._split())
         features: Any = graph.features
@@ -111,6 +113,8 @@ class _Columns:
         graph = self.graph
         values: dict[str, Any] = {"name": graph.name}
         values |= {role: name for role, name in self.role.items() if name != role}
+        if graph.values is not None:
+            values["target"] = "numeric"
         if graph.adjacency.directed:
             values["directed"] = "true"
         if graph.class_names:
@@ -132,7 +136,8 @@ class _Columns:
 
     def _has(self, role: str) -> bool:
         """Whether the column is written: also where a feature of that name would be taken for it otherwise."""
-        needed = {"id": True, "label": self.graph.labels is not None, "split": bool(self.graph.masks)}
+        labelled = self.graph.labels is not None or self.graph.values is not None
+        needed = {"id": True, "label": labelled, "split": bool(self.graph.masks)}
         return needed[role] or self.role[role] != role
 
 

@@ -24,7 +24,7 @@ _MOST_EMPTY_ROWS = 10_000_000
 _END_RECORD = b"PK\x05\x06"
 _PIECE = 1 << 24
 # what the standard library's reader raises on damaged files, as seen by fuzzing it
-_ZIP_ERRORS = (
+ZIP_ERRORS = (
     zipfile.BadZipFile,
     zipfile.LargeZipFile,
     zlib.error,
@@ -170,7 +170,7 @@ class ZipArrays:
             if error.errno != errno.EINVAL:  # a directory that points before the beginning of the file
                 raise
             raise self._broken(str(error)) from None
-        except _ZIP_ERRORS as error:
+        except ZIP_ERRORS as error:
             raise self._broken(str(error)) from None
 
     def _broken(self, reason: str) -> BadInput:

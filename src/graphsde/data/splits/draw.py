@@ -9,8 +9,16 @@ import numpy as np
 from graphsde.data.graph import Graph
 from graphsde.errors import BadInput, BadUsage
 
+STRATA = 10  # groups of nodes with similar values, where the target is numeric
+
 
 def known_labels(graph: Graph) -> np.ndarray:
+    if graph.target == "numeric" and graph.labelled.any():
+        raise BadUsage(
+            f"this split goes by classes, and the target of '{graph.name}' is numeric",
+            code="E-TARGET",
+            fix="use the split 'fractions', 'gpn', 'geom-48-32-20', 'uniform-10-10-80' or 'given'",
+        )
     if graph.labels is None or not graph.labelled.any():
         raise BadInput(
             f"'{graph.name}' has no labels, so its nodes can't be divided into training and test",
@@ -18,6 +26,21 @@ def known_labels(graph: Graph) -> np.ndarray:
             fix="give labels to some nodes",
         )
     return graph.labels
+
+
+def strata(graph: Graph) -> tuple[np.ndarray, int]:
+    """The group of every node that each part of a split should have its share of, and how many groups there are.
+
+    Classes, or tenths of the nodes in the order of their values; -1 where unknown.  # [N] int64
+    """
+    if graph.values is None or not graph.labelled.any():
+        return known_labels(graph), graph.num_classes
+    known = np.flatnonzero(graph.labelled)
+    order = known[np.argsort(graph.values[known], kind="stable")]
+    groups = np.full(graph.num_nodes, -1, dtype=np.int64)
+    count = min(STRATA, max(1, known.size // STRATA))
+    groups[order] = np.arange(order.size) * count // order.size
+    return groups, count
 
 
 def require_whole(name: str, value: object, least: int) -> None:
@@ -77,8 +100,8 @@ def stratified(
     The roles are laid out evenly along the candidates sorted by class, so that many tiny classes still give parts of
     the right size. A class that would have no node in the first part gets one there.
     """
-    labels = known_labels(graph)
-    nodes, _, counts = rank_in_class(labels, candidates, graph.num_classes, rng)
+    labels, groups = strata(graph)
+    nodes, _, counts = rank_in_class(labels, candidates, groups, rng)
     shares = np.concatenate([[0.0], np.cumsum(fractions)])
     sizes = np.diff(np.floor(shares * nodes.size + 0.5 + 1e-9)).astype(np.int64)
     sizes = np.append(sizes, max(nodes.size - sizes.sum(), 0))  # what no fraction claims
@@ -86,7 +109,7 @@ def stratified(
     when = np.concatenate([(np.arange(size) + (role + 0.5) / sizes.size) / size for role, size in enumerate(sizes)])
     roles = np.repeat(np.arange(sizes.size), sizes)[np.argsort(when, kind="stable")]
     starts = np.cumsum(counts) - counts
-    trained = np.bincount(labels[nodes[roles == 0]], minlength=graph.num_classes)
+    trained = np.bincount(labels[nodes[roles == 0]], minlength=groups)
     roles[starts[(counts > 0) & (trained == 0)]] = 0
     return [mask_of(nodes[roles == role], graph.num_nodes) for role in range(len(fractions))]
 

@@ -8,7 +8,15 @@ from __future__ import annotations
 import numpy as np
 
 from graphsde.data.graph import Graph
-from graphsde.data.splits.draw import known_labels, largest_component, mask_of, per_class, require_whole, stratified
+from graphsde.data.splits.draw import (
+    known_labels,
+    largest_component,
+    mask_of,
+    per_class,
+    require_whole,
+    strata,
+    stratified,
+)
 from graphsde.data.splits.registry import SPLITS, has_public_masks
 from graphsde.data.splits.split import Split
 from graphsde.errors import BadInput, BadUsage
@@ -144,7 +152,7 @@ def uniform(graph: Graph, *, seed: int = 0) -> Split:
 
 
 def tenths(graph: Graph, candidates: np.ndarray, seed: int) -> dict[str, np.ndarray]:
-    known_labels(graph)
+    strata(graph)  # a graph without labels is refused
     if candidates.size < 10:
         raise BadInput(
             f"10 % of {candidates.size} labelled nodes is not even one", code="E-GRAPH-SMALL", expected="at least 10"

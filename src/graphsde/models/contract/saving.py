@@ -41,3 +41,17 @@ def a_file_of_another_format_is_refused(case: ModelCase, folder: Path) -> None:
     path = folder / "model.json"
     path.write_text(path.read_text().replace('"format": 1', '"format": 999'))
     refuses(BadInput, lambda: load_model(folder), "a newer format")
+
+
+@contract
+def a_calibrator_is_kept_with_the_model(case: ModelCase, folder: Path) -> None:
+    """Every ``predict`` must end with ``self._calibrated(prediction, graph)``."""
+    model = case.fitted
+    try:
+        model.calibrate(case.graph, by="vector", samples=SAMPLES).save(folder)
+        calibrated = model.predict(case.graph, samples=SAMPLES)
+    finally:
+        model.calibrate(case.graph, by=None)
+    promise(calibrated.uncalibrated is not None, "predict applies the calibrator")
+    same(load_model(folder).predict(case.graph, samples=SAMPLES), calibrated, "calibrated, after save and load")
+    same(calibrated.untempered(), case.prediction.untempered(), "what the calibrator did can be undone")

@@ -14,7 +14,7 @@ from graphsde.data.graph import Graph
 from graphsde.errors import BadInput, BadUsage
 from graphsde.models.base import MODELS, Estimate, Model, ModelSettings, register_model
 from graphsde.models.ensemble.progress import EnsembleProgress, member_prefix, with_prefix, without_prefix
-from graphsde.prediction import Perturb, Prediction
+from graphsde.prediction import NumericPrediction, Perturb, Prediction
 from graphsde.seeds import derive
 from graphsde.training.callbacks import Callback
 from graphsde.training.checkpoint import Checkpoint
@@ -64,6 +64,7 @@ class Ensemble(Model):
     paper = "Lakshminarayanan, Pritzel and Blundell, Simple and scalable predictive uncertainty estimation"
     year = 2017
     Settings = EnsembleSettings
+    targets = ("class", "numeric")
     settings: EnsembleSettings
 
     def __init__(self, **settings: Any) -> None:
@@ -114,7 +115,8 @@ class Ensemble(Model):
             if interrupt is not None and interrupt.received is not None and number + 1 < self.settings.members:
                 raise Interrupted(interrupt.received)
         progress.clear()
-        self.members, self.class_names = members, graph.class_names
+        self.members, self.class_names, self.calibrator = members, graph.class_names, None
+        self.target_scale = members[0].target_scale
         records = [record for member in members for record in member.history]
         self.history = [replace(record, epoch=epoch) for epoch, record in enumerate(records, start=1)]
         return self
@@ -132,10 +134,12 @@ class Ensemble(Model):
                 break
             share = max(1, -(-(samples - number) // len(self.members)))  # sample k belongs to member k mod M
             answers.append(member.predict(graph, samples=share, seed=_member_seed(seed, number), perturb=perturb))
+        if self.target_scale is not None:
+            return _mixture(answers)  # type: ignore[arg-type, return-value]
         logits = [answer.logits for answer in answers if answer.logits is not None]
         embeddings = [answer.embedding for answer in answers if answer.embedding is not None]
         complete = len(answers)
-        return Prediction(
+        answer = Prediction(
             probs=_in_turns([answer.probs for answer in answers]),
             node_ids=graph.node_ids,
             class_names=classes,
@@ -144,6 +148,7 @@ class Ensemble(Model):
             embedding=np.concatenate(embeddings, axis=1) if len(embeddings) == complete else None,
             temperature=float(np.exp(np.mean([np.log(answer.temperature) for answer in answers]))),
         )
+        return self._calibrated(answer, graph)
 
     def estimate(self, graph: Graph) -> Estimate:
         """Members are trained in turn; a finished one keeps its parameters, at most a quarter of what fitting took."""
@@ -173,6 +178,7 @@ class Ensemble(Model):
         for number, (member, one) in enumerate(zip(self.members, kept, strict=True)):
             member.class_names, member.best_epoch = self._require_fitted(), one["best_epoch"]
             member.restore(without_prefix(tensors, member_prefix(number)), one["values"])
+        self.target_scale = self.members[0].target_scale
 
     def _member(self, number: int) -> Model:
         base, settings = self.settings.base, self.settings.base_settings
@@ -190,6 +196,20 @@ class Ensemble(Model):
 
 def _member_seed(seed: int, number: int) -> int:
     return derive(seed, "ensemble member", number)
+
+
+def _mixture(answers: list[NumericPrediction]) -> NumericPrediction:
+    """Members' numbers as samples of one prediction."""
+    known = [answer.known for answer in answers if answer.known is not None]
+    embeddings = [answer.embedding for answer in answers if answer.embedding is not None]
+    return NumericPrediction(
+        means=_in_turns([answer.means for answer in answers]),
+        variances=_in_turns([answer.variances for answer in answers]),
+        node_ids=answers[0].node_ids,
+        kind="samples",
+        known=_in_turns(known) if len(known) == len(answers) else None,
+        embedding=np.concatenate(embeddings, axis=1) if len(embeddings) == len(answers) else None,
+    )
 
 
 def _in_turns(parts: list[np.ndarray]) -> np.ndarray:

@@ -38,8 +38,13 @@ class Knowledge(nn.Module):
 
     def covers(self, prior: Tensor) -> bool:
         """Whether the inducing nodes have the prior that q was learnt under; else q would mean something else."""
-        size = float(self.prior.diagonal().max())
-        return prior.shape == self.prior.shape and torch.allclose(prior, self.prior, atol=_SAME_PRIOR * size, rtol=0.0)
+        return same_prior(prior, self.prior)
+
+
+def same_prior(prior: Tensor, known: Tensor) -> bool:
+    """Whether two covariances are the same but for rounding."""
+    size = float(known.diagonal().max())
+    return prior.shape == known.shape and torch.allclose(prior, known, atol=_SAME_PRIOR * size, rtol=0.0)
 
 
 def infer(prior: Tensor, labels: Tensor, noise: Tensor, jitter: float) -> tuple[Tensor, Tensor]:

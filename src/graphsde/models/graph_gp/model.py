@@ -23,8 +23,10 @@ from graphsde.models.graph_gp.features import FeatureMap
 from graphsde.models.graph_gp.kernel import NodeKernel, Places, length_for
 from graphsde.models.graph_gp.knowledge import Knowledge, infer
 from graphsde.models.graph_gp.learner import GraphGPLearner, latent_noise
+from graphsde.models.graph_gp.regression import NumericGPLearner, NumericKnowledge
 from graphsde.models.graph_gp.settings import GraphGPSettings
-from graphsde.prediction import Perturb, Prediction
+from graphsde.models.likelihood import TargetScale
+from graphsde.prediction import NumericPrediction, Perturb, Prediction
 from graphsde.training.callbacks import Callback
 from graphsde.training.checkpoint import Checkpoint
 from graphsde.training.interrupt import InterruptGuard
@@ -34,6 +36,8 @@ ALL_MODES_UP_TO = 1500
 MODES_OF_LARGER_GRAPHS = 500
 INFERENCE_SAMPLES = 64
 _NODES_AT_ONCE = 2048
+# the target is standardised; softmax asks for larger latent values
+_NUMERIC: dict[str, Any] = {"sigma": 1.0, "kernel_lr": 0.05}
 
 
 @register_model
@@ -48,6 +52,9 @@ class GraphGP(Model):
     It reads no features unless ``features`` says so. K comes from the smallest eigenvalues of the Laplacian L, so that
     no matrix of nodes by nodes is made. Far from all labels, and in a component without any, it says the prior: equal
     chances and much epistemic uncertainty. A sample draws the latent values of every node from its own marginal.
+
+    For a numeric target there is one latent function, y = f + noise, and q is exact (see
+    :func:`~graphsde.models.graph_gp.regression.collapsed`): no samples are drawn.
 
     On another graph q is inferred anew from the labels of the inducing nodes it contains, under the same kernel; a
     graph without any is refused.
@@ -67,13 +74,17 @@ class GraphGP(Model):
     paper = "Borovitskiy et al., Matérn Gaussian processes on graphs"
     year = 2021
     Settings = GraphGPSettings
+    targets = ("class", "numeric")
     settings: GraphGPSettings
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.module: Knowledge | None = None
+        self.module: Knowledge | NumericKnowledge | None = None
         self.inducing: list[Any] = []
         self.feature_map: FeatureMap | None = None
+
+    def defaults_for(self, graph: Graph) -> dict[str, Any]:
+        return dict(_NUMERIC) if graph.target == "numeric" else {}
 
     def fit(
         self,
@@ -85,11 +96,15 @@ class GraphGP(Model):
     ) -> Self:
         learner, feature_map = self._learner(graph)
         result = train(learner, self.settings, callbacks=callbacks, checkpoint=checkpoint, interrupt=interrupt)
-        rows = learner.posterior.inducing
-        self.module = learner.posterior.knowledge(learner.labels[rows])
+        if isinstance(learner, NumericGPLearner):
+            rows, self.target_scale = learner.inducing, learner.scale
+            self.module = learner.knowledge()
+        else:
+            rows, self.target_scale = learner.posterior.inducing, None
+            self.module = learner.posterior.knowledge(learner.labels[rows])
         self.inducing = graph.node_ids[rows.numpy()].tolist()
         self.feature_map = feature_map
-        self.class_names = graph.class_names
+        self.class_names, self.calibrator = graph.class_names, None
         self.history, self.best_epoch = result.records, result.best_epoch
         return self
 
@@ -103,25 +118,41 @@ class GraphGP(Model):
             raise BadUsage(f"{samples} samples were asked for", expected="at least 1")
         self._check_classes(graph)
         mean, variance = self.latent(graph)
+        if self.target_scale is not None:
+            return self._numbers(graph, mean, variance, self.target_scale)  # type: ignore[return-value]
         stream = stream_of(self.settings.seed if seed is None else seed, "graph-gp samples")
         noise = latent_noise(stream, node_keys(graph.node_ids), samples, len(names))
         logits = (mean + variance.sqrt() * noise).float()
-        return Prediction(
+        answer = Prediction(
             probs=torch.softmax(logits.double(), -1).float().numpy(),
             node_ids=graph.node_ids,
             class_names=names,
             kind="samples",
             logits=logits.numpy(),
         )
+        return self._calibrated(answer, graph)
+
+    def _numbers(self, graph: Graph, mean: Tensor, variance: Tensor, scale: TargetScale) -> NumericPrediction:
+        """One Gaussian per node: nothing has to be drawn."""
+        assert isinstance(self.module, NumericKnowledge)
+        noise = np.full((1, graph.num_nodes), float(self.module.noise.detach()))
+        return NumericPrediction(
+            means=scale.mean + scale.scale * mean.T.numpy(),
+            variances=scale.scale**2 * noise,
+            node_ids=graph.node_ids,
+            kind="gaussian",
+            known=scale.scale**2 * variance.T.numpy(),
+        )
 
     def latent(self, graph: Graph) -> tuple[Tensor, Tensor]:
         """Posterior mean and variance of the latent values; their sum over classes is a score of what is not known.
+
+        Of a standardised number there is one latent value, C = 1.
 
         # [N, C], [N, C]
         """
         self._require_fitted()
         assert self.module is not None
-        parts = _variational_parts()
         place = graph.position
         present = [k for k, node in enumerate(self.inducing) if node in place]
         if not present:
@@ -132,6 +163,11 @@ class GraphGP(Model):
             )
         kernel = copy.deepcopy(self.module.kernel).on(self._places(graph, self.feature_map))
         rows = torch.tensor([place[self.inducing[k]] for k in present])
+        if isinstance(self.module, NumericKnowledge):
+            with torch.no_grad():
+                of_number = self.module.latent(kernel, present, rows, graph.num_nodes)
+            return of_number[0][:, None], of_number[1][:, None]
+        parts = _variational_parts()
         with torch.no_grad():
             prior = kernel.between(rows, rows)
             if self.module.covers(prior):
@@ -168,7 +204,10 @@ class GraphGP(Model):
         self._require_fitted()
         assert self.module is not None
         features = None if self.feature_map is None else self.feature_map.as_dict()
-        return dict(self.module.state_dict()), {"inducing": self.inducing, "features": features}
+        values: dict[str, Any] = {"inducing": self.inducing, "features": features}
+        if self.target_scale is not None:
+            values["target"] = self.target_scale.as_dict()
+        return dict(self.module.state_dict()), values
 
     def restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         from graphsde.models.files import load_tensors
@@ -178,24 +217,31 @@ class GraphGP(Model):
         if not named or tensors["prior"].shape[0] != len(self.inducing):  # before anything of that size is made
             raise ValueError("the inducing nodes are not those of the tensors")
         self.feature_map = None if values["features"] is None else FeatureMap.from_dict(values["features"])
-        module = Knowledge(
-            NodeKernel(1.0, 1.0, 1.0, self.settings.features), len(self._require_fitted()), len(self.inducing)
-        )
+        self.target_scale = TargetScale.from_dict(values["target"]) if "target" in values else None
+        kernel = NodeKernel(1.0, 1.0, 1.0, self.settings.features)
+        if self.target_scale is not None:
+            self.module = NumericKnowledge(kernel, len(self.inducing))
+            load_tensors(self.module, tensors)
+            return
+        module = Knowledge(kernel, len(self._require_fitted()), len(self.inducing))
         load_tensors(module, tensors)
         if not bool(((module.labels >= 0) & (module.labels < len(module.mean))).all()):
             raise ValueError("a label is not one of the classes")
         self.module = module
 
-    def _learner(self, graph: Graph) -> tuple[GraphGPLearner, FeatureMap | None]:
+    def _learner(self, graph: Graph) -> tuple[GraphGPLearner | NumericGPLearner, FeatureMap | None]:
         self.resolve(graph)
         require_trainable(graph, early_stop=self.settings.early_stop)
-        parts = _variational_parts()  # before the modes, which can take a minute
+        if graph.target == "class":
+            parts = _variational_parts()  # before the modes, which can take a minute
         wanted = self.settings
         features = None if wanted.features == "none" else FeatureMap.fit(graph, wanted.scaling, wanted.hops)
         places = self._places(graph, features)
         kappa = wanted.kappa or length_for(places.values, graph.num_classes, wanted.nu)
         kernel = NodeKernel(wanted.nu, kappa, wanted.sigma, wanted.features).on(places)
         rows = self._inducing_rows(graph)
+        if graph.target == "numeric":
+            return NumericGPLearner(kernel, rows, wanted, graph), features
         posterior = parts.Posterior(kernel, rows, graph.num_classes, diagonal=wanted.covariance == "diagonal")
         return GraphGPLearner(posterior, wanted, graph), features
 
@@ -220,7 +266,7 @@ class GraphGP(Model):
 
     def _memory(self, graph: Graph) -> int:
         """Bytes: modes and the Krylov space they come from, q with its gradients and moments, one step's matrices."""
-        modes, classes = self._modes(graph), graph.num_classes
+        modes, classes = self._modes(graph), max(graph.num_classes, 1)
         trained = 0 if graph.train_mask is None else int(np.count_nonzero(graph.train_mask))
         inducing, batch = min(trained, self.settings.inducing), min(trained, self.settings.batch)
         krylov = 3 * graph.num_nodes * (modes + 200)

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from graphsde.data.encoding import FeatureEncoder
 from graphsde.data.graph import Graph
@@ -55,7 +54,7 @@ class LGNSDELearner(GraphLearner):
             train_logits = logits[self.train]
         else:
             train_logits = self.module.decode(self.inputs, latent.state[self.train], self.dropout)
-        loss = path_likelihood(train_logits, self.train_labels, s.objective)
+        loss = path_likelihood(train_logits, self.train_labels, s.objective, self.likelihood)
         if agree:
             validation = self.val if len(self.val) else self.train
             weight = s.consistency.weight * ramp(epoch, s.consistency.warmup)
@@ -70,10 +69,7 @@ class LGNSDELearner(GraphLearner):
     def validate(self, epoch: int) -> Validation | None:
         if not len(self.val):
             return None
-        logits = self.validation_logits()
-        probs = torch.softmax(logits, -1).mean(1)
-        nll = functional.nll_loss(probs.clamp_min(1e-12).log(), self.val_labels)
-        return Validation(float(nll), float((probs.argmax(-1) == self.val_labels).float().mean()))
+        return self.likelihood.validation_of_paths(self.validation_logits(), self.val_labels)
 
     def validation_logits(self) -> Tensor:
         """Logits of the validation nodes on the fixed validation paths.  # [n, S, C]"""

@@ -18,10 +18,11 @@ from graphsde.models.base import encode, merge_settings, register_model
 from graphsde.models.lgnsde.learner import LGNSDELearner
 from graphsde.models.lgnsde.module import LGNSDEModule, Noise
 from graphsde.models.lgnsde.parts import plain_parts
-from graphsde.models.lgnsde.presets import preset_settings
+from graphsde.models.lgnsde.presets import NUMERIC, preset_settings
 from graphsde.models.lgnsde.settings import LGNSDESettings
 from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, Response
 from graphsde.prediction import Kind, Trajectories
+from graphsde.scores.calibrate.temperature import best_temperature
 from graphsde.seeds import derive
 
 # floats of latent state that a chunk of prediction paths may hold
@@ -46,6 +47,8 @@ class LGNSDE(NeuralModel):
             open is filled in from the graph when fitting.
         settings: any of :class:`~graphsde.models.lgnsde.settings.LGNSDESettings`; they win over the preset.
 
+    For a numeric target the decoder gives mean and variance of a Gaussian on every path.
+
     The spread over paths is reported as epistemic. Whether it is the posterior over H or noise is a matter of reading:
     in the paper it is called both.
 
@@ -62,6 +65,7 @@ class LGNSDE(NeuralModel):
     paper = "Bergna et al., Uncertainty modeling in graph neural networks via stochastic differential equations"
     year = 2025
     Settings = LGNSDESettings
+    targets = ("class", "numeric")
     settings: LGNSDESettings
 
     def __init__(self, **settings: Any) -> None:
@@ -80,7 +84,8 @@ class LGNSDE(NeuralModel):
         return preset_settings(preset, graph)
 
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
-        return self.preset_values(self.settings.preset, graph)
+        values = self.preset_values(self.settings.preset, graph)
+        return merge_settings(values, NUMERIC) if graph.target == "numeric" else values
 
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         return LGNSDEModule(width, classes, self.settings, generator)
@@ -90,6 +95,12 @@ class LGNSDE(NeuralModel):
 
     def make_learner(self, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> LGNSDELearner:
         assert isinstance(module, LGNSDEModule)
+        if graph.target == "numeric" and (self.settings.consistency.kind != "none" or self.settings.temperature):
+            raise BadUsage(
+                "consistency and temperature go by class probabilities, and the target is numeric",
+                code="E-TARGET",
+                fix="leave both settings out",
+            )
         return LGNSDELearner(self, module, encoder, graph, self.settings)
 
     def finish(self, learner: GraphLearner) -> None:
@@ -113,7 +124,7 @@ class LGNSDE(NeuralModel):
         assert isinstance(self.module, LGNSDEModule)
         stream, keys = derive(seed, "prediction paths"), node_keys(graph.node_ids)
         kept = samples if self.module.noisy else 1
-        logits = torch.empty(kept, graph.num_nodes, len(self._require_fitted()))
+        logits = torch.empty(kept, graph.num_nodes, self.head_width)
         embedding = torch.zeros(graph.num_nodes, self.settings.hidden, dtype=torch.float64)
         for paths, used in chunks(kept, graph.num_nodes * self.settings.hidden):
             state = self.module.evolve(inputs, Noise(stream, keys, paths), None).state
@@ -168,17 +179,3 @@ def chunks(samples: int, floats_per_path: int) -> Iterator[tuple[range, int]]:
     size = max(1, min(8, CHUNK_FLOATS // max(1, floats_per_path)))
     for first in range(0, samples, size):
         yield range(first, first + size), min(size, samples - first)
-
-
-def best_temperature(logits: Tensor, labels: Tensor) -> float:
-    """The temperature that minimises the NLL of the mean probabilities over paths.  # [n, S, C], [n]"""
-    from scipy.optimize import minimize_scalar
-
-    logits = logits.double()
-    rows = torch.arange(len(labels))
-
-    def nll(log_temperature: float) -> float:
-        probs = torch.softmax(logits / math.exp(log_temperature), -1).mean(1)
-        return float(-probs[rows, labels].clamp_min(1e-12).log().mean())
-
-    return math.exp(float(minimize_scalar(nll, bounds=(math.log(0.05), math.log(20.0)), method="bounded").x))

@@ -6,20 +6,23 @@ from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from graphsde.models.lgnsde.settings import ConsistencySettings
+from graphsde.models.likelihood import ClassLikelihood, Likelihood
 
 
-def path_likelihood(logits: Tensor, labels: Tensor, objective: Literal["mean", "log-mean"]) -> Tensor:
+def path_likelihood(
+    logits: Tensor,
+    labels: Tensor,
+    objective: Literal["mean", "log-mean"],
+    likelihood: Likelihood = ClassLikelihood(),
+) -> Tensor:
     """Negative log-likelihood per training node, over paths.  # logits [n, S, C], labels [n]
 
     ``mean`` is the expected log-likelihood of the evidence lower bound; ``log-mean`` the log of the mean likelihood,
     which is a tighter bound and does not ask every single path to be right.
     """
-    per_path = -functional.cross_entropy(
-        logits.flatten(0, 1), labels.repeat_interleave(logits.shape[1]), reduction="none"
-    ).view(logits.shape[:2])
+    per_path = likelihood.of_paths(logits, labels)
     if objective == "mean":
         return -per_path.mean()
     return -(torch.logsumexp(per_path, dim=1) - torch.log(torch.tensor(float(logits.shape[1])))).mean()

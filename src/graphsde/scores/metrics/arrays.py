@@ -24,7 +24,7 @@ def numbers(values: np.ndarray, what: str) -> np.ndarray:
 def uncertainty_and_errors(uncertainty: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     values = numbers(uncertainty, "uncertainty")
     flags = numbers(errors, "errors")
-    _same_length(values, flags, "uncertainty", "errors")
+    same_length(values, flags, "uncertainty", "errors")
     if not np.isin(flags, (0.0, 1.0)).all():
         raise BadInput("errors holds something else than 0 and 1", expected="True where the prediction is wrong")
     return values, flags.astype(bool)
@@ -32,7 +32,7 @@ def uncertainty_and_errors(uncertainty: np.ndarray, errors: np.ndarray) -> tuple
 
 def class_positions(predicted: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     said, true = np.asarray(predicted), np.asarray(labels)
-    _same_length(said, true, "predicted", "labels")
+    same_length(said, true, "predicted", "labels")
     for what, array in (("predicted", said), ("labels", true)):
         if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer) or array.min() < 0:
             raise BadInput(f"{what} is no vector of class positions", expected="whole numbers from 0", fix=_FOREIGN)
@@ -43,7 +43,7 @@ def probs_and_labels(probs: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray,
     table, true = np.asarray(probs, dtype=np.float64), np.asarray(labels)
     if table.ndim != 2:
         raise BadInput(f"probs has shape {table.shape}", code="E-LEN", expected="[nodes, classes]")
-    _same_length(table, true, "probs", "labels")
+    same_length(table, true, "probs", "labels")
     if not np.isfinite(table).all():
         raise BadInput("probs holds values that are not finite", code="E-NAN")
     outside = (true < 0) | (true >= table.shape[1])
@@ -61,7 +61,7 @@ def probs_and_labels(probs: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray,
 _FOREIGN = "leave out nodes without a label or with a class that the model does not know"
 
 
-def _same_length(first: np.ndarray, second: np.ndarray, first_name: str, second_name: str) -> None:
+def same_length(first: np.ndarray, second: np.ndarray, first_name: str, second_name: str) -> None:
     if len(first) != len(second):
         raise BadInput(
             f"{first_name} has {len(first)} entries and {second_name} has {len(second)}",

@@ -18,7 +18,11 @@ def most_central(candidates: Candidates, budget: int) -> np.ndarray:
     return candidates.top(pagerank(candidates.graph), budget)
 
 
-@ACQUISITIONS.register("density", summary="nodes amid many similar ones, by propagated features, one per neighbourhood")
+@ACQUISITIONS.register(
+    "density",
+    summary="nodes amid many similar ones, by propagated features, one per neighbourhood",
+    whole_batch=True,
+)
 def densest(candidates: Candidates, budget: int) -> np.ndarray:
     """Nearest to the centres of as many clusters of the pool as labels were asked for, largest cluster first; clusters
     that hold labelled nodes already come last."""

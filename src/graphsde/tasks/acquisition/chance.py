@@ -7,12 +7,14 @@ import numpy as np
 from graphsde.tasks.acquisition.registry import ACQUISITIONS, Candidates
 
 
-@ACQUISITIONS.register("random", summary="nodes at random")
+@ACQUISITIONS.register("random", summary="nodes at random", whole_batch=True)
 def at_random(candidates: Candidates, budget: int) -> np.ndarray:
     return candidates.rng("random").permutation(candidates.pool)[:budget]
 
 
-@ACQUISITIONS.register("stratified-random", summary="nodes at random, as many of every predicted class as can be")
+@ACQUISITIONS.register(
+    "stratified-random", summary="nodes at random, as many of every predicted class as can be", whole_batch=True
+)
 def stratified(candidates: Candidates, budget: int) -> np.ndarray:
     rng = candidates.rng("stratified")
     order = rng.permutation(candidates.pool)

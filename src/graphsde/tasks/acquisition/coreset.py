@@ -12,6 +12,7 @@ from graphsde.tasks.acquisition.registry import ACQUISITIONS, Candidates
     summary="nodes farthest from all labelled ones in the model's embedding, one after another",
     paper="Sener and Savarese, Active learning for convolutional neural networks: a core-set approach",
     year=2018,
+    whole_batch=True,
 )
 def farthest_first(candidates: Candidates, budget: int) -> np.ndarray:
     """A model without an embedding is judged by its class probabilities."""

@@ -12,6 +12,7 @@ from graphsde.tasks.acquisition.registry import ACQUISITIONS, Candidates, neares
     summary="medoids of clusters of propagated features, those far from labelled nodes first",
     paper="Wu et al., Active learning for graph neural networks via node feature propagation",
     year=2019,
+    whole_batch=True,
 )
 def medoids(candidates: Candidates, budget: int) -> np.ndarray:
     """As many clusters as there would be labels; a cluster that holds a labelled node is served. k-means and the node

@@ -12,6 +12,7 @@ from graphsde.tasks.acquisition.registry import ACQUISITIONS, Candidates, neares
     summary="communities first, then medoids of propagated features in those with the fewest labels",
     paper="Ma et al., Partition-based active learning for graph neural networks",
     year=2023,
+    whole_batch=True,
 )
 def by_community(candidates: Candidates, budget: int) -> np.ndarray:
     """Labels are shared out so that communities end up with labels in proportion to their size."""

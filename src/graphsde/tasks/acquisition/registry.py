@@ -51,7 +51,11 @@ class Candidates:
 
 Acquisition = Callable[[Candidates, int], np.ndarray]
 ACQUISITIONS: Registry[Acquisition] = Registry("acquisition")
-"""Every acquisition: ``choose(candidates, budget) -> positions``, distinct and from the pool."""
+"""Every acquisition: ``choose(candidates, budget) -> positions``, distinct and from the pool.
+
+Facts that :func:`graphsde.tasks.ask.ask` reads: ``score``, the name of the score that it ranks by, and ``whole_batch``,
+which says that it looks after the diversity of a batch itself.
+"""
 
 
 def acquire(name: str, candidates: Candidates, budget: int) -> np.ndarray:

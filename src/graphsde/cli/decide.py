@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from graphsde.cli.options import JSON, RUN, SAMPLES
+from graphsde.cli.output import print_json, print_table
+
+
+def decide(
+    run: Annotated[Path, RUN],
+    out: Annotated[Path, typer.Option("--out", help="A .csv or .parquet file with one row per node.")],
+    max_error: Annotated[
+        float, typer.Option("--max-error", help="Share of the accepted nodes that may be wrong.")
+    ] = 0.05,
+    delta: Annotated[
+        float, typer.Option("--delta", help="How often the promise may fail over draws of calibration nodes.")
+    ] = 0.05,
+    false_alarm: Annotated[
+        float, typer.Option("--false-alarm", help="Share of familiar nodes that may be flagged as foreign.")
+    ] = 0.05,
+    confidence_level: Annotated[
+        float, typer.Option("--confidence-level", help="Of the sets: share of nodes whose set holds their class.")
+    ] = 0.9,
+    by: Annotated[str, typer.Option("--by", help="Uncertainty to accept by; see: graphsde list scores.")] = "margin",
+    foreign_by: Annotated[
+        str, typer.Option("--foreign-by", help="Score that flags foreign nodes; see: graphsde list scores.")
+    ] = "entropy+propagated",
+    sets_by: Annotated[
+        str, typer.Option("--sets-by", help="Score behind the sets; see: graphsde list conformal.")
+    ] = "aps",
+    calibration_size: Annotated[
+        int, typer.Option("--calibration-size", min=1, help="Nodes to calibrate on, where the split sets none aside.")
+    ] = 500,
+    samples: Annotated[int, SAMPLES] = 64,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the draw of calibration nodes.")] = 0,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Say of every node whether to accept its label, to review it, or to treat it as foreign."""
+    from graphsde.runs.export import require_table_name, write_table
+    from graphsde.runs.folder import RunFolder
+    from graphsde.scores.conformal import CONFORMAL_SCORES
+    from graphsde.scores.registry import SCORES
+    from graphsde.tasks.decide import decide as judge
+
+    require_table_name(out)
+    CONFORMAL_SCORES.entry(sets_by)  # a wrong name is told before the work begins
+    for name in (by, foreign_by):
+        SCORES.entry(name.partition("+")[0])
+    folder = RunFolder(run)
+    model, graph = folder.load_model(), folder.load_graph()
+    decisions = judge(
+        model.predict(graph, samples=samples),
+        graph,
+        max_error=max_error,
+        delta=delta,
+        by=by,
+        false_alarm=false_alarm,
+        foreign_by=foreign_by,
+        confidence_level=confidence_level,
+        sets_by=sets_by,
+        size=calibration_size,
+        seed=seed,
+        model=model,
+    )
+    write_table(decisions.columns(), out)
+    summary = decisions.summary()
+    if json:
+        print_json({"run": str(run), "model": model.name, "graph": graph.name, "out": str(out), **summary})
+    else:
+        _print(summary, graph.num_nodes, out)
+
+
+def _print(found: dict[str, Any], nodes: int, out: Path) -> None:
+    rows = [{"action": name, "nodes": count, "share": count / nodes} for name, count in found["actions"].items()]
+    print_table(rows)
+    calibration, foreign, sets = found["calibration"], found["foreign"], found["sets"]
+    lines = [f"calibrated on {calibration['nodes']:,} nodes: {calibration['source']}"]
+    if found["threshold"] is not None:
+        lines.append(
+            f"accept where {found['uncertainty']} <= {found['threshold']:.4f}: {found['coverage']:.1%} of the nodes "
+            f"that nothing was fitted to; upper bound of their error rate {found['upper_bound']:.4f}"
+        )
+    lines.append(f"promise: {found['guarantee']}")
+    lines.append(
+        f"foreign where {foreign['score']} > {foreign['threshold']:.4f}: at most {foreign['false_alarm']:.1%} false "
+        f"alarms on average ({foreign['calibration_rate']:.1%} of the calibration nodes); how many foreign nodes are "
+        "missed is not promised"
+    )
+    if "flagged_of_foreign" in foreign:
+        lines.append(
+            f"of the nodes known to be foreign {foreign['flagged_of_foreign']:.1%} were flagged and "
+            f"{foreign['accepted_of_foreign']:.1%} accepted"
+        )
+    lines.append(f"sets ({sets['score']}, {sets['mean_size']:.2f} classes on average): {sets['guarantee']}")
+    if "test" in found:
+        test = found["test"]
+        error = "none accepted" if test["error"] is None else f"{test['wrong']} wrong, {test['error']:.2%}"
+        lines.append(
+            f"on {test['nodes']:,} test nodes: {test['accepted']:,} accepted, {error} (all of them: "
+            f"{test['error_of_all']:.2%}); sets cover {test['set_coverage']:.1%}"
+        )
+    for line in lines:
+        typer.echo(line)
+    typer.echo(f"\n{nodes:,} decisions are in {out}.")

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from graphsde.cli.options import JSON, RUN
+from graphsde.cli.output import print_json, print_table
+
+
+def explain(
+    run: Annotated[Path, RUN],
+    node: Annotated[str, typer.Argument(help="The id of a node.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="A picture (.png, .svg, .pdf) or its numbers (.csv, .parquet).")
+    ] = None,
+    neighbours: Annotated[int, typer.Option("--neighbours", min=0, help="Try at most so many.")] = 20,
+    features: Annotated[int, typer.Option("--features", min=0, help="Name at most so many.")] = 10,
+    samples: Annotated[int, typer.Option("--samples", min=1, help="Samples per prediction; each takes one.")] = 16,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Show which neighbours and which features move a node's uncertainty."""
+    from graphsde.runs.folder import RunFolder
+    from graphsde.tasks.explain import explain as measure
+
+    folder = RunFolder(run)
+    model, graph = folder.load_model(), folder.load_graph()
+    found = measure(model, graph, node, neighbours=neighbours, features=features, samples=samples)
+    if out is not None:
+        from graphsde.view.figures.explanation import ExplanationBars
+
+        ExplanationBars.of(found).save(out)
+    if json:
+        print_json({"run": str(run), "model": model.name, "graph": graph.name, **found.as_dict()})
+        return
+    for sentence in found.sentences:
+        typer.echo(sentence)
+    if found.neighbours:
+        shown = len(found.neighbours)
+        which = f"{shown} of {found.degree:,} neighbours" if shown < found.degree else "Neighbours"
+        typer.echo(f"{which}, one edge taken away at a time (nats; above 0: makes the node less sure):")
+        print_table(
+            [
+                {
+                    "neighbour": str(one.id),
+                    "class": one.label or f"{one.predicted}?",
+                    "adds entropy": _effect(one.adds),
+                    "adds to p": _effect(one.supports),
+                    "without it": one.without,
+                }
+                for one in found.neighbours
+            ]
+        )
+        typer.echo("A class with ? is predicted, the others are training labels.")
+    if found.features:
+        typer.echo("\nFeatures that are not at their average:")
+        print_table(
+            [
+                {"feature": one.name, "value": one.value, "average": one.average, "adds entropy": _effect(one.adds)}
+                for one in found.features
+            ]
+        )
+    typer.echo(f"The effect of features was found {found.how}.")
+    if out is not None:
+        typer.echo(f"The picture is in {out}")
+
+
+def _effect(value: float) -> str:
+    """With its sign, and with digits where four after the point would show none."""
+    return f"{value:+.4f}" if value == 0 or abs(value) >= 5e-5 else f"{value:+.0e}"

@@ -1,0 +1,98 @@
+"""Labels that a run has learned since its first fit, and the roles of nodes on a graph that has grown."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphsde import storage
+from graphsde.data.graph import UNLABELLED, Graph
+from graphsde.data.ids import locate
+from graphsde.errors import BadInput
+from graphsde.scores.training_nodes import align_labels
+
+FILE = "labels.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class LabelBook:
+    """What must be laid over the graph's files to get the graph of the present round.
+
+    Args:
+        labels: ``(id, class name, round)`` in the order in which they came.
+        roles: ids by role where the graph is another than that of the first fit; ``None`` leaves the split's.
+        classes: the model's classes, given with ``roles``; labels of other classes are hidden.
+    """
+
+    labels: tuple[tuple[int | str, str, int], ...] = ()
+    roles: dict[str, list[int | str]] | None = None
+    classes: tuple[str, ...] | None = field(default=None)
+
+    @classmethod
+    def of_run(cls, folder: Path) -> LabelBook:
+        path = folder / FILE
+        if not path.is_file():
+            return cls()
+        try:
+            values = json.loads(storage.read_text(path))
+            if values["format"] != FORMAT:
+                raise ValueError(values["format"])
+            labels = tuple((one["id"], str(one["label"]), int(one["round"])) for one in values["labels"])
+            classes = values["classes"]
+            return cls(labels, values["roles"], None if classes is None else tuple(classes))
+        except (ValueError, KeyError, TypeError) as error:
+            raise BadInput(f"{FILE} is damaged", code="E-CORRUPT", place=str(path)) from error
+
+    def write(self, folder: Path) -> None:
+        storage.write_json(folder / FILE, self.as_dict())
+
+    def as_dict(self) -> dict[str, Any]:
+        labels = [{"id": node, "label": name, "round": number} for node, name, number in self.labels]
+        classes = None if self.classes is None else list(self.classes)
+        return {"format": FORMAT, "labels": labels, "roles": self.roles, "classes": classes}
+
+    def apply(self, graph: Graph) -> Graph:
+        """``graph`` with these roles, and with these labels on training nodes."""
+        if self.roles is not None:
+            graph = self._with_roles(graph)
+        if not self.labels:
+            return graph
+        positions = _positions([node for node, _, _ in self.labels], graph)
+        place = {name: index for index, name in enumerate(graph.class_names)}
+        labels = np.full(graph.num_nodes, UNLABELLED) if graph.labels is None else graph.labels.copy()
+        labels[positions] = [place[name] for _, name, _ in self.labels]
+        learned = np.zeros(graph.num_nodes, dtype=bool)
+        learned[positions] = True
+        masks = {role: mask & ~learned for role, mask in graph.masks.items()}
+        masks["train"] = graph.masks.get("train", np.zeros(graph.num_nodes, dtype=bool)) | learned
+        labels.flags.writeable = False
+        return dataclasses.replace(graph, labels=labels).with_masks(split=graph.split, **masks)
+
+    def _with_roles(self, graph: Graph) -> Graph:
+        assert self.roles is not None and self.classes is not None
+        masks = {}
+        for role, ids in self.roles.items():
+            masks[role] = np.zeros(graph.num_nodes, dtype=bool)
+            masks[role][_positions(ids, graph)] = True
+        labels = align_labels(graph, self.classes)
+        graph = dataclasses.replace(graph, labels=labels, class_names=self.classes)
+        return graph.with_masks(split=graph.split, **masks)
+
+
+def _positions(ids: list[int | str], graph: Graph) -> np.ndarray:
+    positions = locate(ids, graph.node_ids)
+    if (positions < 0).any():
+        missing = [str(node) for node, row in zip(ids, positions, strict=True) if row < 0]
+        raise BadInput(
+            f"{len(missing):,} nodes that the run knows are not in this graph: {', '.join(missing[:5])}",
+            code="E-NODE-UNKNOWN",
+            place=FILE,
+            fix="give a graph that has all nodes of the run",
+        )
+    return positions

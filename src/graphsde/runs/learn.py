@@ -1,0 +1,287 @@
+"""A run takes in new labels: checked, fitted on from where it stood, every round before kept."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphsde import storage
+from graphsde.data.graph import Graph
+from graphsde.errors import BadInput, BadUsage
+from graphsde.models import MODELS, Model
+from graphsde.prediction import Prediction
+from graphsde.runs.export import prediction_columns, write_table
+from graphsde.runs.folder import RunFolder, without_nan
+from graphsde.runs.grown import require_growth, roles_in
+from graphsde.runs.label_book import LabelBook
+from graphsde.runs.new_labels import GivenLabels, NewLabels, check_labels
+from graphsde.runs.rounds import begin_round, commit_round, present_round, staging
+from graphsde.runs.source import KEPT_ROLES, GraphSource
+from graphsde.tasks.change import Change, compare
+from graphsde.tasks.evaluation import align_labels, evaluate
+from graphsde.training.callbacks import Callback
+from graphsde.training.checkpoint import Checkpoint
+from graphsde.training.interrupt import Interrupted, InterruptGuard
+
+SUMMARY = "learned.json"
+MISFITS = ("E-MODEL-SHAPE", "E-MODEL-TENSORS")
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What a round of learning did.
+
+    Args:
+        run: the folder.
+        round: 1 for the first time that the run learned.
+        added: new training labels.
+        from_test: how many of them were test nodes before.
+        known: labels that were given but in use already.
+        new_nodes: nodes that the graph did not have before.
+        training_nodes: how many there are now.
+        warm: whether the fit went on from the model before; ``False`` where it had to begin anew.
+        epochs: of the fit.
+        fit_seconds: what it took.
+        change: the prediction before and after, on nodes that are not for training.
+        before, after: test metrics of both models on the same graph and the same, remaining test nodes.
+        already_known: nothing was new, so nothing was done; the other values are those of the last round.
+    """
+
+    run: str
+    round: int
+    added: int
+    from_test: int
+    known: int
+    new_nodes: int
+    training_nodes: int
+    warm: bool
+    epochs: int
+    fit_seconds: float
+    change: Change
+    before: dict[str, Any]
+    after: dict[str, Any]
+    already_known: bool = False
+
+    @property
+    def history(self) -> Path:
+        """The folder of the round before; it can be read as a run."""
+        return Path(self.run) / "history" / str(self.round - 1)
+
+    def as_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Learned:
+        return cls(**{**values, "change": Change.from_dict(values["change"])})
+
+
+def learn(
+    run: str | Path,
+    labels: Mapping[Any, str | None] | GivenLabels,
+    *,
+    graph: str | None = None,
+    options: dict[str, Any] | None = None,
+    epochs: int | None = None,
+    fresh: bool = False,
+    callbacks: Sequence[Callback] = (),
+    say: Callable[[str], None] = lambda text: None,
+) -> Learned:
+    """Add labels to a run's training nodes, fit on from its model, and say what changed.
+
+    The model, predictions and metrics of the round before are kept under ``RUN/history/<n>/``. A process that is
+    killed leaves either the round before or the new one; the same call goes on with an interrupted fit.
+
+    Args:
+        run: folder of a finished run.
+        labels: class names by node id; empty ones are left out. Labels that are in use already are counted, no more.
+        graph: a benchmark's name or a path, where the graph has grown; its nodes are matched by id, known ones keep
+            their roles and new ones have none.
+        options: how to read it.
+        epochs: at most so many, in place of the run's own setting.
+        fresh: begin with new weights instead of the present ones.
+        callbacks: watch the training, one call an epoch.
+        say: is told what is going on.
+
+    Example:
+        >>> from graphsde.runs.learn import learn
+        >>> learn("runs/first", {"item-3": "toy", "item-8": "book"})  # doctest: +SKIP
+    """
+    folder = RunFolder(run)
+    model = folder.load_model()  # tells what is wrong with the folder before a lock is put into it
+    if model._require_fitted() == ():
+        raise BadUsage(
+            "learn takes classes, and this run predicts numbers",
+            code="E-TARGET",
+            fix="put the new values into the graph's files and fit again",
+        )
+    given = labels if isinstance(labels, GivenLabels) else GivenLabels.from_mapping(labels)
+    with folder.locked():
+        config = folder.read_config()
+        number = present_round(folder.path) + 1
+        ground = _ground(folder, model, graph, options)
+        known = ground.book.apply(ground.graph)
+        new = check_labels(given, known, model._require_fitted())
+        if not len(new.positions) and graph is None:
+            return _nothing_new(folder, new)
+        ids = known.node_ids[new.positions].tolist()
+        names = [model._require_fitted()[c] for c in new.classes]
+        book = dataclasses.replace(
+            ground.book, labels=(*ground.book.labels, *zip(ids, names, [number] * len(ids), strict=True))
+        )
+        target = book.apply(ground.graph)
+        settings = {**config["model"]["settings"], **({} if epochs is None else _limited(model, epochs))}
+        request = {
+            "round": number,
+            "book": _digest(book),
+            "graph": ground.facts["fingerprint"],
+            "settings": settings,
+            "fresh": fresh,
+        }
+        if begin_round(folder.path, request):
+            say(f"going on with the interrupted round in {folder.path}")
+        successor, warm, seconds = _fit(folder, model, settings, target, fresh, callbacks, say)
+        before = model.predict(target, samples=config["samples"])
+        after = successor.predict(target, samples=config["samples"])
+        assert target.train_mask is not None
+        learned = Learned(
+            run=str(run),
+            round=number,
+            added=len(ids),
+            from_test=new.from_test,
+            known=new.known,
+            new_nodes=ground.new_nodes,
+            training_nodes=int(target.train_mask.sum()),
+            warm=warm,
+            epochs=len(successor.history),
+            fit_seconds=round(seconds, 3),
+            change=compare(before, after, ~target.train_mask),
+            before=_figures(before, target),
+            after=_figures(after, target),
+        )
+        _write(RunFolder(staging(folder.path)), learned, successor, after, target, book, ground, config)
+        commit_round(folder.path, number)
+    return learned
+
+
+@dataclass(frozen=True)
+class _Ground:
+    """The graph to learn on, without the labels that are only now being given."""
+
+    source: GraphSource
+    graph: Graph
+    facts: dict[str, Any]
+    book: LabelBook
+    new_nodes: int
+
+
+def _ground(folder: RunFolder, model: Model, path: str | None, options: dict[str, Any] | None) -> _Ground:
+    book = LabelBook.of_run(folder.path)
+    if path is None:
+        folder.load_graph()  # refuses data that has changed
+        source = folder.source()
+        graph, facts = source.open()
+        return _Ground(source, graph, facts, book, 0)
+    source = GraphSource.typed(path, options=options or folder.source().options, split=KEPT_ROLES)
+    graph, facts = source.open()
+    ids, roles = roles_in(folder.predictions)
+    new_nodes = require_growth(ids, graph, model)
+    return _Ground(source, graph, facts, LabelBook(book.labels, roles, model._require_fitted()), new_nodes)
+
+
+def _fit(
+    folder: RunFolder,
+    model: Model,
+    settings: dict[str, Any],
+    graph: Graph,
+    fresh: bool,
+    callbacks: Sequence[Callback],
+    say: Callable[[str], None],
+) -> tuple[Model, bool, float]:
+    """The next model, whether it went on from ``model``, and the seconds it took."""
+    checkpoint = Checkpoint(staging(folder.path) / "checkpoint.safetensors")
+    warm = not fresh and type(model).start_from is not Model.start_from
+    begin = time.perf_counter()
+    # signals reach only the main thread; a page that learns in another one has its own way to stop
+    guarded = threading.current_thread() is threading.main_thread()
+    with InterruptGuard() if guarded else nullcontext() as guard:
+        try:
+            successor = MODELS.get(model.name)(**settings)
+            if warm:
+                successor.start_from(model)
+            try:
+                successor.fit(graph, callbacks=callbacks, checkpoint=checkpoint, interrupt=guard)
+            except BadInput as error:
+                if not warm or error.code not in MISFITS:
+                    raise
+                say(f"the weights no longer fit ({error.message}): beginning anew")
+                warm = False
+                successor = MODELS.get(model.name)(**settings)
+                successor.fit(graph, callbacks=callbacks, checkpoint=checkpoint, interrupt=guard)
+        except Interrupted as stop:
+            raise Interrupted(stop.number, fix=f"run the same command again to go on ({folder.path})") from None
+    return successor, warm, time.perf_counter() - begin
+
+
+def _write(
+    into: RunFolder,
+    learned: Learned,
+    model: Model,
+    prediction: Prediction,
+    graph: Graph,
+    book: LabelBook,
+    ground: _Ground,
+    config: dict[str, Any],
+) -> None:
+    """All files of the round, where nobody looks yet."""
+    model.save(into.path)
+    write_table(prediction_columns(prediction, graph), into.predictions)
+    into.write_config({**config, "graph": dataclasses.asdict(ground.source)})
+    into.write_environment()
+    sizes = {role: int(mask.sum()) for role, mask in graph.masks.items()}
+    storage.write_json(into.graph, ground.facts | {"sizes": sizes, "classes": list(graph.class_names)})
+    book.write(into.path)
+    storage.write_json(into.path / SUMMARY, learned.as_dict())
+    cost = {"fit_seconds": learned.fit_seconds, "best_epoch": model.best_epoch, "round": learned.round}
+    into.write_metrics(model, learned.after | cost)
+
+
+def _nothing_new(folder: RunFolder, new: NewLabels) -> Learned:
+    path = folder.path / SUMMARY
+    if not path.is_file():
+        raise BadUsage(
+            f"all {new.known:,} labels are in use already: there is nothing to learn",
+            code="E-EMPTY",
+            fix="give labels of nodes that are not for training yet; graphsde ask names some",
+        )
+    try:
+        last = Learned.from_dict(json.loads(storage.read_text(path)))
+    except (ValueError, TypeError, KeyError) as error:
+        raise BadInput(f"{SUMMARY} is damaged", code="E-CORRUPT", place=str(path)) from error
+    return dataclasses.replace(last, run=str(folder.path), known=new.known, already_known=True)
+
+
+def _figures(prediction: Prediction, graph: Graph) -> dict[str, Any]:
+    test = graph.test_mask
+    if test is None or not np.any(test & (align_labels(graph, prediction.class_names) >= 0)):
+        return {}
+    return without_nan(evaluate(prediction, graph))
+
+
+def _limited(model: Model, epochs: int) -> dict[str, Any]:
+    if "epochs" not in type(model.settings).model_fields:
+        raise BadUsage(f"{model.name} is not trained in epochs", found=epochs, fix="leave --epochs out")
+    return {"epochs": epochs}
+
+
+def _digest(book: LabelBook) -> str:
+    return hashlib.sha256(json.dumps(book.as_dict(), sort_keys=True).encode()).hexdigest()

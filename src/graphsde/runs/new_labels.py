@@ -1,0 +1,205 @@
+"""Labels that somebody has given to nodes: read, checked, and refused with the rows that are wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphsde.data.formats.csv_text import read_csv
+from graphsde.data.formats.parquet import read_parquet
+from graphsde.data.formats.safe_cell import safe_cell
+from graphsde.data.formats.table import Table
+from graphsde.data.graph import UNLABELLED, Graph
+from graphsde.data.ids import locate
+from graphsde.data.labels import MISSING
+from graphsde.errors import BadInput, BadUsage, shorten
+
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class GivenLabels:
+    """Pairs of id and class name as they were given, empty ones left out, with where each stands."""
+
+    ids: list[Any]
+    names: list[str]
+    places: list[str]
+    empty: int = 0
+
+    @classmethod
+    def from_mapping(cls, labels: Mapping[Any, str | None]) -> GivenLabels:
+        filled = {node: text for node, label in labels.items() if (text := _text(label)) is not None}
+        places = [f"labels[{shorten(node, 60)}]" for node in filled]
+        return cls(list(filled), list(filled.values()), places, len(labels) - len(filled))
+
+    @classmethod
+    def read(cls, path: Path) -> GivenLabels:
+        """A CSV or Parquet file with the columns ``id`` and ``label``; rows without a label are left out."""
+        table = _open(path)
+        for column in ("id", "label"):
+            if column not in table.names:
+                raise BadInput(
+                    f"{path.name} has no column '{column}'",
+                    code="E-HEADER",
+                    place=table.header_place,
+                    found=", ".join(shorten(name, 60) for name in table.names[:10]),
+                    expected="the columns id and label",
+                    fix="use the file that graphsde ask --out writes, with the column label filled in",
+                )
+        ids, names = table.ids("id").tolist(), [_text(label) for label in table.values("label").tolist()]
+        rows = [row for row, name in enumerate(names) if name is not None]
+        kept = [name for name in names if name is not None]
+        return cls([ids[row] for row in rows], kept, [table.place(row) for row in rows], len(names) - len(rows))
+
+
+@dataclass(frozen=True)
+class NewLabels:
+    """Checked labels.
+
+    Args:
+        positions: rows of the nodes that are new to the training.  # [n]
+        classes: class of each, as a position in the model's classes.  # [n]
+        from_test: how many of them were test nodes so far.
+        known: how many of the given labels were in use already, and are the same.
+        empty: how many rows had no label.
+    """
+
+    positions: np.ndarray
+    classes: np.ndarray
+    from_test: int
+    known: int
+    empty: int
+
+
+def check_labels(given: GivenLabels, graph: Graph, class_names: Sequence[str]) -> NewLabels:
+    """Compare labels with the graph; every refusal names the rows.
+
+    Args:
+        given: what somebody says.
+        graph: with the roles of its nodes so far and labels as positions in ``class_names``.
+        class_names: the classes that the model knows.
+    """
+    if not given.ids:
+        raise BadInput(
+            "no row has a label",
+            code="E-EMPTY",
+            found=f"{given.empty:,} rows without a label",
+            fix="fill in the column label",
+        )
+    rows = np.arange(len(given.ids))
+    positions = _locate(given, graph)
+    _refuse(
+        given,
+        rows[positions < 0],
+        given.ids,
+        code="E-NODE-UNKNOWN",
+        what="no node of the graph has the id",
+        expected="ids as in the graph's own files",
+        fix="correct the id, or give the graph that has it with --graph",
+    )
+    _, first, inverse = np.unique(positions, return_index=True, return_inverse=True)
+    _refuse(
+        given,
+        rows[first[inverse] != rows],
+        given.ids,
+        code="E-LABEL-DUP",
+        what="a node is there more than once",
+        expected="every node once",
+        fix="keep one row per node",
+    )
+    place = {safe_cell(name): index for index, name in enumerate(class_names)}  # as the questions were written
+    place |= {name: index for index, name in enumerate(class_names)}
+    classes = np.array([place.get(name, _whole(name, place)) for name in given.names], dtype=np.int64)
+    _refuse(
+        given,
+        rows[classes < 0],
+        given.names,
+        code="E-LABEL-UNKNOWN",
+        what="the model does not know the class",
+        expected="one of " + shorten(", ".join(class_names)),
+        fix="correct the label; a class that is really new has to be in the graph's files: add it there and fit again",
+    )
+    said = np.full(graph.num_nodes, UNLABELLED) if graph.labels is None else graph.labels
+    has = [class_names[said[p]] if said[p] != UNLABELLED else None for p in positions]
+    _refuse(
+        given,
+        rows[(said[positions] != UNLABELLED) & (said[positions] != classes)],
+        [f"{name}, the graph has {other}" for name, other in zip(given.names, has, strict=True)],
+        code="E-LABEL-CONFLICT",
+        what="the graph has another label for the node",
+        expected="the label that the graph has",
+        fix="correct these rows; to change the graph's own label, change its files and fit again",
+    )
+    _refuse(
+        given,
+        rows[_any(graph, "ood", "exposure")[positions]],
+        given.ids,
+        code="E-LABEL-CONFLICT",
+        what="the split has set the node aside as foreign",
+        expected="nodes that are not foreign",
+        fix="leave these rows out",
+    )
+    in_use = _any(graph, "train")[positions]
+    in_use |= _any(graph, "val", "calibration")[positions] & (said[positions] != UNLABELLED)
+    fresh = ~in_use
+    tested = _any(graph, "test")[positions] & (said[positions] != UNLABELLED) & fresh
+    return NewLabels(positions[fresh], classes[fresh], int(tested.sum()), int(in_use.sum()), given.empty)
+
+
+def _open(path: Path) -> Table:
+    suffix = path.suffix.lower()
+    if suffix not in (".csv", ".parquet"):
+        raise BadUsage(f"can't read labels from '{path.name}'", expected="a .csv or .parquet file")
+    if not path.is_file():
+        raise BadInput(f"there is no file {path}", code="E-NOT-A-FILE", place=str(path), fix="check the spelling")
+    return read_csv(path, wanted=("id", "label")) if suffix == ".csv" else read_parquet(path)
+
+
+def _locate(given: GivenLabels, graph: Graph) -> np.ndarray:
+    positions = locate(given.ids, graph.node_ids)
+    if (positions < 0).any() and graph.node_ids.dtype == object:
+        # ids that could be taken for a formula got an apostrophe when the questions were written
+        guarded = {safe_cell(node): row for row, node in enumerate(graph.node_ids.tolist())}
+        found = [guarded.get(str(node), -1) for node in given.ids]
+        positions = np.where(positions < 0, found, positions)
+    return positions
+
+
+def _text(label: object) -> str | None:
+    text = "" if label is None or label != label else str(label).strip()
+    return None if text in MISSING else text
+
+
+def _whole(name: str, place: Mapping[str, int]) -> int:
+    """``7.0`` for ``7``: what a spreadsheet makes of a column of whole numbers with gaps."""
+    head, dot, tail = name.partition(".")
+    return place.get(head, -1) if dot and tail.strip("0") == "" else -1
+
+
+def _any(graph: Graph, *roles: str) -> np.ndarray:
+    mask = np.zeros(graph.num_nodes, dtype=bool)
+    for role in roles:
+        if role in graph.masks:
+            mask |= graph.masks[role]
+    return mask
+
+
+def _refuse(
+    given: GivenLabels, rows: np.ndarray, values: Sequence[Any], *, code: str, what: str, expected: str, fix: str
+) -> None:
+    if not len(rows):
+        return
+    shown = "; ".join(f"{given.places[row]}: {shorten(str(values[row]), 60)}" for row in rows[:SHOWN])
+    more = "; …" if len(rows) > SHOWN else ""
+    raise BadInput(
+        f"{what}, in {len(rows):,} of {len(given.ids):,} rows with a label ({shown}{more})",
+        code=code,
+        place=given.places[int(rows[0])],
+        found=str(values[int(rows[0])]),
+        expected=expected,
+        fix=fix,
+    )

@@ -1,0 +1,186 @@
+"""Split conformal prediction: calibrate once, then sets of classes for every node."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphsde.data.splits.calibration import CALIBRATION_SIZE
+from graphsde.errors import BadInput, BadUsage
+from graphsde.prediction import Prediction
+from graphsde.scores.conformal.quantile import conformal_quantile
+from graphsde.scores.conformal.registry import CONFORMAL_SCORES, Case
+from graphsde.scores.held_out import held_out, require_share
+from graphsde.scores.training_nodes import require_same_nodes
+from graphsde.seeds import check_seed
+
+if TYPE_CHECKING:
+    from graphsde.data.graph import Graph
+
+
+@dataclass(frozen=True, eq=False)
+class Conformal:
+    """Calibrated sets of classes; made by :func:`conformalize`.
+
+    Args:
+        by: name of the score.
+        confidence_level: 1 − α.
+        quantiles: a class belongs to a node's set where its score is at most this.  # [C], all equal unless per class
+        class_conditional: whether each class has its own quantile.
+        class_names: the classes.
+        calibration: which nodes were used.  # [N] bool
+        calibration_source: in words.
+        seed: of the uniforms, one per node id.
+        options: of the score.
+        graph: calibrated on.
+    """
+
+    by: str
+    confidence_level: float
+    quantiles: np.ndarray
+    class_conditional: bool
+    class_names: tuple[str, ...]
+    calibration: np.ndarray
+    calibration_source: str
+    seed: int
+    options: dict[str, Any]
+    graph: Graph
+
+    def predict_set(
+        self, prediction: Prediction, graph: Graph | None = None, *, never_empty: bool = False
+    ) -> np.ndarray:
+        """Which classes each node may be of.  # [N, C] bool
+
+        Args:
+            prediction: of all nodes of ``graph``, by the model that was calibrated.
+            graph: the one calibrated on if not given. On another graph coverage is promised only as far as its nodes
+                are exchangeable with the calibration nodes, which nobody can check.
+            never_empty: add the most probable class to empty sets. Coverage can only rise by that. An empty set says
+                that no class fits, which is worth a look.
+        """
+        graph = self.graph if graph is None else graph
+        if prediction.class_names != self.class_names:
+            raise BadInput(
+                "the prediction has other classes than those that were calibrated",
+                code="E-CLASS-MAP",
+                expected=", ".join(self.class_names),
+            )
+        scores = strangeness(self.by, prediction, graph, self.seed, self.options)
+        sets = scores <= self.quantiles[None, :]
+        if never_empty:
+            empty = ~sets.any(axis=1)
+            sets[empty, prediction.index[empty]] = True
+        return sets
+
+    @property
+    def guarantee(self) -> str:
+        """What is promised, and what it rests on, in words."""
+        per_class = " of every class" if self.class_conditional else ""
+        return (
+            f"on average over draws of the {int(self.calibration.sum())} calibration nodes, at least "
+            f"{self.confidence_level:.1%} of the nodes{per_class} have their true class in the set. It rests on "
+            "exchangeability: nodes to come are drawn like the calibration nodes, from the same graph and the same "
+            "classes. It holds over all nodes together, not for each node or neighbourhood, and not for foreign nodes "
+            "or a graph that has changed."
+        )
+
+
+def conformalize(
+    prediction: Prediction,
+    graph: Graph,
+    *,
+    confidence_level: float = 0.9,
+    by: str = "aps",
+    class_conditional: bool = False,
+    seed: int = 0,
+    calibration: np.ndarray | None = None,
+    size: int = CALIBRATION_SIZE,
+    **options: Any,
+) -> Conformal:
+    r"""Sets of classes that hold the true one for at least a share ``confidence_level`` of the nodes.
+
+    Split conformal prediction (Vovk, Gammerman and Shafer, 2005): with scores :math:`s_{ic}` and calibration nodes
+    :math:`i = 1..n`, :math:`\hat q` is the :math:`\lceil (n+1)(1-\alpha) \rceil`-th smallest :math:`s_{i y_i}` and the
+    set of a node is :math:`\{c : s_c \le \hat q\}`. Then
+    :math:`1 - \alpha \le P(y \in \text{set}) \le 1 - \alpha + 1/(n+1)` (the second for scores without ties).
+
+    What it rests on: calibration and test nodes are **exchangeable**. For a model that sees the whole graph in
+    training that holds if their labels were not used and they were drawn alike (Zargarbashi et al., 2023; Huang et al.,
+    2023). The promise is marginal: over all nodes together, not for a single node, a group of nodes, nodes that came
+    later, another graph or foreign classes.
+
+    Args:
+        prediction: of all nodes of ``graph``.
+        graph: with the masks that the model was fitted with.
+        confidence_level: 1 − α.
+        by: ``aps``, ``thr`` (also ``lac``), ``raps`` or ``daps``; see ``graphsde list conformal``.
+        class_conditional: one quantile per class, so that every class is covered at the level. Each needs enough
+            calibration nodes of its own.
+        seed: of the uniforms of randomised scores and of the draw of calibration nodes, where the graph has none.
+        calibration: mask or positions; the graph's calibration mask, or ``size`` spare labelled nodes, if not given.
+        options: of the score, such as ``share=0.3`` of ``daps``.
+
+    Raises:
+        BadInput: (``E-CAL-SMALL``) fewer than ``1/α − 1`` calibration nodes, or of a class; the message says how many
+            it takes.
+
+    Example:
+        >>> import graphsde as gs
+        >>> graph = gs.load("digits")
+        >>> prediction = gs.LabelPropagation().fit(graph).predict(graph)
+        >>> sets = gs.conformalize(prediction, graph, confidence_level=0.9).predict_set(prediction)
+        >>> sets.shape, sets.dtype
+        ((1797, 10), dtype('bool'))
+    """
+    require_share("confidence_level", confidence_level)
+    CONFORMAL_SCORES.entry(by)
+    held = held_out(prediction, graph, calibration, size=size, seed=seed)
+    scores = strangeness(by, prediction, graph, seed, options)
+    own = scores[held.nodes, held.labels]
+    if class_conditional:
+        quantiles = np.array(
+            [
+                conformal_quantile(
+                    own[held.labels == position], confidence_level, of=f"calibration nodes of class '{name}'"
+                )
+                for position, name in enumerate(prediction.class_names)
+            ]
+        )
+    else:
+        quantiles = np.full(prediction.num_classes, conformal_quantile(own, confidence_level))
+    return Conformal(
+        by=by,
+        confidence_level=float(confidence_level),
+        quantiles=quantiles,
+        class_conditional=class_conditional,
+        class_names=prediction.class_names,
+        calibration=held.mask,
+        calibration_source=held.source.words,
+        seed=seed,
+        options=dict(options),
+        graph=graph,
+    )
+
+
+def strangeness(by: str, prediction: Prediction, graph: Graph, seed: int, options: dict[str, Any]) -> np.ndarray:
+    """The conformal score of every class at every node; the same uniform for a node id whoever stands beside it.
+
+    # [N, C]
+    """
+    from graphsde.dynamics.keyed_masks import KeyedMasks
+    from graphsde.dynamics.keyed_normals import node_keys
+
+    require_same_nodes(prediction, graph)
+    entry = CONFORMAL_SCORES.entry(by)
+    known = list(inspect.signature(entry.item).parameters)[1:]
+    if unknown := sorted(set(options) - set(known)):
+        raise BadUsage(
+            f"the conformal score '{by}' has no option {', '.join(unknown)}",
+            found=", ".join(unknown),
+            expected="one of " + ", ".join(known) if known else "no options",
+        )
+    uniform = KeyedMasks(check_seed(seed), 0, node_keys(prediction.node_ids)).rows(1).numpy()[:, 0]
+    return entry.item(Case(prediction.mean, uniform.astype(np.float64), graph), **options)

@@ -1,0 +1,145 @@
+"""A numeric target from the command line: what works, what is written, what is refused in one line."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+from graphsde.cli.app import VERBS, app
+from graphsde.runs.numeric_runs import NUMERIC_VERBS, refuse_numeric_run
+
+KEYS = ["rmse", "mae", "r2", "nll", "crps", "coverage90", "interval_width90", "calibration_error", "n_test"]
+COLUMNS = ["id", "mean", "total", "aleatoric", "epistemic", "low90", "high90"]
+QUICK = {"gcn": "epochs=5", "lgnsde": "epochs=5", "graph-gp": "epochs=3", "ensemble": "members=2"}
+
+
+def graphsde(*words: object) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def answer(*words: object) -> Any:
+    result = graphsde(*words)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    place = tmp_path_factory.mktemp("numeric")
+    made = {}
+    for model, setting in QUICK.items():
+        more = ("--set", "base_settings.epochs=3") if model == "ensemble" else ()
+        made[model] = place / model
+        result = graphsde("fit", "diabetes", "--model", model, "--out", made[model], "--set", setting, *more)
+        assert result.exit_code == 0, result.output
+        assert "rmse" in result.stdout and "accuracy" not in result.stdout
+    return made
+
+
+@pytest.mark.parametrize("model", list(QUICK))
+def test_evaluate_gives_the_figures_of_numbers(runs: dict[str, Path], model: str) -> None:
+    figures = answer("evaluate", runs[model], "--json")
+    assert [key for key in figures if key not in ("run", "model", "graph")] == KEYS
+    assert figures["n_test"] == 155 and 0 < figures["coverage90"] <= 1
+    table = graphsde("evaluate", runs[model]).stdout
+    assert "density" in table and "true class" not in table
+
+
+@pytest.mark.parametrize("model", list(QUICK))
+def test_predictions_have_intervals(runs: dict[str, Path], model: str, tmp_path: Path) -> None:
+    table = pq.read_table(runs[model] / "predictions.parquet")
+    assert table.column_names == [*COLUMNS, "true_value", "split"] and table.num_rows == 442
+    columns = {name: table[name].to_numpy(zero_copy_only=False) for name in COLUMNS}
+    assert (columns["low90"] < columns["mean"]).all() and (columns["mean"] < columns["high90"]).all()
+    if model == "gcn":
+        assert table["epistemic"].null_count == 442  # a deterministic model has no notion of it
+    else:
+        np.testing.assert_allclose(columns["total"], columns["aleatoric"] + columns["epistemic"])
+    assert graphsde("predict", runs[model], "--out", tmp_path / "p.csv").exit_code == 0
+    assert (tmp_path / "p.csv").read_text().startswith('"id","mean","total"')
+
+
+@pytest.mark.parametrize("model", list(QUICK))
+def test_the_report_speaks_of_numbers_alone(runs: dict[str, Path], model: str, tmp_path: Path) -> None:
+    out = tmp_path / "report.html"
+    assert graphsde("report", runs[model], "--out", out).exit_code == 0
+    page = out.read_text(encoding="utf-8").split("<script>")[0]
+    assert "On 155 test nodes the prediction is off by" in page and "90 % interval" in page
+    assert 'data-metric="crps"' in page and 'id="figure-quantiles"' in page
+    for word in ("ccuracy", "AURC", "entropy", "Confidence", "true class", "classes"):
+        assert word not in page, word
+    assert ('id="figure-scatter"' in page) == (model != "gcn")
+
+
+def test_check_and_ask(runs: dict[str, Path]) -> None:
+    assert answer("check", "diabetes", "--json")["facts"]["target"]["known"] == 442
+    asked = answer("ask", runs["lgnsde"], "--budget", 3, "--json")
+    assert len(asked["questions"]) == 3
+
+
+def test_a_users_folder_from_tables_to_report(tmp_path: Path) -> None:
+    folder = tmp_path / "houses"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    size = rng.uniform(20, 200, 80)
+    price = [f"{3 * one + rng.normal(0, 20):.2f}" if row % 8 else "" for row, one in enumerate(size)]
+    rows = [f"house-{row},{size[row]:.1f},{price[row]}" for row in range(80)]
+    (folder / "nodes.csv").write_text("id,size,price\n" + "\n".join(rows) + "\n")
+    order = np.argsort(size)
+    links = [f"house-{a},house-{b}" for a, b in itertools.pairwise(order)]
+    (folder / "edges.csv").write_text("source,target\n" + "\n".join(links) + "\n")
+    (folder / "graph.yaml").write_text("label: price\ntarget: numeric\n")
+    run = tmp_path / "run"
+    made = answer("fit", folder, "--model", "graph-gp", "--out", run, "--set", "epochs=30", "--json")
+    assert made["n_test"] == 7 and made["r2"] > 0.5
+    assert graphsde("report", run).exit_code == 0
+    assert pq.read_table(run / "predictions.parquet")["true_value"].null_count == 10
+    facts = json.loads((run / "graph.json").read_text())
+    assert facts["target"] == "numeric" and facts["classes"] == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("fit", "diabetes", "--model", "gat", "--out", "OUT"),
+        ("fit", "diabetes", "--model", "gcn", "--split", "shchur", "--out", "OUT"),
+        ("bench", "misclassification", "--datasets", "diabetes", "--models", "gcn", "--out", "OUT"),
+        ("bench", "regression", "--datasets", "digits", "--models", "gcn", "--out", "OUT"),
+        ("bench", "regression", "--datasets", "diabetes", "--models", "mlp", "--out", "OUT"),
+        ("evaluate", "RUN", "--score", "entropy"),
+        ("evaluate", "RUN", "--shift", "interpolate-features"),
+        ("theory", "RUN"),
+    ],
+)
+def test_what_goes_by_classes_is_refused_in_one_line(
+    runs: dict[str, Path], words: tuple[str, ...], tmp_path: Path
+) -> None:
+    places = {"RUN": runs["lgnsde"], "OUT": tmp_path / "out"}
+    result = graphsde(*[places.get(word, word) for word in words])
+    assert result.exit_code == 2, result.output
+    assert result.stderr.startswith("E-TARGET: ") and result.stderr.count("\n") == 1
+
+
+def test_every_verb_on_a_run_either_works_with_numbers_or_refuses(runs: dict[str, Path]) -> None:
+    from graphsde.errors import BadUsage
+
+    assert set(NUMERIC_VERBS) <= set(VERBS)
+    with pytest.raises(BadUsage, match=r"'decide' goes by classes.*predict, evaluate, report, ask"):
+        refuse_numeric_run(runs["gcn"], "decide")
+    refuse_numeric_run(runs["gcn"] / "nothing here", "decide")  # for the verb to say
+
+
+def test_a_bench_of_numbers(tmp_path: Path) -> None:
+    told = answer(
+        *("bench", "regression", "--datasets", "diabetes", "--models", "gcn", "--seeds", "2", "--engine", "serial"),
+        *("--set", "epochs=3", "--option", "split=fractions", "--out", tmp_path / "bench", "--json"),
+    )
+    assert told["done"] == 2 and not told["failed"]
+    assert {"rmse", "crps", "coverage90", "val_nll"} <= {row["metric"] for row in told["rows"]}
