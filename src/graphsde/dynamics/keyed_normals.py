@@ -15,13 +15,13 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from graphsde.dynamics.threads import in_shares
 from graphsde.errors import BadUsage
 from graphsde.seeds import derive
 
@@ -94,12 +94,11 @@ def normals_of_cells(
     normals = np.empty((starts.size, pairs, 2), dtype=_NUMPY_TYPES[dtype])
     rows = max(1, min(_BLOCK // max(1, pairs), starts.size))
     blocks = [slice(first, min(first + rows, starts.size)) for first in range(0, starts.size, rows)]
-    workers = min(torch.get_num_threads(), starts.size * pairs // _WORTH_A_THREAD)
-    if workers > 1:
-        with ThreadPoolExecutor(workers) as pool:
-            list(pool.map(lambda share: _fill(normals, starts, blocks[share::workers], rows, scale), range(workers)))
-    else:
-        _fill(normals, starts, blocks, rows, scale)
+    in_shares(
+        lambda share, shares: _fill(normals, starts, blocks[share::shares], rows, scale),
+        starts.size * pairs,
+        _WORTH_A_THREAD,
+    )
     each = normals.reshape(len(cells), keys.numel(), len(paths), 2 * pairs)
     if width % 2:
         each = each[..., :width]
