@@ -122,6 +122,14 @@ def test_an_interrupted_training_ends_where_the_undisturbed_one_does(tmp_path: P
     assert not checkpoint.path.exists()
 
 
+def test_a_signal_in_the_last_epoch_stops_nothing() -> None:
+    settings, guard = TrainSettings(epochs=5, lr=0.05, patience=1000), InterruptGuard()
+    whole, disturbed = Parabola(), Parabola()
+    train(whole, settings)
+    train(disturbed, settings, interrupt=guard, callbacks=[StopAt(guard, 5)])
+    assert guard.received is not None and torch.equal(disturbed.x, whole.x)
+
+
 def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
     from graphsde.errors import BadInput
 

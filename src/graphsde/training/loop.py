@@ -94,7 +94,8 @@ def train(
                 interrupted = interrupt is not None and interrupt.received is not None
                 if interrupted or checkpoint.due():
                     checkpoint.save(_state(learner, optimizer, epoch, best, records))
-            if interrupt is not None and interrupt.received is not None:
+            # after the last epoch there is nothing left to stop, and what is done need not be done again
+            if interrupt is not None and interrupt.received is not None and epoch < settings.epochs:
                 raise Interrupted(interrupt.received)
     except BaseException:
         for callback in callbacks:
