@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from graphsde.cli.app import app
+from graphsde.runs.cells import Cell
 from graphsde.runs.search import best_trial, space_of
 from graphsde.runs.search.configs import read_settings
 from graphsde.runs.search.space import settings_of
@@ -85,6 +86,22 @@ def test_search_starts_with_the_defaults_and_goes_on_where_it_was(tmp_path: Path
     assert first[0]["trials"] == 2 and again[0]["trials"] == 3
     assert again[0]["val_nll"] <= again[0]["val_nll_of_defaults"]
     assert read_settings(tmp_path / "configs" / "gcn-digits.yaml") == best_trial(trials).settings
+
+
+def test_a_bench_takes_the_settings_of_a_search(tmp_path: Path) -> None:
+    configs = tmp_path / "configs"
+    configs.mkdir()
+    (configs / "gcn-digits.yaml").write_text("model: gcn\nsettings: {hidden: 5, epochs: 2}\n")
+    words = ["bench", "misclassification", "--datasets", "digits", "--seeds", "1", "--engine", "serial"]
+    found = answer(*words, "--models", "gcn", "--configs", configs, "--out", tmp_path / "b", "--json")
+    assert {row["model"] for row in found["rows"]} == {"gcn (tuned)"}
+    [line] = (tmp_path / "b" / "journal.jsonl").read_text().splitlines()
+    cell = json.loads(line)["record"]["cell"]
+    assert cell["settings"] == {"hidden": 5, "epochs": 2}
+    plain = Cell(**{**cell, "called": ""})
+    assert plain.id == Cell(**cell).id and plain.label != "gcn (tuned)"  # a name does not make another cell
+    refused = graphsde(*words, "--models", "mlp", "--configs", configs, "--out", tmp_path / "c")
+    assert refused.exit_code == 2 and "mlp-digits.yaml" in refused.output
 
 
 def test_the_grid_in_the_words_of_a_model() -> None:

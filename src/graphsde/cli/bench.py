@@ -32,6 +32,10 @@ def bench(
         typer.Option("--set", metavar="[MODEL.]KEY=VALUE", help="A setting of one model, or of all."),
     ] = [],  # noqa: B006
     option: Annotated[list[str], typer.Option("--option", metavar="KEY=VALUE", help="An option of the task.")] = [],  # noqa: B006
+    configs: Annotated[
+        Path | None,
+        typer.Option("--configs", help="Take settings found by 'graphsde search' from this folder, for every model."),
+    ] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed cells again.")] = False,
     cell_minutes: Annotated[
         float, typer.Option("--cell-minutes", help="The most processor time of one cell; beyond, it has failed.")
@@ -48,10 +52,17 @@ def bench(
     from graphsde.runs.table import tabulate
 
     values = key_values(settings, "--set")
+    graphs = tuple(GraphSource.typed(name).graph for name in names_of(datasets, "--datasets"))
+    texts = names_of(models, "--models")
+    specs = _models(texts, values)
+    if configs is not None:
+        from graphsde.runs.search.configs import tuned
+
+        specs = tuple(tuned(spec, text, graphs, configs) for spec, text in zip(specs, texts, strict=True))
     request = BenchRequest(
         task=task,
-        datasets=tuple(GraphSource.typed(name).graph for name in names_of(datasets, "--datasets")),
-        models=_models(names_of(models, "--models"), values),
+        datasets=graphs,
+        models=specs,
         seeds=seeds_of(seeds),
         options=key_values(option, "--option"),
         engine=engine,

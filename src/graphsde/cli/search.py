@@ -29,7 +29,7 @@ def search(
     from graphsde.errors import BadUsage
     from graphsde.runs.cells import ModelSpec
     from graphsde.runs.search import SearchRequest, best_trial, run_search
-    from graphsde.runs.search.configs import write_best
+    from graphsde.runs.search.configs import place_of, write_best
     from graphsde.runs.source import GraphSource
 
     if sampler not in ("random", "tpe") or select not in ("nll", "accuracy"):
@@ -47,7 +47,7 @@ def search(
                 cpu_minutes=cpu_minutes,
                 engine=engine,
             )
-            place = f"{text}-{Path(dataset).name}"
+            place = place_of(text, dataset)
             done = run_search(request, out / place, say=say)
             best = best_trial(done, select)
             own = done[0].value

@@ -26,6 +26,7 @@ class Cell:
         seed: of the model and of random splits.
         data: fingerprint of the graph.
         versions: results versions of task and model.
+        called: what tables call the model, where that is not its name and settings; no part of what the cell is.
     """
 
     task: str
@@ -36,20 +37,23 @@ class Cell:
     seed: int
     data: str = ""
     versions: dict[str, int] = field(default_factory=dict)
+    called: str = ""
 
     @property
     def address(self) -> str:
         """Hash of the question alone: two cells with one address should have had the same answer."""
-        return _hash({key: value for key, value in asdict(self).items() if key not in ("data", "versions")})
+        return _hash({key: value for key, value in asdict(self).items() if key not in ("data", "versions", "called")})
 
     @property
     def id(self) -> str:
         """Hash of question, data and versions."""
-        return _hash(asdict(self))
+        return _hash({key: value for key, value in asdict(self).items() if key != "called"})
 
     @property
     def label(self) -> str:
         """How tables call the model: its name, its preset where one is set, and a mark where other settings are."""
+        if self.called:
+            return self.called
         preset = self.settings.get("preset")
         others = sorted(key for key in self.settings if key != "preset")
         name = f"{self.model}@{preset}" if preset else self.model
@@ -67,10 +71,23 @@ class Cell:
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A model as named on the command line: ``gcn``, ``lgnsde@open-world``, with settings from ``--set``."""
+    """A model as named on the command line: ``gcn``, ``lgnsde@open-world``, with settings from ``--set``.
+
+    Args:
+        name: of the model.
+        settings: on every graph.
+        found: settings that a search has found, by graph; ``settings`` go before them.
+        called: what tables call it, where that is not its name and settings.
+    """
 
     name: str
     settings: dict[str, Any] = field(default_factory=dict)
+    found: dict[str, dict[str, Any]] = field(default_factory=dict)
+    called: str = ""
+
+    def on(self, dataset: str) -> ModelSpec:
+        """As it is meant on one graph."""
+        return ModelSpec(self.name, {**self.found.get(dataset, {}), **self.settings}, called=self.called)
 
     @classmethod
     def parse(cls, text: str, settings: dict[str, Any] | None = None) -> ModelSpec:
@@ -106,14 +123,13 @@ def plan_cells(
         graph = kept[dataset] = kept.get(dataset) or open_graph(dataset)
         base.require_target(graph)
         variants = base.variants(graph)
-        asked = [(spec, own_settings(spec, graph)) for spec in models]
+        asked = [(spec, own_settings(spec.on(dataset), graph)) for spec in models]
         for seed in seeds:
             for variant in variants:
                 for spec, settings in asked:
                     versions = {"task": base.version, "model": MODELS.get(spec.name).version}
-                    cells.append(
-                        Cell(task, given | variant, dataset, spec.name, settings, seed, graph.fingerprint, versions)
-                    )
+                    question = (task, given | variant, dataset, spec.name, settings, seed)
+                    cells.append(Cell(*question, graph.fingerprint, versions, spec.called))
     if len({cell.id for cell in cells}) != len(cells):
         raise BadUsage("two of the models are the same", fix="name each model once")
     return cells

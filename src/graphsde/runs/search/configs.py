@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from graphsde import storage
-from graphsde.errors import BadInput
+from graphsde.errors import BadInput, BadUsage
+from graphsde.runs.cells import ModelSpec
 from graphsde.runs.search.study import SearchRequest, Trial
+
+
+def place_of(model: str, dataset: str) -> str:
+    """What folders and files of a search are called; ``model`` as on the command line."""
+    return f"{model}-{Path(dataset).name}"
+
+
+def tuned(spec: ModelSpec, text: str, datasets: Sequence[str], configs: Path) -> ModelSpec:
+    """The model with the settings that a search has left in ``configs`` for each of the graphs."""
+    found = {}
+    for dataset in datasets:
+        path = configs / f"{place_of(text, dataset)}.yaml"
+        if not path.is_file():
+            raise BadUsage(
+                f"there are no settings of '{text}' for {Path(dataset).name}",
+                place=str(configs),
+                expected=path.name,
+                fix=f"graphsde search --datasets {Path(dataset).name} --models {text} --configs {configs} --out FOLDER",
+            )
+        found[dataset] = read_settings(path)
+    return replace(spec, found=found, called=f"{text} (tuned)")
 
 
 def write_best(path: Path, request: SearchRequest, best: Trial, trials: int) -> None:
