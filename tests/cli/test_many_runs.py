@@ -88,6 +88,13 @@ def test_search_starts_with_the_defaults_and_goes_on_where_it_was(tmp_path: Path
     assert read_settings(tmp_path / "configs" / "gcn-digits.yaml") == best_trial(trials).settings
 
 
+def test_a_search_runs_in_other_processes(tmp_path: Path) -> None:
+    pytest.importorskip("optuna", reason="the extra 'cluster' is not installed")
+    words = ["search", "--datasets", "digits", "--models", "label-propagation", "--out", tmp_path, "--trials", "1"]
+    [found] = answer(*words, "--engine", "processes", "--json")
+    assert found["trials"] == 1 and found["val_nll"] > 0
+
+
 def test_a_bench_takes_the_settings_of_a_search(tmp_path: Path) -> None:
     configs = tmp_path / "configs"
     configs.mkdir()

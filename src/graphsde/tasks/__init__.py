@@ -14,6 +14,7 @@ from graphsde.tasks import (  # noqa: F401  (importing them registers them)
     ood,
     regression,
     sensitivity,
+    tuning,
 )
 from graphsde.tasks.task import TASKS, Measurement, ModelMaker, Task, TaskOptions, register_task
 

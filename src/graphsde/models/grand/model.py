@@ -40,9 +40,9 @@ class GRAND(FlowModel):
     Deterministic: its uncertainty is that of its class probabilities alone; there is no epistemic part.
 
     Settings for the benchmark graphs are the published ones, except for the weight decay of Cora and CiteSeer, chosen
-    on validation nodes, fewer epochs on PubMed, and scaled-dot attention without rewiring on the Amazon graphs. They
-    are solved by Runge–Kutta steps of length about one instead of ``dopri5``, up to T: the authors' test-time search
-    for the best moment to stop is left out.
+    on validation nodes, fewer epochs and row-normalised features on PubMed, and scaled-dot attention without rewiring
+    on the Amazon graphs. They are solved by Runge–Kutta steps of length about one instead of ``dopri5``, up to T: the
+    authors' test-time search for the best moment to stop is left out.
 
     Example:
         >>> import graphsde as gs
@@ -87,7 +87,7 @@ _COLUMNS = (
 )
 _ROWS: dict[str, tuple[Any, ...]] = {
     "cora": (80, 128, 8, 18.29, 18, 0.0229, 0.015, 0.5, 0.047, "adamax", 100, 50, "scaled-dot", True, "columns"),
-    "citeseer": (80, 32, 8, 7.87, 8, 0.0086, 0.03, 0.68, 0.75, "adam", 250, 100, "exp-kernel", True, "rows"),
+    "citeseer": (80, 32, 8, 7.87, 8, 0.0086, 0.05, 0.68, 0.75, "adam", 250, 100, "exp-kernel", True, "rows"),
     "pubmed": (128, 16, 1, 12.94, 13, 0.0147, 0.0018, 0.5, 0.072, "adamax", 100, 40, "cosine", True, "rows"),
     "computers": (128, 64, 4, 3.25, 3, 0.0035, 0.0077, 0.6, 0.087, "adam", 100, 40, "scaled-dot", False, "rows"),
     "photo": (64, 64, 4, 3.58, 4, 0.0056, 0.0047, 0.43, 0.47, "adam", 100, 40, "scaled-dot", False, "rows"),
@@ -95,4 +95,5 @@ _ROWS: dict[str, tuple[Any, ...]] = {
 _PER_GRAPH: dict[str, dict[str, Any]] = {
     name: {"scaling": "none", **dict(zip(_COLUMNS, row, strict=True))} for name, row in _ROWS.items()
 }
-_PER_GRAPH["pubmed"]["evaluate_every"] = 2
+# row-normalised by validation accuracy: .818 against .808 with raw features and a decay of .01 (one seed)
+_PER_GRAPH["pubmed"] |= {"evaluate_every": 2, "scaling": "row"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -61,6 +61,7 @@ class Trial:
     reached: tuple[float, ...]
     cpu_seconds: float
     pruned: bool
+    cause: str | None = None
 
 
 def run_search(
@@ -96,16 +97,22 @@ def run_search(
         run_bench(bench, _trial_folder(folder, len(trials)), say=say)
         trials = read_trials(folder)
         last = trials[-1]
-        word = "given up" if last.pruned else ("failed" if last.value is None else f"{last.value:.4f}")
+        failed = f"failed ({last.cause})"
+        word = "given up" if last.pruned else (failed if last.value is None else f"{last.value:.4f}")
         say(f"trial {last.number} of {request.model.name} on {request.dataset}: {word} {json.dumps(chosen)}")
     return trials
 
 
-def best_trial(trials: Iterable[Trial], select: str = "nll") -> Trial:
+def best_trial(trials: Sequence[Trial], select: str = "nll") -> Trial:
     """The finished trial with the best validation figure; the earlier one where two are equal."""
     done = [trial for trial in trials if trial.value is not None]
     if not done:
-        raise BadUsage("no trial has finished", fix="search with a larger budget")
+        causes = sorted({trial.cause for trial in trials if trial.cause})
+        raise BadUsage(
+            "no trial has finished",
+            found="; ".join(causes) or None,
+            fix="mend the cause, or allow more time",
+        )
     sign = 1.0 if select == "nll" else -1.0
     return min(done, key=lambda trial: (sign * (trial.value or 0.0), trial.number))
 
@@ -129,7 +136,8 @@ def _trial(number: int, asked: Mapping[str, Any], record: Mapping[str, Any]) -> 
     value = None if pruned or record["status"] != "done" else metrics.get(f"val_{asked['select']}")
     reached = tuple((record.get("curves") or {}).get("reached", ()))
     seconds = float((record.get("seconds") or {}).get("cpu") or 0.0)
-    return Trial(number, asked["chosen"], asked["settings"], value, record["id"], reached, seconds, pruned)
+    cause = record.get("cause")
+    return Trial(number, asked["chosen"], asked["settings"], value, record["id"], reached, seconds, pruned, cause)
 
 
 def _next_point(request: SearchRequest, trials: list[Trial]) -> dict[str, Any]:

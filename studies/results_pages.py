@@ -1,0 +1,105 @@
+"""Pages under docs/results from the journals under results: ours beside the paper's, who wins, ties and loses.
+
+    python studies/results_pages.py
+
+Runs nothing: `graphsde reproduce TABLE --out results` does. A table without a journal gets no page.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from graphsde.cli.reproduce import write_results
+from graphsde.runs.bench_folder import BenchFolder
+from graphsde.runs.compare import Row, compare
+from graphsde.runs.markdown import beside_table, markdown_table
+from graphsde.runs.reproduce import beside
+from graphsde.tasks.paper import TABLES
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS, PAGES = ROOT / "results", ROOT / "docs" / "results"
+OURS = ("lgnsde", "lgnsde@open-world")
+
+
+def page(table: str) -> str:
+    """All parts of one table, or nothing where there is no journal."""
+    parts = []
+    for plan in TABLES.get(table):
+        name = plan.name.replace(":", "-")
+        folder = BenchFolder(RESULTS / name)
+        if not folder.question.is_file():
+            continue
+        records = folder.read()[1].records
+        graphs = [graph for graph in plan.datasets if any(record["cell"]["dataset"] == graph for record in records)]
+        seeds = sorted({record["cell"]["seed"] for record in records})
+        rows = beside(plan, records, graphs, [], seeds)
+        write_results(RESULTS / name, plan.about, rows)
+        shutil.copy(RESULTS / name / "table.csv", PAGES / f"{name}.csv")
+        picture = RESULTS / name / "beside.png"
+        if picture.is_file():
+            shutil.copy(picture, PAGES / f"{name}.png")
+        missing = [graph for graph in plan.datasets if graph not in graphs]
+        text = [f"## {plan.name}", plan.about, beside_table(rows)]
+        if missing:
+            text.append(f"Not run yet: {', '.join(missing)}.")
+        if picture.is_file():
+            text.append(f"![Ours beside the printed figures]({name}.png)")
+        text += ["### Who leads", verdict_table(compare(records)), summary(compare(records))]
+        text.append(f"`graphsde reproduce {table} --datasets {','.join(graphs)} --seeds {len(seeds)} --out results`; ")
+        text[-1] += machines(records)
+        parts.append("\n\n".join(text))
+    return "\n\n".join(parts)
+
+
+def verdict_table(rows: list[Row]) -> str:
+    """One line per graph and metric: the leader, who can't be told from it, who is behind."""
+    lines: list[dict[str, Any]] = []
+    for dataset, metric in dict.fromkeys((row.dataset, row.metric) for row in rows):
+        own = [row for row in rows if (row.dataset, row.metric) == (dataset, metric) and row.mean is not None]
+        if not own:
+            continue
+        leader = own[0]
+        tied = [row.model for row in own[1:] if row.verdict == "tied"]
+        behind = [f"{row.model} {row.mean:.4f}" for row in own if row.verdict == "behind"]
+        lines.append(
+            {
+                "graph": dataset,
+                "metric": metric,
+                "leader": f"{leader.model} {leader.mean:.4f}",
+                "alone": "yes" if leader.verdict == "best" else "no",
+                "can't be told from it": ", ".join(tied),
+                "behind": ", ".join(behind),
+                "n": leader.n,
+            }
+        )
+    return markdown_table(lines)
+
+
+def summary(rows: list[Row]) -> str:
+    """In words: where our own model wins, ties and loses."""
+    counts: dict[str, list[str]] = {"wins": [], "ties": [], "loses": [], "unsettled": []}
+    for row in rows:
+        if row.model not in OURS or row.mean is None:
+            continue
+        kind = {"best": "wins", "tied": "ties", "behind": "loses"}.get(row.verdict, "unsettled")
+        counts[kind].append(f"{row.metric} on {row.dataset} ({row.model})")
+    return "\n".join(f"* LGNSDE {kind}: {', '.join(found) or '—'}." for kind, found in counts.items() if found)
+
+
+def machines(records: list[dict[str, Any]]) -> str:
+    done = [record for record in records if record["status"] == "done"]
+    failed = len(records) - len(done)
+    hours = sum(record["seconds"]["cpu"] for record in records) / 3600
+    return f"{len(done)} cells, {failed} failed, {hours:.1f} processor hours; two cores, torch 2.13 on the CPU."
+
+
+if __name__ == "__main__":
+    PAGES.mkdir(parents=True, exist_ok=True)
+    written = []
+    for table in TABLES:
+        if text := page(table):
+            (PAGES / f"{table}.md").write_text(f"# {table}\n\n{text}\n", encoding="utf-8")
+            written.append(table)
+    print("\n".join(written))
