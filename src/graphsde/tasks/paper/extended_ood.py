@@ -30,6 +30,7 @@ SYSTEMS = (
     System("bgcn", "bgcn-meanfield"),
     System("gkde", "gkde", {}, "vacuity"),
     System("gpn", "gpn", {}, "vacuity"),
+    System(None, "gpn", {}, "msp", note="the largest mean probability, which meets the published figures"),
     System("gnsd", "gnsd", {}, "gnnsafe"),
     System("lgnsde", "lgnsde@open-world"),
     System(None, "lgnsde", note="the default preset"),
