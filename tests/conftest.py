@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from graphsde.data.graph import Graph
@@ -12,3 +14,11 @@ from support import block_graph
 @pytest.fixture(scope="session")
 def blocks() -> Graph:
     return block_graph()
+
+
+@pytest.fixture(scope="module")
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """An empty cache for benchmark graphs, so that no test reads what another machine's user has in theirs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GRAPHSDE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
@@ -23,11 +22,7 @@ from support import block_graph, needs_real_data
 SEEDED = ("shchur", "fractions", "gpn", "geom-48-32-20", "uniform-10-10-80", "leave-class-out", "label-leave-out")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GRAPHSDE_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 @cache
@@ -255,41 +250,6 @@ def test_label_leave_out_needs_three_classes() -> None:
         make_split(random_graph([30, 30]), "label-leave-out")
     with pytest.raises(BadUsage):
         make_split(random_graph([30, 30, 30]), "label-leave-out", threshold=0)
-
-
-@needs_real_data
-def test_calibration_takes_unused_nodes_where_there_are_enough() -> None:
-    cora = real("cora")
-    split = make_split(cora, "calibration")
-    assert split.sizes == {"train": 140, "val": 500, "test": 1000, "calibration": 500}
-    photo = make_split(real("photo"), "calibration")
-    assert photo.sizes == {"train": 160, "val": 240, "test": 3544, "calibration": 3543}
-    assert not photo.masks["calibration"][np.setdiff1d(np.arange(7650), photo.nodes)].any()  # type: ignore[arg-type]
-    few = make_split(real("photo"), "calibration", size=100)  # 163 unused nodes lie outside the largest component
-    assert few.sizes == photo.sizes
-
-
-@needs_real_data
-def test_calibration_never_takes_foreign_nodes() -> None:
-    cora = real("cora")
-    for base in ("leave-class-out", "label-leave-out"):
-        split = make_split(cora, "calibration", base=base, size=100)
-        trained = np.unique(cora.labels[split.masks["train"]])  # type: ignore[index]
-        assert split.sizes["calibration"] == 100
-        assert np.all(np.isin(cora.labels[split.masks["calibration"]], trained))  # type: ignore[index]
-        assert split.classes == make_split(cora, base).classes
-
-
-def test_calibration_that_is_there_already_stays() -> None:
-    blocks = block_graph()
-    assert np.array_equal(make_split(blocks, "calibration").masks["calibration"], blocks.calibration_mask)
-
-
-def test_calibration_without_any_node_to_spare_is_refused() -> None:
-    graph = block_graph().with_masks(train=np.arange(30) < 29, test=np.arange(30) == 29)
-    with pytest.raises(BadInput) as caught:
-        make_split(graph, "calibration")
-    assert caught.value.code == "E-CALIBRATION"
 
 
 def test_given_masks_lose_nodes_without_a_label() -> None:
