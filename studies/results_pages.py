@@ -8,6 +8,7 @@ Runs nothing: `graphsde reproduce TABLE --out results` does. A table without a j
 from __future__ import annotations
 
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,54 @@ def page(table: str) -> str:
         text[-1] += machines(records)
         parts.append("\n\n".join(text))
     return "\n\n".join(parts)
+
+
+@dataclass(frozen=True)
+class Study:
+    """A bench that no printed table has: the folder under results, and what was asked."""
+
+    folder: str
+    about: str
+    command: str
+
+
+STUDIES = {
+    "leave-one-class-out": Study(
+        "ood-every-class",
+        "Every class left out in turn, where the paper leaves out the last one: a model never sees the class, and is "
+        "asked to be in doubt about its nodes. Test nodes only, by entropy; a figure is the mean over the classes, "
+        "± the standard deviation over seeds. `propagated`: the entropy averaged over neighbours first.",
+        "graphsde bench ood --datasets {graphs} --models {models} --seeds {seeds} --out results/ood-every-class",
+    ),
+}
+
+
+def study_page(study: Study) -> str:
+    """The table of one bench, or nothing where there is no journal."""
+    folder = BenchFolder(RESULTS / study.folder)
+    if not folder.question.is_file():
+        return ""
+    records = folder.read()[1].records
+    rows = compare(records)
+    seeds = len({record["cell"]["seed"] for record in records})
+    graphs, models = ([*dict.fromkeys(of(row) for row in rows)] for of in (lambda r: r.dataset, lambda r: r.model))
+    command = study.command.format(graphs=",".join(graphs), models=",".join(models), seeds=seeds)
+    text = [study.about, figures_table(rows), "### Who leads", verdict_table(rows), summary(rows)]
+    return "\n\n".join([*text, f"`{command}`; {machines(records)}"])
+
+
+def figures_table(rows: list[Row]) -> str:
+    """One line per graph and model, one column per metric."""
+    lines: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in rows:
+        line = lines.setdefault((row.dataset, row.model), {"graph": row.dataset, "model": row.model})
+        if row.mean is None:
+            line[row.metric] = "—"
+        else:
+            line[row.metric] = f"{row.mean:.4f}" + (f" ± {row.std:.4f}" if row.std is not None else "")
+    # how many runs are behind a line is the same for all its metrics
+    counts = {(row.dataset, row.model): {"n": row.n, "failed": row.failed} for row in rows}
+    return markdown_table([line | counts[key] for key, line in lines.items()])
 
 
 def verdict_table(rows: list[Row]) -> str:
@@ -102,4 +151,8 @@ if __name__ == "__main__":
         if text := page(table):
             (PAGES / f"{table}.md").write_text(f"# {table}\n\n{text}\n", encoding="utf-8")
             written.append(table)
+    for name, study in STUDIES.items():
+        if text := study_page(study):
+            (PAGES / f"{name}.md").write_text(f"# {name}\n\n{text}\n", encoding="utf-8")
+            written.append(name)
     print("\n".join(written))

@@ -269,6 +269,19 @@ def test_what_a_graph_gets_when_nobody_says() -> None:
 
 
 @needs_real_data
+def test_the_public_split_of_the_largest_component() -> None:
+    citeseer = real("citeseer")
+    part = make_split(citeseer, "planetoid", lcc=True).apply(citeseer)
+    assert part.num_nodes == 2120  # as published
+    assert part.train_mask is not None and citeseer.train_mask is not None
+    assert part.train_mask.sum() < citeseer.train_mask.sum() == 120
+    was_training = set(citeseer.node_ids[citeseer.train_mask].tolist())
+    assert set(part.node_ids[part.train_mask].tolist()) <= was_training
+    pubmed = real("pubmed")  # one component
+    assert make_split(pubmed, "planetoid", lcc=True).sizes == make_split(pubmed, "planetoid").sizes
+
+
+@needs_real_data
 def test_public_masks_are_known_until_they_are_replaced() -> None:
     cora = real("cora")
     assert has_public_masks(cora) and default_split(make_split(cora, "planetoid").apply(cora)) == "planetoid"

@@ -15,6 +15,7 @@ from graphsde.data.graph import Graph
 from graphsde.data.sparse import SparseMatrix
 from graphsde.dynamics.component_contract import DRIFT_CHECKS, Check, ComponentCase
 from graphsde.dynamics.drift import DiffusionDrift, ReactionDrift
+from graphsde.dynamics.drift.edge_space import edge_space
 from graphsde.dynamics.integrate import integrate
 from graphsde.errors import BadUsage, UnknownName
 
@@ -34,6 +35,12 @@ def dense_softmax(logits: Tensor, graph: Graph) -> Tensor:
     return torch.softmax(logits.masked_fill(~hears, -math.inf), dim=-1)
 
 
+def dense_squareplus(logits: Tensor, graph: Graph) -> Tensor:
+    hears = torch.from_numpy(graph.adjacency.normalized.toarray() > 0)
+    weights = (logits + torch.sqrt(logits.square() + 4)) / 2 * hears
+    return weights / weights.sum(-1, keepdim=True)
+
+
 def by_hand(kernel: str, q: Tensor, k: Tensor, amplitude: float, length: float) -> Tensor:
     """# [N, H, c], [N, H, c] -> [H, N, N]"""
     if kernel == "scaled-dot":
@@ -46,9 +53,17 @@ def by_hand(kernel: str, q: Tensor, k: Tensor, amplitude: float, length: float) 
 
 @pytest.mark.parametrize("kind", ["linear", "nonlinear"])
 @pytest.mark.parametrize("kernel", ["scaled-dot", "cosine", "exp-kernel"])
-def test_kernels_by_hand(blocks: Graph, kernel: str, kind: str) -> None:
+@pytest.mark.parametrize("sharing", ["softmax", "squareplus"])
+def test_kernels_by_hand(blocks: Graph, kernel: str, kind: str, sharing: str) -> None:
     drift = DiffusionDrift(
-        4, teleport=0.1, attention=kind, kernel=kernel, heads=2, attention_width=6, generator=stream()
+        4,
+        teleport=0.1,
+        attention=kind,
+        kernel=kernel,
+        sharing=sharing,
+        heads=2,
+        attention_width=6,
+        generator=stream(),
     ).double()
     attention = drift.flow.attention
     assert attention is not None
@@ -62,10 +77,24 @@ def test_kernels_by_hand(blocks: Graph, kernel: str, kind: str) -> None:
     expected = torch.empty_like(h)
     for path in range(2):
         q, k = ((seen[:, path] @ w).view(-1, 2, 3) for w in (attention.query, attention.key))
-        weights = dense_softmax(by_hand(kernel, q, k, 1.7, 2.3), blocks).mean(0)
+        share = dense_softmax if sharing == "softmax" else dense_squareplus
+        weights = share(by_hand(kernel, q, k, 1.7, 2.3), blocks).mean(0)
         expected[:, path] = 0.9 * weights @ h[:, path] - h[:, path] + 0.1 * start[:, path]
     value = drift.bind(blocks.adjacency.operator.to(D), start)(0.0, h)
     torch.testing.assert_close(value, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_squareplus_is_sound_at_zero_and_far_from_it(blocks: Graph) -> None:
+    space = edge_space(blocks.adjacency.operator.to(D), 1)
+    entries = space.col.shape[0]
+    logits = torch.zeros(entries, dtype=D, requires_grad=True)  # where learning begins
+    assert torch.autograd.gradcheck(space.squareplus, (logits,))
+    wild = torch.linspace(-1e4, 1e4, entries, requires_grad=True)  # in single precision
+    shares = space.squareplus(wild)
+    (grad,) = torch.autograd.grad(shares.square().sum(), wild)
+    assert bool((shares > 0).all()) and bool(torch.isfinite(grad).all())
+    low = space.squareplus(torch.full((entries,), -1e4))
+    torch.testing.assert_close(low, space.softmax(torch.zeros(entries)))
 
 
 def test_queries_start_as_the_keys_where_zero_would_be_no_start() -> None:
@@ -76,6 +105,8 @@ def test_queries_start_as_the_keys_where_zero_would_be_no_start() -> None:
 
 
 def test_an_unknown_kernel_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(UnknownName, match="squareplus"):
+        DiffusionDrift(4, attention="linear", sharing="squarplus", generator=stream())
     with pytest.raises(UnknownName, match="scaled-dot"):
         DiffusionDrift(4, attention="linear", kernel="pearson", generator=stream())
 

@@ -52,3 +52,8 @@ def test_foreign_nodes_on_cora(preset: str, auroc: float, fpr95: float, propagat
     assert metrics["ood_auroc"] >= auroc and metrics["ood_fpr95"] <= fpr95
     assert metrics["ood_auroc_propagated"] >= propagated
     assert (metrics["n_id"], metrics["n_ood"]) == (316, 986)
+
+
+@pytest.mark.parametrize("model", ["gnode", "bgcn-meanfield"])
+def test_rivals_on_photo_are_trained(model: str) -> None:
+    assert mean_metrics("photo", "shchur", model, 2)["accuracy"] >= 0.88

@@ -40,7 +40,8 @@ class ScaledDotAttention(nn.Module):
     r"""Mean over heads of :math:`\mathrm{softmax}_j(q_i \cdot k_j / \sqrt{d_k})`, a row-stochastic matrix per path.
 
     Queries start at zero: attention starts uniform, and learning moves it. With ``conserving`` set, the softmax is over
-    the receivers i of a sender j instead: columns sum to one, and a flow along it keeps the sum over nodes.
+    the receivers i of a sender j instead: columns sum to one, and a flow along it keeps the sum over nodes. ``sharing``
+    may be ``squareplus`` instead of ``softmax``: see :meth:`EdgeSpace.squareplus`.
 
     Args:
         width: of the state.
@@ -50,6 +51,7 @@ class ScaledDotAttention(nn.Module):
     """
 
     conserving: bool = False
+    sharing: str = "softmax"
 
     def __init__(self, width: int, inner: int, heads: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -71,7 +73,8 @@ class ScaledDotAttention(nn.Module):
         flat = h.reshape(-1, h.shape[2])
         queries = (flat @ self.query).view(space.size, self.head_width)
         keys = (flat @ self.key).view(space.size, self.head_width)
-        weights = space.softmax(self.compare(space, queries, keys), over_receivers=self.conserving)
+        share = space.squareplus if self.sharing == "squareplus" else space.softmax
+        weights = share(self.compare(space, queries, keys), over_receivers=self.conserving)
         return space.mean_of_copies(weights, self.heads)
 
 
@@ -111,6 +114,9 @@ KERNELS: dict[str, type[ScaledDotAttention]] = {
     "cosine": CosineAttention,
     "exp-kernel": ExpKernelAttention,
 }
+
+
+SHARING = ("softmax", "squareplus")
 
 
 def _unit(x: Tensor) -> Tensor:

@@ -34,7 +34,7 @@ class DiffusionDrift(Drift):
         source: b; by default a. With ``learn_source`` a learned number that starts there.
         source_operator: S. ``identity``, or ``smoothing``: B = Â/ρ, the channel of the ``smoothed`` diffusion, with
             ρ² the mean over rows of the sum of squares.
-        attention, operator, kernel, conserving, heads, attention_width: what A is, see :class:`Flow`.
+        attention, operator, kernel, conserving, sharing, heads, attention_width: what A is, see :class:`Flow`.
         generator: for the attention's weights.
 
     ``linear`` is true without attention: then nothing that multiplies H depends on parameters other than ``rate``.
@@ -70,6 +70,7 @@ class DiffusionDrift(Drift):
         operator: str = "symmetric",
         kernel: str = "scaled-dot",
         conserving: bool = False,
+        sharing: str = "softmax",
         heads: int = 1,
         attention_width: int | None = None,
         generator: torch.Generator,
@@ -87,6 +88,7 @@ class DiffusionDrift(Drift):
             operator=operator,
             kernel=kernel,
             conserving=conserving,
+            sharing=sharing,
             heads=heads,
             attention_width=attention_width,
             generator=generator,

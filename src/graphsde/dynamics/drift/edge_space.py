@@ -48,8 +48,19 @@ class EdgeSpace:
         # the highest logit only guards the range of exp: it cancels
         lowest = logits.new_full((self.size,), float("-inf"))
         highest = lowest.scatter_reduce_(0, end, logits.detach(), "amax")
-        weight = torch.exp(logits - highest.index_select(0, end))
-        total = logits.new_zeros(self.size).scatter_add(0, end, weight)
+        return self._shares(torch.exp(logits - highest.index_select(0, end)), end)
+
+    def squareplus(self, logits: Tensor, *, over_receivers: bool = False) -> Tensor:
+        """As :meth:`softmax`, with (x + √(x² + 4))/2 in place of exp(x): shares differ less, as it grows no faster than
+        x.  # [E·M] -> [E·M]"""
+        end = self.col if over_receivers else self.row
+        root = torch.sqrt(logits.square() + 4.0)
+        # far below zero the sum would cancel; its twin does not, by (√ + x)(√ - x) = 4
+        weight = torch.where(logits < 0, 2.0 / (root - logits.clamp(max=0.0)), (root + logits) / 2)
+        return self._shares(weight, end)
+
+    def _shares(self, weight: Tensor, end: Tensor) -> Tensor:
+        total = weight.new_zeros(self.size).scatter_add(0, end, weight)
         return weight / total.index_select(0, end)
 
     def product(self, weights: Tensor, state: Tensor) -> Tensor:

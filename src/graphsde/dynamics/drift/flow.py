@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from graphsde.data.sparse import SparseMatrix
 from graphsde.dynamics.arguments import choice, number
-from graphsde.dynamics.drift.attention import KERNELS, ScaledDotAttention
+from graphsde.dynamics.drift.attention import KERNELS, SHARING, ScaledDotAttention
 from graphsde.dynamics.drift.edge_space import EdgeSpace
 from graphsde.dynamics.lipschitz import operator_norm_bound, stochastic_norm_bound
 from graphsde.dynamics.operators import random_walk
@@ -36,6 +36,7 @@ class Flow(nn.Module):
             twin.
         kernel: of the attention: ``scaled-dot``, ``cosine`` or ``exp-kernel``.
         conserving: normalise attention over receivers, so that its columns sum to one instead of its rows.
+        sharing: how attention is normalised: ``softmax`` or ``squareplus``.
         heads, attention_width: of the attention; the width defaults to that of the state.
         generator: for the attention's weights.
     """
@@ -48,6 +49,7 @@ class Flow(nn.Module):
         operator: str = "symmetric",
         kernel: str = "scaled-dot",
         conserving: bool = False,
+        sharing: str = "softmax",
         heads: int = 1,
         attention_width: int | None = None,
         generator: torch.Generator,
@@ -60,6 +62,7 @@ class Flow(nn.Module):
         if attention != "none":
             self.attention = make(width, attention_width or width, heads, generator)
             self.attention.conserving = conserving
+            self.attention.sharing = choice(sharing, "sharing", SHARING)
 
     def matrix(self, adjacency: SparseMatrix) -> SparseMatrix:
         """A, where it does not depend on the state."""
