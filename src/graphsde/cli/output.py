@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import typer
+
+UNBROKEN = 10_000  # columns
 
 
 def say(text: str) -> None:
@@ -20,6 +23,7 @@ def print_json(value: Any) -> None:
 def print_table(rows: list[dict[str, Any]], columns: list[str] | None = None) -> None:
     from rich.box import SIMPLE
     from rich.console import Console
+    from rich.measure import Measurement
     from rich.table import Table
     from rich.text import Text
 
@@ -35,7 +39,12 @@ def print_table(rows: list[dict[str, Any]], columns: list[str] | None = None) ->
     for row in rows:
         # Text: names from files are not markup
         table.add_row(*[Text(str(row[name]) if name == "year" else shorten(cell(row.get(name)))) for name in names])
-    Console().print(table)
+    console = Console()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        # a file has no edge to break lines at: whoever searches it wants a row on a line
+        unbroken = console.options.update(max_width=UNBROKEN)
+        console = Console(width=Measurement.get(console, unbroken, table).maximum)
+    console.print(table)
 
 
 def cell(value: Any) -> str:
