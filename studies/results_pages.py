@@ -71,6 +71,13 @@ STUDIES = {
         "± the standard deviation over seeds. `propagated`: the entropy averaged over neighbours first.",
         "graphsde bench ood --datasets {graphs} --models {models} --seeds {seeds} --out results/ood-every-class",
     ),
+    "standard-tuned": Study(
+        "standard-tuned",
+        "The standard setting with settings that every system got from the same search: 8 trials at random, one seed, "
+        "chosen by the NLL of validation nodes (`graphsde search`, kept under configs). Public split, test nodes only.",
+        "graphsde bench misclassification --datasets {graphs} --models {models} --configs configs --seeds {seeds} "
+        "--out results/standard-tuned",
+    ),
 }
 
 
