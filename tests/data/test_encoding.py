@@ -39,6 +39,31 @@ def test_row_scaling_equals_scikit_learn_and_stays_sparse(blocks: Graph) -> None
     np.testing.assert_allclose(FeatureEncoder.fit(dense, "row").transform(dense), encoded.toarray(), atol=1e-7)
 
 
+def test_noise_on_words_leaves_their_scale(blocks: Graph) -> None:
+    rng = np.random.default_rng(0)
+    counts = (rng.random((blocks.num_nodes, 2000)) < 0.01).astype(np.float32)
+    counts[0] = 0
+    encoder = FeatureEncoder.fit(blocks.with_features(counts), "row")
+    assert encoder.least_sum == pytest.approx(np.quantile(counts[1:].sum(1), 0.05))
+    noisy = counts + rng.normal(0, 0.05, counts.shape).astype(np.float32)
+    clean, moved = (encoder.transform(blocks.with_features(x)) for x in (counts, noisy))
+    present = counts[1:] > 0
+    assert np.mean(moved[1:][present]) == pytest.approx(np.mean(clean[1:][present]), rel=0.15)
+    np.testing.assert_allclose(moved[0], noisy[0] / max(noisy[0].sum(), encoder.least_sum), rtol=1e-5)
+    sparse = encoder.transform(blocks.with_features(sp.csr_array(noisy)))
+    np.testing.assert_allclose(sparse.toarray(), moved, rtol=1e-5)
+    again = FeatureEncoder.from_dict(json.loads(json.dumps(encoder.as_dict())))
+    np.testing.assert_array_equal(again.transform(blocks.with_features(noisy)), moved)
+
+
+def test_rows_of_measurements_go_by_absolute_values(blocks: Graph) -> None:
+    features = blocks.features - blocks.features.mean()
+    graph = blocks.with_features(features)
+    encoder = FeatureEncoder.fit(graph, "row")
+    assert encoder.least_sum is None
+    np.testing.assert_allclose(encoder.transform(graph), normalize(features, "l1"), atol=1e-6)
+
+
 @pytest.mark.parametrize(("columns", "share", "expected"), [(50, 0.5, True), (5, 0.5, False), (5, 0.1, True)])
 def test_indicators_are_words_where_there_are_many(columns: int, share: float, expected: bool) -> None:
     ones = (np.random.default_rng(0).random((200, columns)) < share).astype(np.float32)

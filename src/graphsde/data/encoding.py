@@ -21,6 +21,8 @@ MOST_CATEGORIES = 200
 WIDEST_DENSE_ONE_HOT = 64
 # non-negative and at least this share of zeros: counts or indicators of words
 BAG_OF_WORDS_ZEROS = 0.8
+# which share of the rows of counts has a sum below the least that a noisy row is divided by
+LOW_SUM = 0.05
 # fewer indicator columns than this are properties of a node, not its words
 FEWEST_INDICATORS = 20
 
@@ -32,6 +34,9 @@ class FeatureEncoder:
     Args:
         scaling: ``row`` (each row divided by its sum of absolute values; bag-of-words), ``standard`` (zero mean and
             unit variance per column; sparse columns are scaled but not centred, so that they stay sparse) or ``none``.
+        least_sum: for ``row`` where it was fitted on counts: what a row with negative entries is divided by at least.
+            Such a row is words with noise on them: its plain sum is still about that of the words, where the absolute
+            values of noise on all columns would add up to several times as much and shrink the words.
         num_numeric: how many numeric columns it was fitted on.
         feature_names: their names, if they had any.
         mean, std: per numeric column, for ``standard``.
@@ -47,6 +52,7 @@ class FeatureEncoder:
     mean: np.ndarray | None = None
     std: np.ndarray | None = None
     vocabulary: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    least_sum: float | None = None
 
     @classmethod
     def fit(cls, graph: Graph, scaling: Scaling = "auto") -> FeatureEncoder:
@@ -63,6 +69,7 @@ class FeatureEncoder:
             mean=mean,
             std=std,
             vocabulary={name: _frequent_values(column) for name, column in graph.categorical.items()},
+            least_sum=_low_sum(graph.features) if chosen == "row" else None,
         )
 
     @property
@@ -83,7 +90,7 @@ class FeatureEncoder:
 
     def _scale(self, features: np.ndarray | sp.csr_array) -> np.ndarray | sp.csr_array:
         if self.scaling == "row":
-            return _row_normalize(features)
+            return _row_normalize(features, self.least_sum)
         if self.scaling == "standard" and self.mean is not None and self.std is not None:
             if sp.issparse(features):
                 scaled = sp.csr_array(features, copy=True, dtype=np.float32)
@@ -114,6 +121,7 @@ class FeatureEncoder:
             "mean": None if self.mean is None else self.mean.tolist(),
             "std": None if self.std is None else self.std.tolist(),
             "vocabulary": {name: list(values) for name, values in self.vocabulary.items()},
+            "least_sum": self.least_sum,
         }
 
     @classmethod
@@ -126,6 +134,7 @@ class FeatureEncoder:
             mean=None if mean is None else np.array(mean, dtype=np.float64),
             std=None if std is None else np.array(std, dtype=np.float64),
             vocabulary={name: tuple(values) for name, values in state["vocabulary"].items()},
+            least_sum=state.get("least_sum"),  # models of earlier versions have none
         )
 
 
@@ -162,16 +171,29 @@ def _moments(features: Any) -> tuple[np.ndarray, np.ndarray]:
     return mean, std
 
 
-def _row_normalize(features: np.ndarray | sp.csr_array) -> np.ndarray | sp.csr_array:
+def _low_sum(features: np.ndarray | sp.csr_array) -> float | None:
+    """A sum that few rows of counts are below; nothing where there are negative entries, or no entries."""
+    values: np.ndarray = features.data if sp.issparse(features) else features  # type: ignore[assignment]
+    if values.size and values.min() < 0:
+        return None
+    sums = np.asarray(features.sum(axis=1, dtype=np.float64)).ravel()
+    sums = sums[sums > 0]
+    return float(np.quantile(sums, LOW_SUM)) if sums.size else None
+
+
+def _row_normalize(features: np.ndarray | sp.csr_array, least: float | None) -> np.ndarray | sp.csr_array:
+    total = np.asarray(abs(features).sum(axis=1, dtype=np.float64)).ravel()
+    if least is not None:
+        plain = np.asarray(features.sum(axis=1, dtype=np.float64)).ravel()
+        noisy = np.asarray((features < 0).sum(axis=1)).ravel() > 0
+        total = np.where(noisy, np.maximum(plain, least), total)
+    scale = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
     if sp.issparse(features):
-        total = np.asarray(abs(features).sum(axis=1, dtype=np.float64)).ravel()
-        scale = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
         scaled = sp.csr_array(features, copy=True, dtype=np.float32)
         rows = np.repeat(np.arange(scaled.shape[0]), np.diff(scaled.indptr))
         scaled.data = (scaled.data * scale[rows]).astype(np.float32)
         return scaled
-    total = np.abs(features).sum(axis=1, dtype=np.float64, keepdims=True)
-    return np.divide(features, total, out=np.zeros(features.shape), where=total > 0).astype(np.float32)
+    return np.asarray(features * scale[:, None], dtype=np.float32)
 
 
 def _frequent_values(column: np.ndarray) -> tuple[str, ...]:
