@@ -41,7 +41,7 @@ _NUMERIC_ROW: dict[str, Any] = {
 NUMERIC: dict[str, Any] = {"consistency": {"kind": "none"}, "temperature": False}
 
 PRESETS = {
-    "universal": "graph diffusion; safe whether or not there are foreign nodes (default)",
+    "universal": "graph diffusion with mild consistency (default); where whole classes may be unknown, take open-world",
     "closed-world": "graph diffusion with sharpened consistency: best where every class is known",
     "open-world": "graph diffusion without consistency: best for telling foreign nodes",
     "paper": "the text: GCN drift, Ornstein-Uhlenbeck prior, sigma 1, horizon 1; KL weighted as in the authors' code",
