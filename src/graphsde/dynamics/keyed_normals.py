@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphsde.dynamics import compiled
 from graphsde.dynamics.threads import in_shares
 from graphsde.errors import BadUsage
 from graphsde.seeds import derive
@@ -94,11 +95,15 @@ def normals_of_cells(
     normals = np.empty((starts.size, pairs, 2), dtype=_NUMPY_TYPES[dtype])
     rows = max(1, min(_BLOCK // max(1, pairs), starts.size))
     blocks = [slice(first, min(first + rows, starts.size)) for first in range(0, starts.size, rows)]
-    in_shares(
-        lambda share, shares: _fill(normals, starts, blocks[share::shares], rows, scale),
-        starts.size * pairs,
-        _WORTH_A_THREAD,
-    )
+    kernels = compiled.worth_it(normals.size)
+
+    def fill(share: int, shares: int) -> None:
+        if kernels is None:
+            _fill(normals, starts, blocks[share::shares], rows, scale)
+        else:
+            kernels.fill(normals, starts, _steps(pairs, 1), blocks[share::shares], scale)
+
+    in_shares(fill, starts.size * pairs, _WORTH_A_THREAD)
     each = normals.reshape(len(cells), keys.numel(), len(paths), 2 * pairs)
     if width % 2:
         each = each[..., :width]

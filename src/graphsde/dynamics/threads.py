@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import lru_cache
 
 import torch
 
@@ -20,5 +22,17 @@ def in_shares(work: Callable[[int, int], None], size: int, worth: int) -> None:
     if shares == 1:
         work(0, 1)
         return
-    with ThreadPoolExecutor(shares) as pool:
-        list(pool.map(lambda share: work(share, shares), range(shares)))
+    # the caller takes the first share itself, and waits for the others even where its own fails
+    others = [_pool(torch.get_num_threads(), os.getpid()).submit(work, share, shares) for share in range(1, shares)]
+    try:
+        work(0, shares)
+    finally:
+        wait(others)
+    for other in others:
+        other.result()
+
+
+@lru_cache(maxsize=1)
+def _pool(threads: int, process: int) -> ThreadPoolExecutor:
+    """Kept, as starting threads costs as much as a small share; a forked process needs its own."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="graphsde")
