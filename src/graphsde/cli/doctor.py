@@ -15,6 +15,7 @@ EXTRAS = {
     "optuna": "cluster",
     "streamlit": "app",
     "pymetis": "scale",
+    "numba": "kernels",
 }
 
 
