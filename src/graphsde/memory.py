@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 
 from graphsde.errors import BadUsage, NotEnoughMemory
@@ -30,6 +31,16 @@ def require_memory(needed: int, purpose: str, fix: str) -> None:
         raise NotEnoughMemory(
             f"{purpose} would take about {human_bytes(needed)}", expected=f"at most {human_bytes(free)}", fix=fix
         )
+
+
+def give_back_free_memory() -> None:
+    """Hand memory that the process has freed back to the system, where the C library can (glibc)."""
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError, TypeError):  # another libc, or none to ask
+        return
+    trim.argtypes, trim.restype = (ctypes.c_size_t,), ctypes.c_int
+    trim(0)
 
 
 def human_bytes(count: float) -> str:

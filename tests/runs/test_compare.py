@@ -9,6 +9,7 @@ import pytest
 from graphsde.errors import BadInput
 from graphsde.runs.cells import Cell
 from graphsde.runs.compare import collect, compare, higher_is_better, pairwise
+from graphsde.tasks import TASKS
 
 
 def record(
@@ -68,6 +69,15 @@ def test_directions() -> None:
     assert (
         not higher_is_better("aurc@0.5") and not higher_is_better("fit_cpu_seconds") and not higher_is_better("val_nll")
     )
+
+
+def test_what_tasks_show_first_has_the_right_direction() -> None:
+    lower = {"aurc", "nll", "ece", "ood_fpr95", "val_nll", "rmse", "crps", "calibration_error", "accepted_error"}
+    lower |= {"epoch_seconds", "epoch_over_gcn", "predict_seconds", "peak_bytes", "set_size", "false_alarms"}
+    lower |= {"error_easiest", "error_hardest"}
+    shown = {metric.partition("@")[0].partition("[")[0] for name in TASKS for metric in TASKS.get(name).headline}
+    assert lower <= shown
+    assert {metric for metric in shown if not higher_is_better(metric)} == lower
 
 
 def test_nothing_to_compare() -> None:

@@ -18,7 +18,8 @@ from graphsde.runs.statistics import Comparison, bootstrap_interval, compare_pai
 from graphsde.scores.metrics import METRICS
 from graphsde.tasks.task import TASKS
 
-LOWER_IS_BETTER = ("seconds", "epochs", "bytes")
+# parts of the names of figures that only tasks have
+LOWER_IS_BETTER = ("seconds", "epochs", "bytes", "over_gcn", "exponent", "error", "set_size", "false_alarms")
 
 
 @dataclass

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
+from graphsde.memory import give_back_free_memory
+
 
 def cpu_seconds(work: Callable[[], object]) -> float:
     """CPU time of this process and all its threads."""
@@ -20,7 +22,8 @@ def cpu_seconds(work: Callable[[], object]) -> float:
 class PeakMemory:
     """Highest resident memory above the level at entry, looked at every few milliseconds.
 
-    Short peaks may be missed and memory that was free inside the process is not counted: a lower bound.
+    Memory that the process has freed before is handed back first, as filling it again would not be seen; short peaks
+    may be missed: a lower bound.
 
     Example:
         >>> with PeakMemory() as peak:
@@ -38,6 +41,7 @@ class PeakMemory:
 
     def __enter__(self) -> PeakMemory:
         gc.collect()
+        give_back_free_memory()
         self._before = self._process.memory_info().rss
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
