@@ -268,8 +268,9 @@ def row(protocol: Protocol, claim: Claim, latest: dict[str, Any], seeds: int) ->
     if protocol.task != "cost":
         line |= {"published": claim.published, "source": claim.source, "agreement": _agreement(mean, claim)}
     else:
-        seconds = [r["metrics"]["epoch_seconds"] for r in found if r["status"] == "done"]
-        line["ms per epoch"] = f"{1000 * math.fsum(seconds) / len(seconds):.1f}" if seconds else "—"
+        for name, metric, unit in (("ms per epoch", "epoch_seconds", 1e3), ("memory of a fit, MB", "peak_bytes", 1e-6)):
+            measured = [r["metrics"][metric] * unit for r in found if r["status"] == "done"]
+            line[name] = f"{math.fsum(measured) / len(measured):.1f}" if measured else "—"
     return line
 
 
