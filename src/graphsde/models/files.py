@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 TENSORS = "model.safetensors"
 DESCRIPTION = "model.json"
+_MOMENT = 0.05  # seconds
 
 
 def save_model(model: Model, folder: Path) -> Path:
@@ -53,8 +55,7 @@ def load_model(folder: str | Path) -> Model:
     import graphsde.models  # noqa: F401  (fills MODELS)
 
     folder = Path(folder)
-    description = _description(folder / DESCRIPTION)
-    tensors = _tensors(folder / TENSORS, description["sha256"][TENSORS])
+    description, tensors = _read(folder)
     model = MODELS.get(description["model"])(**description["settings"])
     model.class_names = tuple(description["class_names"])
     model.best_epoch = description["best_epoch"]
@@ -101,6 +102,21 @@ def load_tensors(module: nn.Module, tensors: dict[str, Tensor]) -> None:
     module.load_state_dict(tensors)
 
 
+def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Both files, of one and the same model even while another is being saved over it."""
+    description = _description(folder / DESCRIPTION)
+    while True:
+        try:
+            return description, _tensors(folder / TENSORS, description["sha256"][TENSORS])
+        except BadInput as error:
+            # tensors are written first, their description a moment later: damage stays, that moment passes
+            time.sleep(_MOMENT)
+            again = _description(folder / DESCRIPTION)
+            if error.code != "E-MODEL-HASH" or again["sha256"] == description["sha256"]:
+                raise
+            description = again
+
+
 def _description(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise BadInput(
@@ -134,8 +150,9 @@ def _tensors(path: Path, expected: str) -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load
 
-    found = storage.sha256(path) if path.is_file() else None
-    if found != expected:
+    content = path.read_bytes() if path.is_file() else None
+    found = None if content is None else hashlib.sha256(content).hexdigest()
+    if content is None or found != expected:
         raise BadInput(
             f"{path.name} is {'missing' if found is None else 'not the file that was saved'}",
             code="E-MODEL-HASH",
@@ -144,8 +161,8 @@ def _tensors(path: Path, expected: str) -> dict[str, Tensor]:
             fix="copy the model folder again, or fit again",
         )
     try:
-        return load(path.read_bytes())
-    except (SafetensorError, OSError) as error:
+        return load(content)
+    except SafetensorError as error:
         raise _damaged(path, str(error)) from error
 
 
