@@ -35,6 +35,7 @@ def page(table: str) -> str:
         records = folder.read()[1].records
         graphs = [graph for graph in plan.datasets if any(record["cell"]["dataset"] == graph for record in records)]
         seeds = sorted({record["cell"]["seed"] for record in records})
+        command = f"graphsde reproduce {table} --datasets {{graphs}} --seeds {{seeds}} --out results"
         rows = beside(plan, records, graphs, [], seeds)
         write_results(RESULTS / name, plan.about, rows)
         shutil.copy(RESULTS / name / "table.csv", PAGES / f"{name}.csv")
@@ -48,8 +49,7 @@ def page(table: str) -> str:
         if picture.is_file():
             text.append(f"![Ours beside the printed figures]({name}.png)")
         text += ["### Who leads", verdict_table(compare(records)), summary(compare(records))]
-        text.append(f"`graphsde reproduce {table} --datasets {','.join(graphs)} --seeds {len(seeds)} --out results`; ")
-        text[-1] += machines(records)
+        text.append(f"{commands(command, records)}; {machines(records)}")
         parts.append("\n\n".join(text))
     return "\n\n".join(parts)
 
@@ -88,11 +88,20 @@ def study_page(study: Study) -> str:
         return ""
     records = folder.read()[1].records
     rows = compare(records)
-    seeds = len({record["cell"]["seed"] for record in records})
-    graphs, models = ([*dict.fromkeys(of(row) for row in rows)] for of in (lambda r: r.dataset, lambda r: r.model))
-    command = study.command.format(graphs=",".join(graphs), models=",".join(models), seeds=seeds)
+    command = study.command.replace("{models}", ",".join(dict.fromkeys(row.model for row in rows)))
     text = [study.about, figures_table(rows), "### Who leads", verdict_table(rows), summary(rows)]
-    return "\n\n".join([*text, f"`{command}`; {machines(records)}"])
+    return "\n\n".join([*text, f"{commands(command, records)}; {machines(records)}"])
+
+
+def commands(template: str, records: list[Any]) -> str:
+    """The command for each number of seeds, with the graphs that had so many."""
+    seeds: dict[str, set[int]] = {}
+    for record in records:
+        seeds.setdefault(record["cell"]["dataset"], set()).add(record["cell"]["seed"])
+    alike: dict[int, list[str]] = {}
+    for graph, own in seeds.items():
+        alike.setdefault(len(own), []).append(graph)
+    return ", ".join(f"`{template.format(graphs=','.join(graphs), seeds=n)}`" for n, graphs in alike.items())
 
 
 def figures_table(rows: list[Row]) -> str:
@@ -154,7 +163,8 @@ def machines(records: list[dict[str, Any]]) -> str:
 if __name__ == "__main__":
     PAGES.mkdir(parents=True, exist_ok=True)
     written = []
-    for table in TABLES:
+    # a figure has no cells of its own
+    for table in (name for name in TABLES if not name.startswith("figure-")):
         if text := page(table):
             (PAGES / f"{table}.md").write_text(f"# {table}\n\n{text}\n", encoding="utf-8")
             written.append(table)

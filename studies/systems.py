@@ -96,13 +96,14 @@ def _detection(rows: list[tuple[str, str, str, float | None, str, dict[str, Any]
 
 
 _GNNSAFE = "Wu et al. 2023"
+_TURNED = "LGNSDE paper; the public code turns the sign"
 _GRAND = "Chamberlain et al. 2021, table 1"
 LABEL = _detection(
     [
         ("MSP", "gcn", "ood_auroc[msp]", 91.36, _GNNSAFE, BACKBONE),
         ("energy", "gcn", "ood_auroc[energy]", 91.40, _GNNSAFE, BACKBONE),
-        ("ODIN", "gcn", "ood_auroc[odin]", 49.24, "LGNSDE paper, wrong sign", BACKBONE),
-        ("Mahalanobis", "gcn", "ood_auroc[mahalanobis]", 66.83, "LGNSDE paper, wrong sign", BACKBONE),
+        ("ODIN", "gcn", "ood_auroc[odin]", 49.24, _TURNED, BACKBONE),
+        ("Mahalanobis", "gcn", "ood_auroc[mahalanobis]", 66.83, _TURNED, BACKBONE),
         ("GNNSafe", "gcn", "ood_auroc[gnnsafe]", 92.80, _GNNSAFE, BACKBONE),
         ("GEBM", "gcn", "ood_auroc[gebm]", None, "none on this split", BACKBONE),
         ("GNNSafe++", "gnnsafe++", "ood_auroc[gnnsafe]", 92.75, _GNNSAFE, {}),
@@ -121,8 +122,8 @@ FEATURES = _detection(
     [
         ("MSP", "gcn", "ood_auroc[msp]", 85.39, _GNNSAFE, BACKBONE),
         ("energy", "gcn", "ood_auroc[energy]", 86.15, _GNNSAFE, BACKBONE),
-        ("ODIN", "gcn", "ood_auroc[odin]", 49.80, "LGNSDE paper, wrong sign", BACKBONE),
-        ("Mahalanobis", "gcn", "ood_auroc[mahalanobis]", 60.46, "LGNSDE paper, wrong sign", BACKBONE),
+        ("ODIN", "gcn", "ood_auroc[odin]", 49.80, _TURNED, BACKBONE),
+        ("Mahalanobis", "gcn", "ood_auroc[mahalanobis]", 60.46, _TURNED, BACKBONE),
         ("GNNSafe", "gcn", "ood_auroc[gnnsafe]", 93.44, _GNNSAFE, BACKBONE),
         ("GEBM", "gcn", "ood_auroc[gebm]", None, "none on this split", BACKBONE),
         ("GNNSafe++", "gnnsafe++", "ood_auroc[gnnsafe]", 95.56, _GNNSAFE, {}),
