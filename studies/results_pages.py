@@ -48,7 +48,8 @@ def page(table: str) -> str:
             text.append(f"Not run yet: {', '.join(missing)}.")
         if picture.is_file():
             text.append(f"![Ours beside the printed figures]({name}.png)")
-        text += ["### Who leads", verdict_table(compare(records)), summary(compare(records))]
+        if len({row.model for row in compare(records)}) > 1:
+            text += ["### Who leads", verdict_table(compare(records)), summary(compare(records))]
         text.append(f"{commands(command, records)}; {machines(records)}")
         parts.append("\n\n".join(text))
     return "\n\n".join(parts)
@@ -88,9 +89,14 @@ def study_page(study: Study) -> str:
         return ""
     records = folder.read()[1].records
     rows = compare(records)
-    command = study.command.replace("{models}", ",".join(dict.fromkeys(row.model for row in rows)))
+    command = study.command.replace("{models}", ",".join(dict.fromkeys(plain(row.model) for row in rows)))
     text = [study.about, figures_table(rows), "### Who leads", verdict_table(rows), summary(rows)]
     return "\n\n".join([*text, f"{commands(command, records)}; {machines(records)}"])
+
+
+def plain(label: str) -> str:
+    """A model's name on the command line."""
+    return label.removesuffix(" (tuned)")
 
 
 def commands(template: str, records: list[Any]) -> str:
@@ -146,7 +152,7 @@ def summary(rows: list[Row]) -> str:
     """In words: where our own model wins, ties and loses."""
     counts: dict[str, list[str]] = {"wins": [], "ties": [], "loses": [], "unsettled": []}
     for row in rows:
-        if row.model not in OURS or row.mean is None:
+        if plain(row.model) not in OURS or row.mean is None:
             continue
         kind = {"best": "wins", "tied": "ties", "behind": "loses"}.get(row.verdict, "unsettled")
         counts[kind].append(f"{row.metric} on {row.dataset} ({row.model})")
