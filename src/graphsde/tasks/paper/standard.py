@@ -1,7 +1,9 @@
 """The standard setting: table 1 of the paper."""
 
 from graphsde.tasks.paper.systems import CLASS_METRICS, FIVE, MAIN
-from graphsde.tasks.paper.table import TABLES, PaperTable
+from graphsde.tasks.paper.table import TABLES, PaperTable, System
+
+APPNP = System(None, "appnp", note="not in the paper: the diffusion of the default LGNSDE without its noise")
 
 STANDARD = PaperTable(
     name="standard",
@@ -9,7 +11,7 @@ STANDARD = PaperTable(
     task="misclassification",
     options={},
     datasets=FIVE,
-    systems=MAIN,
+    systems=(*MAIN, APPNP),
     metrics=CLASS_METRICS,
     about="Public split on the citation graphs, Shchur's random splits on the Amazon graphs, test nodes only. The "
     "printed figures are over all nodes, training nodes included, on random splits of the largest component.",
