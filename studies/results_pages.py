@@ -48,8 +48,9 @@ def page(table: str) -> str:
             text.append(f"Not run yet: {', '.join(missing)}.")
         if picture.is_file():
             text.append(f"![Ours beside the printed figures]({name}.png)")
-        if len({row.model for row in compare(records)}) > 1:
-            text += ["### Who leads", verdict_table(compare(records)), summary(compare(records))]
+        compared = compare(records)
+        if len({row.model for row in compared}) > 1:
+            text += ["### Who leads", verdict_table(compared), summary(compared)]
         text.append(f"{commands(command, records)}; {machines(records)}")
         parts.append("\n\n".join(text))
     return "\n\n".join(parts)

@@ -26,24 +26,25 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folders[0], folders[1]
 
 
+@pytest.fixture
+def half_replaced(saved: tuple[Path, Path], tmp_path: Path) -> Path:
+    """The tensors are new, their description is still the old one."""
+    old, new = saved
+    shutil.copy(old / DESCRIPTION, tmp_path)
+    shutil.copy(new / TENSORS, tmp_path)
+    return tmp_path
+
+
 def test_a_reader_between_the_two_files_waits_for_the_second(
-    saved: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    saved: tuple[Path, Path], half_replaced: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old, new = saved
-    shutil.copy(old / DESCRIPTION, tmp_path)
-    shutil.copy(new / TENSORS, tmp_path)
-    monkeypatch.setattr(files.time, "sleep", lambda seconds: shutil.copy(new / DESCRIPTION, tmp_path))
-    assert load_model(tmp_path).settings.seed == 1
+    monkeypatch.setattr(files.time, "sleep", lambda seconds: shutil.copy(saved[1] / DESCRIPTION, half_replaced))
+    assert load_model(half_replaced).settings.seed == 1
 
 
-def test_damage_is_not_waited_for_twice(
-    saved: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old, new = saved
-    shutil.copy(old / DESCRIPTION, tmp_path)
-    shutil.copy(new / TENSORS, tmp_path)
+def test_damage_is_not_waited_for_twice(half_replaced: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     monkeypatch.setattr(files.time, "sleep", waits.append)
     with pytest.raises(BadInput) as caught:
-        load_model(tmp_path)
+        load_model(half_replaced)
     assert caught.value.code == "E-MODEL-HASH" and len(waits) == 1

@@ -16,6 +16,10 @@ import numpy as np
 
 _AT_ONCE = 1 << 13  # pairs of normals: three buffers of them stay in the first two caches
 _NUMBERS_BEFORE = 1 << 28  # about 0.8 s of noise, which is what importing and compiling take
+# SplitMix64's finaliser, for numpy's loops too: numba takes such numbers as constants of the module it compiles
+MULTIPLIERS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
+_HALF = np.uint64(32)
 _drawn = 0
 
 
@@ -73,19 +77,15 @@ def load() -> Kernels | None:
     return Kernels(compiled(_uniforms), compiled(_products))
 
 
-_MULTIPLIERS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(32)
-
-
 def _uniforms(starts, steps, radius, angle, one, unit, turn):  # type: ignore[no-untyped-def]
     pairs = steps.shape[0]
     for row in range(starts.shape[0]):
         for pair in range(pairs):
             word = starts[row] + steps[pair]
-            word = (word ^ (word >> _SHIFTS[0])) * _MULTIPLIERS[0]
-            word = (word ^ (word >> _SHIFTS[1])) * _MULTIPLIERS[1]
-            word = word ^ (word >> _SHIFTS[2])
-            radius[row * pairs + pair] = (type(one)(np.uint32(word >> _SHIFTS[3])) + one) * unit
+            word = (word ^ (word >> SHIFTS[0])) * MULTIPLIERS[0]
+            word = (word ^ (word >> SHIFTS[1])) * MULTIPLIERS[1]
+            word = word ^ (word >> SHIFTS[2])
+            radius[row * pairs + pair] = (type(one)(np.uint32(word >> _HALF)) + one) * unit
             angle[row * pairs + pair] = type(one)(np.int32(np.uint32(word))) * turn
 
 

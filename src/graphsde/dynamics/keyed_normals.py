@@ -28,8 +28,6 @@ from graphsde.seeds import derive
 
 _GOLDEN = 0x9E3779B97F4A7C15
 _ADDRESS_STEP = 0xD1342543DE82EF95
-_FIRST_MULTIPLIER = np.uint64(0xBF58476D1CE4E5B9)
-_SECOND_MULTIPLIER = np.uint64(0x94D049BB133111EB)
 _WORD = 2**64 - 1
 _BLOCK = 1 << 16  # hashes at a time: large enough to hide the cost of a call, small enough for a cache
 _WORTH_A_THREAD = 1 << 17
@@ -140,11 +138,11 @@ def _row_states(stream: int, keys: Tensor, paths: Sequence[int], cells: range) -
 def mix_words(words: np.ndarray, scratch: np.ndarray | None = None) -> np.ndarray:
     """SplitMix64's finaliser, in place: a bijection of 64-bit words in which every input bit reaches every output."""
     scratch = np.empty_like(words) if scratch is None else scratch
-    for shift, multiplier in ((30, _FIRST_MULTIPLIER), (27, _SECOND_MULTIPLIER)):
-        np.right_shift(words, np.uint64(shift), out=scratch)
+    for shift, multiplier in zip(compiled.SHIFTS, compiled.MULTIPLIERS, strict=False):
+        np.right_shift(words, shift, out=scratch)
         np.bitwise_xor(words, scratch, out=words)
         np.multiply(words, multiplier, out=words)
-    np.right_shift(words, np.uint64(31), out=scratch)
+    np.right_shift(words, compiled.SHIFTS[-1], out=scratch)
     return np.bitwise_xor(words, scratch, out=words)
 
 

@@ -109,10 +109,12 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         try:
             return description, _tensors(folder / TENSORS, description["sha256"][TENSORS])
         except BadInput as error:
+            if error.code != "E-MODEL-HASH":
+                raise
             # tensors are written first, their description a moment later: damage stays, that moment passes
             time.sleep(_MOMENT)
             again = _description(folder / DESCRIPTION)
-            if error.code != "E-MODEL-HASH" or again["sha256"] == description["sha256"]:
+            if again["sha256"] == description["sha256"]:
                 raise
             description = again
 
