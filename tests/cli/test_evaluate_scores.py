@@ -15,15 +15,8 @@ from graphsde.tasks.shifted import detect_shift
 
 from support import block_graph
 
-FIGURES = {
-    "ood_auroc",
-    "ood_aupr_in",
-    "ood_aupr_out",
-    "ood_fpr95",
-    "ood_detection_accuracy",
-    "ood_auroc_propagated",
-    "ood_fpr95_propagated",
-}
+PLAIN = ("auroc", "aupr_in", "aupr_out", "fpr95", "detection_accuracy", "detection_accuracy_grid")
+FIGURES = {f"ood_{name}{spread}" for name in PLAIN for spread in ("", "_propagated")}
 
 
 def graphsde(*words: object) -> Result:

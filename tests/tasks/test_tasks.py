@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 import pytest
 
 from graphsde.data.graph import Graph
-from graphsde.errors import BadUsage
+from graphsde.errors import BadInput, BadUsage
 from graphsde.models import GCN, LGNSDE, MLP, Model
+from graphsde.models.ensemble import Ensemble
+from graphsde.models.gkde import GKDE
+from graphsde.models.graph_gp import GraphGP
+from graphsde.scores import score
+from graphsde.scores.metrics import ood_auroc
 from graphsde.tasks import TASKS, Task
 from graphsde.tasks.evaluation import evaluate
 from graphsde.tasks.ood import best_threshold
@@ -78,8 +84,26 @@ def test_compat_keeps_the_left_out_class_in_validation_and_judges_all_nodes() ->
     prepared = task.prepare(graph, 0)
     assert prepared.val_mask is not None and (prepared.val_mask & ~prepared.labelled).any()
     metrics = task.measure(maker(), prepared, 0).metrics
-    assert metrics["ood_base_rate"] == pytest.approx(2 / 3)
+    assert metrics["ood_base_rate_all"] == pytest.approx(2 / 3)
     assert 0 <= metrics["ood_threshold_accuracy"] <= 1
+    assert graph.labels is not None
+    foreign = graph.labels == graph.num_classes - 1
+    doubt = score("entropy", maker()().fit(prepared).predict(prepared).untempered(), prepared)
+    assert metrics["ood_auroc_all"] == ood_auroc(doubt[~foreign], doubt[foreign])
+    assert metrics["ood_auroc"] == ood_auroc(doubt[prepared.masks["test"]], doubt[prepared.masks["ood"]])
+
+
+def test_compat_does_not_take_nodes_without_a_label_for_foreign_ones() -> None:
+    graph = blocks()
+    assert graph.labels is not None
+    labels = graph.labels.copy()
+    taken = np.flatnonzero(~np.logical_or.reduce([graph.masks[role] for role in ("train", "val", "test")]))[::2]
+    labels[taken] = -1
+    some = dataclasses.replace(graph, labels=labels)
+    task = TASKS.get("ood")(leave="last", compat=True, base="given", scores=())
+    metrics = task.measure(maker(), task.prepare(some, 0), 0).metrics
+    known = labels[labels >= 0]
+    assert metrics["ood_base_rate_all"] == pytest.approx(np.mean(known != graph.num_classes - 1))
 
 
 @pytest.mark.parametrize("protocol", ["features", "structure"])
@@ -130,6 +154,56 @@ def test_the_printed_pool_is_judged_on_what_is_left() -> None:
     assert not left[bought].any() and after.masks["train"][bought].all()
     assert not after.masks["test"][bought].any() and not after.masks["val"][bought].any()
     assert run(task, maker(), graph).metrics["labels_end"] == prepared.masks["train"].sum() + 6
+
+
+def test_active_learning_without_a_pool_is_refused() -> None:
+    graph = blocks()
+    train, val = graph.masks["train"], graph.masks["val"]
+    graph = graph.with_masks(split=None, train=train, val=val, test=~(train | val))
+    with pytest.raises(BadInput, match="no labelled nodes to buy"):
+        TASKS.get("active")(split="given").measure(maker(), graph, 0)
+
+
+@pytest.mark.parametrize(
+    "make, expected",
+    [
+        (lambda **own: GCN(**{"hidden": 4, "epochs": 7, **own}), [7, 2, 2]),
+        (lambda **own: Ensemble(**{"members": 2, "base_settings": {"hidden": 4, "epochs": 7}, **own}), [14, 4, 4]),
+        (lambda **own: GraphGP(**{"epochs": 7, **own}), [7, 7, 7]),  # a few epochs would begin anew
+    ],
+    ids=["gcn", "ensemble", "gp"],
+)
+def test_every_system_gets_the_same_epochs_a_round(make: Any, expected: list[int]) -> None:
+    fitted = []
+
+    def watched(**settings: object) -> Model:
+        fitted.append(make(**settings))
+        return fitted[-1]
+
+    task = TASKS.get("active")(split="given", batch=2, rounds=2, epochs=2, acquisition="random")
+    run(task, watched, blocks())
+    assert [len(model.history) for model in fitted] == expected
+
+
+def test_the_optimiser_goes_on_where_it_is_asked_to() -> None:
+    graph, slow = blocks(), {"lr": 1e-3, "early_stop": False, "dropout": 0.0}
+    whole = maker(epochs=6, **slow)().fit(graph)
+    first = maker(epochs=3, **slow)().fit(graph)
+    rest = maker(epochs=3, **slow)().start_from(first, momentum=True).fit(graph)
+    np.testing.assert_array_equal(rest.predict(graph).probs, whole.predict(graph).probs)
+    anew = maker(epochs=3, **slow)().start_from(first).fit(graph)
+    assert (anew.predict(graph).probs != whole.predict(graph).probs).any()
+    again = maker(epochs=3, **slow)().start_from(first, momentum=True).fit(graph)
+    np.testing.assert_array_equal(again.predict(graph).probs, rest.predict(graph).probs)
+
+
+def test_a_teacher_goes_on_with_its_student() -> None:
+    graph, slow = blocks(), {"lr": 1e-9, "early_stop": False}
+    before = GKDE(hidden=4, epochs=20).fit(graph)
+    after = GKDE(hidden=4, epochs=1, **slow).start_from(before).fit(graph)
+    taught, teaching = before._taught_by, after._taught_by
+    assert taught is not None and teaching is not None
+    np.testing.assert_allclose(teaching.predict(graph).probs, taught.predict(graph).probs, atol=1e-5)
 
 
 def test_a_warm_start_begins_where_the_last_round_ended() -> None:

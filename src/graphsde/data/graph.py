@@ -18,7 +18,7 @@ from graphsde.data.findings import Finding
 from graphsde.errors import BadInput
 
 UNLABELLED = -1
-MASK_NAMES = ("train", "val", "calibration", "test", "ood", "exposure")
+MASK_NAMES = ("train", "val", "calibration", "test", "ood", "exposure", "left")
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,8 @@ class Graph:
         feature_names: names of the numeric columns, ``None`` where they have none.
         categorical: text columns by name, each an object array of ``str`` (``None`` = missing).
         masks: boolean arrays under ``train``, ``val``, ``calibration``, ``test`` and, on a split that makes
-            foreign nodes, ``ood`` (to be told) and ``exposure`` (foreign nodes that a model may train on).
+            foreign nodes, ``ood`` (to be told), ``exposure`` (foreign nodes that a model may train on) and ``left``
+            (foreign nodes without any other role).
         name: how messages call this graph.
         image_shape: set where the numeric columns are the pixels of a picture (height, width).
         split: the name of the split that made the masks, ``None`` if they came with the data.

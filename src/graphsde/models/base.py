@@ -105,9 +105,24 @@ class Model(ABC):
     ) -> Self:
         """Learn from the training nodes of ``graph``."""
 
-    def start_from(self, previous: Model) -> Self:
-        """Let the next :meth:`fit` begin where ``previous`` ended; a model that can't begins anew."""
+    def start_from(self, previous: Model, *, momentum: bool = False) -> Self:
+        """Let the next :meth:`fit` begin where ``previous`` ended; a model that can't begins anew.
+
+        Args:
+            previous: a fitted model of the same kind.
+            momentum: let the optimiser go on as well, where ``previous`` was fitted in this process; files keep
+                weights alone.
+        """
         return self
+
+    def settings_for(self, epochs: int) -> dict[str, Any] | None:
+        """Settings under which a fit takes at most so many epochs; ``None`` for a model that is not trained in any."""
+        return {"epochs": epochs} if "epochs" in self.Settings.model_fields else None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether :meth:`start_from` does anything: a model without weights of that kind is always fitted in full."""
+        return type(self).start_from is not Model.start_from
 
     @abstractmethod
     def predict(

@@ -17,7 +17,7 @@ from graphsde.data.build import require_trainable
 from graphsde.data.encoding import FeatureEncoder
 from graphsde.data.graph import Graph
 from graphsde.dynamics.layers import GraphConv, Randomness, dropout
-from graphsde.models.base import Estimate, register_model
+from graphsde.models.base import Estimate, Model, register_model
 from graphsde.models.evidential import LARGEST_LOG_EVIDENCE, EvidentialModel, dirichlet_kl
 from graphsde.models.gcn import GCN
 from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, NeuralSettings, Outputs
@@ -108,6 +108,8 @@ class GKDE(EvidentialModel):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self._lesson: Tensor | None = None
+        self._taught_by: GCN | None = None
+        self._first_teacher: GCN | None = None
 
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
         return dict(_PER_GRAPH.get(graph.name, {}))
@@ -124,11 +126,22 @@ class GKDE(EvidentialModel):
         self.resolve(graph)
         require_trainable(graph, early_stop=self.settings.early_stop)
         if self.settings.teacher_weight > 0:
-            self._lesson = torch.from_numpy(self.teacher().fit(graph, interrupt=interrupt).predict(graph).mean)
+            teacher = self.teacher()
+            if self._first_teacher is not None:
+                teacher.start_from(self._first_teacher, momentum=bool(self._first_momentum))
+            self._taught_by = teacher.fit(graph, interrupt=interrupt)
+            self._lesson = torch.from_numpy(teacher.predict(graph).mean)
         try:
             return super().fit(graph, callbacks=callbacks, checkpoint=checkpoint, interrupt=interrupt)
         finally:
             self._lesson = None
+
+    def start_from(self, previous: Model, *, momentum: bool = False) -> Self:
+        """Student and teacher go on; the teacher of a model that comes from a file is trained anew."""
+        super().start_from(previous, momentum=momentum)
+        assert isinstance(previous, GKDE)
+        self._first_teacher = previous._taught_by
+        return self
 
     def teacher(self) -> GCN:
         """The untrained teacher: a GCN of the same shape with a seed of its own."""

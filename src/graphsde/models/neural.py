@@ -85,6 +85,8 @@ class NeuralModel(Model):
         self.encoder: FeatureEncoder | None = None
         self.module: nn.Module | None = None
         self._first_tensors: dict[str, Tensor] | None = None
+        self._first_momentum: dict[str, Tensor] = {}
+        self._momentum: dict[str, Tensor] | None = None
 
     @abstractmethod
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
@@ -103,7 +105,15 @@ class NeuralModel(Model):
         interrupt: InterruptGuard | None = None,
     ) -> Self:
         learner = self._learner(graph)
-        result = train(learner, self.settings, callbacks=callbacks, checkpoint=checkpoint, interrupt=interrupt)
+        result = train(
+            learner,
+            self.settings,
+            callbacks=callbacks,
+            checkpoint=checkpoint,
+            interrupt=interrupt,
+            momentum=self._first_momentum,
+        )
+        self._momentum = result.momentum
         self.finish(learner)
         self.encoder, self.module = learner.encoder, learner.module.eval()
         self.calibrator = None
@@ -242,11 +252,14 @@ class NeuralModel(Model):
         load_tensors(module, tensors)
         self.module = module.eval()
 
-    def start_from(self, previous: Model) -> Self:
+    def start_from(self, previous: Model, *, momentum: bool = False) -> Self:
         """The next fit begins with the weights of ``previous``, which must be of the same kind and shape."""
         if not isinstance(previous, NeuralModel) or previous.module is None or previous.name != self.name:
             raise BadUsage(f"{self.name} can't go on from {previous.name}", fix="start from a fitted model of its kind")
         self._first_tensors = {name: tensor.clone() for name, tensor in previous.module.state_dict().items()}
+        # the optimiser writes into what it is given
+        kept = (previous._momentum or {}) if momentum else {}
+        self._first_momentum = {name: tensor.clone() for name, tensor in kept.items()}
         return self
 
     def make_learner(self, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> GraphLearner:

@@ -209,7 +209,7 @@ def _fit(
 ) -> tuple[Model, bool, float]:
     """The next model, whether it went on from ``model``, and the seconds it took."""
     checkpoint = Checkpoint(staging(folder.path) / "checkpoint.safetensors")
-    warm = not fresh and type(model).start_from is not Model.start_from
+    warm = not fresh and model.goes_on
     begin = time.perf_counter()
     # signals reach only the main thread; a page that learns in another one has its own way to stop
     guarded = threading.current_thread() is threading.main_thread()
@@ -278,9 +278,10 @@ def _figures(prediction: Prediction, graph: Graph) -> dict[str, Any]:
 
 
 def _limited(model: Model, epochs: int) -> dict[str, Any]:
-    if "epochs" not in type(model.settings).model_fields:
+    limited = model.settings_for(epochs)
+    if limited is None:
         raise BadUsage(f"{model.name} is not trained in epochs", found=epochs, fix="leave --epochs out")
-    return {"epochs": epochs}
+    return limited
 
 
 def _digest(book: LabelBook) -> str:

@@ -8,9 +8,10 @@ import numpy as np
 from pydantic import Field
 
 from graphsde.data.graph import Graph
+from graphsde.errors import BadInput
 from graphsde.models import Model
 from graphsde.prediction import Prediction
-from graphsde.seeds import numpy_stream
+from graphsde.seeds import derive, numpy_stream
 from graphsde.tasks.acquisition import ACQUISITIONS, Candidates, acquire
 from graphsde.tasks.evaluation import align_labels, evaluate
 from graphsde.tasks.fitting import fit_timed
@@ -27,7 +28,8 @@ class ActiveOptions(TaskOptions):
         batch: labels per round.
         rounds: how many; by default until the number of labels has doubled.
         epochs: of training after each round.
-        start: ``warm`` goes on from the weights of the round before, ``fresh`` trains a new model in full.
+        start: ``warm`` goes on from the weights and the optimiser of the round before, ``fresh`` trains a new model in
+            full; so does ``warm`` with a model that can't go on, such as a Gaussian process.
         pool: ``untouched`` buys only nodes that are neither trained on, validated nor tested; ``printed`` buys
             validation and test nodes and judges on those not bought yet, which the paper's text suggests.
         tested: with ``untouched``, at most this many test nodes are held out where the split would test all others.
@@ -51,6 +53,7 @@ class ActiveLearning(Task):
     """
 
     name = "active"
+    version = 2
     summary = "labels bought a few at a time by an acquisition; accuracy per label"
     Options = ActiveOptions
     options: ActiveOptions
@@ -63,6 +66,12 @@ class ActiveLearning(Task):
         assert graph.train_mask is not None
         begin = int(graph.train_mask.sum())
         rounds = o.rounds or max(1, begin // o.batch)
+        if not pool.any():
+            raise BadInput(
+                f"{graph.name} has no labelled nodes to buy beside those of training, validation and test",
+                code="E-EMPTY",
+                fix="choose a split that leaves nodes over, fewer tested nodes, or pool=printed",
+            )
         model, cost = fit_timed(make, graph)
         curves: dict[str, list[float]] = {"labels": []}
         for done in range(rounds + 1):
@@ -75,7 +84,7 @@ class ActiveLearning(Task):
             )
             bought = acquire(o.acquisition, candidates, o.batch)
             graph, pool = self._buy(graph, pool, bought)
-            model = self._train(make, model, graph)
+            model = self._train(make, model, graph, derive(seed, "round", done))
         metrics = {name: curves[name][-1] for name in SHOWN}
         metrics |= {f"{name}_area": float(np.mean(curves[name])) for name in SHOWN}
         metrics |= {"labels_begin": float(begin), "labels_end": curves["labels"][-1]}
@@ -99,11 +108,12 @@ class ActiveLearning(Task):
         masks["train"] = graph.masks["train"] | taken
         return graph.with_masks(split=graph.split, **masks), pool & ~taken
 
-    def _train(self, make: ModelMaker, model: Model, graph: Graph) -> Model:
-        if self.options.start == "fresh" or "epochs" not in type(model.settings).model_fields:
+    def _train(self, make: ModelMaker, model: Model, graph: Graph, seed: int) -> Model:
+        short = model.settings_for(self.options.epochs)
+        if self.options.start == "fresh" or short is None or not model.goes_on:
             return make().fit(graph)
-        fresh = make(epochs=self.options.epochs)
-        return fresh.start_from(model).fit(graph)
+        # another seed: a training that goes on does not meet the same dropout and noise once more
+        return make(**short, seed=seed).start_from(model, momentum=True).fit(graph)
 
     def _record(self, curves: dict[str, list[float]], prediction: Prediction, graph: Graph) -> None:
         assert graph.train_mask is not None and (align_labels(graph, prediction.class_names) >= 0).any()

@@ -11,6 +11,7 @@ from graphsde.errors import BadUsage
 from graphsde.models import Model
 from graphsde.prediction import Prediction
 from graphsde.scores import available_scores, score
+from graphsde.scores.metrics.detection import ood_auroc
 from graphsde.scores.metrics.selective import aurc
 from graphsde.tasks.evaluation import evaluate
 from graphsde.tasks.fitting import fit_timed, validation_figures
@@ -29,8 +30,9 @@ class OODOptions(TaskOptions):
             foreign), ``features`` and ``structure`` (a shifted copy of the graph).
         leave: with ``leave-class-out``: every class in turn (``each``), the ``last`` one, or a class by position.
         scores: what to tell foreign nodes by, beside entropy; those that a model can't give are left out.
-        compat: with ``leave-class-out``: judge all nodes instead of test nodes and add the printed "accuracy", a
-            threshold on entropy chosen on validation nodes among which the left-out class stays.
+        compat: with ``leave-class-out``: leave the class among the validation nodes, and add what the paper prints:
+            ``ood_auroc_all`` and ``ood_aurc_all`` over all nodes, those of training included, and an "accuracy",
+            ``ood_threshold_accuracy``, of a threshold on entropy that the validation nodes chose.
         base: with ``leave-class-out``: the split to start from.
     """
 
@@ -106,18 +108,25 @@ class OutOfDistribution(Task):
         """The figures of the LGNSDE study, which calls the share of foreign nodes among those kept a risk."""
         assert graph.test_mask is not None and graph.ood_mask is not None
         doubt = score(MAIN, prediction.untempered(), graph)
-        foreign = graph.ood_mask
-        if self.options.compat:
-            foreign = ~graph.labelled  # the left-out class has no label in the smaller head
-            nodes = np.ones(graph.num_nodes, dtype=bool)
-        else:
-            nodes = graph.test_mask | foreign
-        rate = float(foreign[nodes].mean())
-        found = {"ood_aurc": aurc(doubt[nodes], foreign[nodes]), "ood_base_rate": max(rate, 1 - rate)}
-        if self.options.compat and graph.val_mask is not None:
-            threshold = best_threshold(doubt[graph.val_mask], foreign[graph.val_mask])
-            found["ood_threshold_accuracy"] = float(((doubt > threshold) == foreign)[nodes].mean())
+        found = _risk(doubt, graph.ood_mask, graph.test_mask | graph.ood_mask)
+        if not self.options.compat:
+            return found
+        # the left-out class has no label in the smaller head, but neither have nodes that never had one
+        strangers = graph.ood_mask | graph.masks["left"]
+        if graph.val_mask is not None:
+            strangers = strangers | (graph.val_mask & ~graph.labelled)
+        nodes = strangers | graph.labelled
+        found |= {f"{name}_all": value for name, value in _risk(doubt, strangers, nodes).items()}
+        found["ood_auroc_all"] = ood_auroc(doubt[nodes & ~strangers], doubt[strangers])
+        if graph.val_mask is not None:
+            threshold = best_threshold(doubt[graph.val_mask], strangers[graph.val_mask])
+            found["ood_threshold_accuracy"] = float(((doubt > threshold) == strangers)[nodes].mean())
         return found
+
+
+def _risk(doubt: np.ndarray, foreign: np.ndarray, nodes: np.ndarray) -> dict[str, float]:
+    rate = float(foreign[nodes].mean())
+    return {"ood_aurc": aurc(doubt[nodes], foreign[nodes]), "ood_base_rate": max(rate, 1 - rate)}
 
 
 def best_threshold(doubt: np.ndarray, foreign: np.ndarray) -> float:

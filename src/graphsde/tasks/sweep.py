@@ -15,6 +15,7 @@ from graphsde.tasks.task import Measurement, ModelMaker, Task, TaskOptions
 KEPT = (
     *("accuracy", "micro_auroc", "aurc", "nll", "ece", "val_nll", "val_accuracy", "fit_cpu_seconds"),
     *("ood_auroc", "ood_auroc_propagated", "ood_fpr95", "ood_aurc", "ood_threshold_accuracy"),
+    *("ood_auroc_all", "ood_aurc_all"),
 )
 
 

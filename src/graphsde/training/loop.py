@@ -51,6 +51,8 @@ class TrainResult:
     records: list[EpochRecord]
     best_epoch: int
     stopped_early: bool
+    momentum: dict[str, Tensor]
+    """The optimiser's state after the last epoch, by the names of :func:`optimizer_tensors`."""
 
 
 @dataclass
@@ -67,15 +69,19 @@ def train(
     callbacks: Sequence[Callback] = (),
     checkpoint: Checkpoint | None = None,
     interrupt: InterruptGuard | None = None,
+    momentum: dict[str, Tensor] | None = None,
 ) -> TrainResult:
     """Train ``learner`` and leave it at its best epoch.
 
     With a ``checkpoint`` that holds a state, training goes on from there and ends where the uninterrupted run would.
+    ``momentum`` is what an earlier training of the same parameters has left of its optimiser.
     """
     optimizer = OPTIMIZERS[settings.optimizer](learner.parameter_groups(), lr=settings.lr)
     records: list[EpochRecord] = []
     best = _Best(math.inf, 0, {})
     begin = 1
+    if momentum:
+        restore_optimizer(optimizer, momentum)
     if checkpoint is not None and (state := checkpoint.load()) is not None:
         begin, best, records = _restore(learner, optimizer, state)
     for callback in callbacks:
@@ -106,7 +112,7 @@ def train(
         checkpoint.clear()
     for callback in callbacks:
         callback.on_end(best.epoch)
-    return TrainResult(records, best.epoch, stopped)
+    return TrainResult(records, best.epoch, stopped, optimizer_tensors(optimizer))
 
 
 def _epoch(

@@ -41,7 +41,8 @@ def leave_class_out(
         remap: the head has no place for the left-out classes: ``class_names`` shrinks and their nodes become
             unlabelled. Otherwise labels and head stay as they are.
         compat: leave their nodes in the validation mask, as the released LGNSDE study does. With ``remap`` they have
-            label -1 there, and selection must count them as errors.
+            label -1 there, and selection must count them as errors. Those that would have been trained on, or had no
+            role, are under ``left``: the study judges them as well.
     """
     labels = known_labels(graph)
     left = _positions(graph, leave)
@@ -61,9 +62,10 @@ def leave_class_out(
         for role, mask in start.masks.items()
         if role != "ood"
     }
-    return Split(
-        "leave-class-out", seed, {**masks, "ood": tested & foreign}, start.nodes, classes=stay if remap else None
-    )
+    masks["ood"] = tested & foreign
+    if compat:
+        masks["left"] = foreign & ~np.logical_or.reduce(list(masks.values()))
+    return Split("leave-class-out", seed, masks, start.nodes, classes=stay if remap else None)
 
 
 @SPLITS.register(

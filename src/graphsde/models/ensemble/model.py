@@ -71,6 +71,7 @@ class Ensemble(Model):
         super().__init__(**settings)
         self.members: list[Model] = []
         self._previous: list[Model] = []
+        self._with_momentum = False
         self._member(0)  # wrong settings of the base are told now, not after the first fit has begun
 
     def resolve(self, graph: Graph) -> None:
@@ -80,15 +81,23 @@ class Ensemble(Model):
         plain = member.settings.model_dump(mode="json", exclude={"seed"})
         self.settings = self.settings.model_copy(update={"base_settings": plain})
 
-    def start_from(self, previous: Model) -> Self:
+    def start_from(self, previous: Model, *, momentum: bool = False) -> Self:
         """Each member begins where its counterpart ended."""
         if not isinstance(previous, Ensemble) or len(previous.members) != self.settings.members:
             raise BadUsage(
                 f"this ensemble of {self.settings.members} can't go on from {previous!r}",
                 fix="start from a fitted ensemble of as many members",
             )
-        self._previous = list(previous.members)
+        self._previous, self._with_momentum = list(previous.members), momentum
         return self
+
+    def settings_for(self, epochs: int) -> dict[str, Any] | None:
+        own = self._member(0).settings_for(epochs)
+        return None if own is None else {"base_settings": {**self.settings.base_settings, **own}}
+
+    @property
+    def goes_on(self) -> bool:
+        return self._member(0).goes_on
 
     def fit(
         self,
@@ -109,7 +118,7 @@ class Ensemble(Model):
                 progress.restore(number, member, graph.class_names)
                 continue
             if self._previous:
-                member.start_from(self._previous[number])
+                member.start_from(self._previous[number], momentum=self._with_momentum)
             member.fit(graph, callbacks=callbacks, checkpoint=progress.of_member(), interrupt=interrupt)
             progress.finish(number, member)
             if interrupt is not None and interrupt.received is not None and number + 1 < self.settings.members:

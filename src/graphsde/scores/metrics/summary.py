@@ -18,20 +18,18 @@ from graphsde.scores.registry import spreads
 if TYPE_CHECKING:
     from graphsde.data.graph import Graph
 
-_VARIANTS = {
-    "aurc_entropy": ("aurc", "aurc with entropy as the uncertainty"),
-    "ood_auroc_propagated": ("ood_auroc", "ood_auroc of the score spread over the graph"),
-    "ood_fpr95_propagated": ("ood_fpr95", "ood_fpr95 of the score spread over the graph"),
+_DETECTION = {
+    "ood_auroc": detection.ood_auroc,
+    "ood_aupr_in": detection.aupr_in,
+    "ood_aupr_out": detection.aupr_out,
+    "ood_fpr95": detection.fpr95,
+    "ood_detection_accuracy": detection.detection_accuracy,
+    "ood_detection_accuracy_grid": detection.detection_accuracy_grid,
 }
-OF_THE_SCORE = (
-    "ood_auroc",
-    "ood_aupr_in",
-    "ood_aupr_out",
-    "ood_fpr95",
-    "ood_detection_accuracy",
-    "ood_auroc_propagated",
-    "ood_fpr95_propagated",
-)
+_VARIANTS = {"aurc_entropy": ("aurc", "aurc with entropy as the uncertainty")} | {
+    f"{name}_propagated": (name, f"{name} of the score spread over the graph") for name in _DETECTION
+}
+OF_THE_SCORE = (*_DETECTION, *(f"{name}_propagated" for name in _DETECTION))
 """What is told of each further score; counts and chance levels belong to the nodes, not to the score."""
 
 for _name, (_base, _summary) in _VARIANTS.items():
@@ -131,7 +129,7 @@ def summarise_ood(
         model: who predicted; needed by scores that ask it for further predictions.
 
     Returns:
-        The keys of :func:`summarise_detection`, ``ood_auroc_propagated`` and ``ood_fpr95_propagated``.
+        The keys of :func:`summarise_detection`, and its figures once more as ``ood_auroc_propagated`` and so on.
     """
     familiar, foreign = familiar_and_foreign(graph)
     plain = score_by_name(score, prediction.untempered(), graph, model)
@@ -165,12 +163,9 @@ def familiar_and_foreign(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
 def summarise_both(
     inside: np.ndarray, outside: np.ndarray, spread_inside: np.ndarray, spread_outside: np.ndarray
 ) -> dict[str, float]:
-    """:func:`summarise_detection` of a score, with the two figures of its propagated values beside it."""
-    return {
-        **summarise_detection(inside, outside),
-        "ood_auroc_propagated": detection.ood_auroc(spread_inside, spread_outside),
-        "ood_fpr95_propagated": detection.fpr95(spread_inside, spread_outside),
-    }
+    """:func:`summarise_detection` of a score, with the figures of its propagated values beside them."""
+    spread = {f"{name}_propagated": figure(spread_inside, spread_outside) for name, figure in _DETECTION.items()}
+    return {**summarise_detection(inside, outside), **spread}
 
 
 def only_of_the_score(figures: dict[str, float]) -> dict[str, float]:
@@ -190,14 +185,7 @@ def summarise_detection(inside: np.ndarray, outside: np.ndarray) -> dict[str, fl
         ``ood_detection_accuracy_grid``, ``n_id``, ``n_ood`` and the chance levels ``ood_aupr_in_chance`` and
         ``ood_aupr_out_chance``, without which the areas under precision and recall can't be read.
     """
-    figures = {
-        "ood_auroc": detection.ood_auroc(inside, outside),
-        "ood_aupr_in": detection.aupr_in(inside, outside),
-        "ood_aupr_out": detection.aupr_out(inside, outside),
-        "ood_fpr95": detection.fpr95(inside, outside),
-        "ood_detection_accuracy": detection.detection_accuracy(inside, outside),
-        "ood_detection_accuracy_grid": detection.detection_accuracy_grid(inside, outside),
-    }
+    figures = {name: figure(inside, outside) for name, figure in _DETECTION.items()}
     n_in, n_out = len(inside), len(outside)
     return {
         **figures,
