@@ -147,6 +147,31 @@ def test_inference_under_a_fixed_prior_finds_what_training_finds(blocks: Graph) 
     torch.testing.assert_close(spread, variance, atol=0.15, rtol=0.15)
 
 
+@pytest.mark.parametrize("covariance", ["full", "diagonal"])
+def test_a_warm_start_is_near_its_end_and_takes_new_labels_in(blocks: Graph, covariance: str) -> None:
+    short = {"lr": 1e-9, "kernel_lr": 1e-9, "epochs": 5}
+    before = GraphGP(epochs=200, covariance=covariance, draws=64).fit(blocks)
+    after = GraphGP(covariance=covariance, **short).start_from(before).fit(blocks)
+    anew = GraphGP(covariance=covariance, **short).fit(blocks)
+    truth = before.predict(blocks).mean
+    near, far = (float(np.abs(model.predict(blocks).mean - truth).mean()) for model in (after, anew))
+    assert near < 0.1 and 3 * near < far
+    train = blocks.masks["train"].copy()
+    new = np.flatnonzero(blocks.masks["test"])[:3]
+    train[new] = True
+    more = blocks.with_masks(split=None, train=train, val=blocks.masks["val"], test=blocks.masks["test"] & ~train)
+    told = GraphGP(covariance=covariance, **short).start_from(before).fit(more)
+    assert set(blocks.node_ids[new]) <= set(told.inducing) and blocks.labels is not None
+    assert (told.predict(more).total[new] < before.predict(blocks).total[new]).all()
+
+
+def test_a_warm_start_from_something_else_is_refused(blocks: Graph) -> None:
+    with pytest.raises(BadUsage, match="can't go on"):
+        GraphGP().start_from(gs.GCN(epochs=1).fit(blocks))
+    with pytest.raises(BadUsage, match="another way"):
+        GraphGP(features="rbf").start_from(GraphGP(epochs=2).fit(blocks))
+
+
 @pytest.mark.parametrize("sigma", [0.5, 5.0, 15.0])
 def test_inference_ends_where_the_gradient_vanishes(blocks: Graph, sigma: float) -> None:
     """At the optimum K⁻¹ m = E_q[1_y − p] and the precision added to the prior's is E_q[p (1 − p)]."""

@@ -14,6 +14,7 @@ from graphsde.models import GCN, LGNSDE, MLP, Model
 from graphsde.models.ensemble import Ensemble
 from graphsde.models.gkde import GKDE
 from graphsde.models.graph_gp import GraphGP
+from graphsde.models.label_propagation import LabelPropagation
 from graphsde.scores import score
 from graphsde.scores.metrics import ood_auroc
 from graphsde.tasks import TASKS, Task
@@ -169,9 +170,10 @@ def test_active_learning_without_a_pool_is_refused() -> None:
     [
         (lambda **own: GCN(**{"hidden": 4, "epochs": 7, **own}), [7, 2, 2]),
         (lambda **own: Ensemble(**{"members": 2, "base_settings": {"hidden": 4, "epochs": 7}, **own}), [14, 4, 4]),
-        (lambda **own: GraphGP(**{"epochs": 7, **own}), [7, 7, 7]),  # a few epochs would begin anew
+        (lambda **own: GraphGP(**{"epochs": 7, **own}), [7, 2, 2]),
+        (lambda **own: LabelPropagation(**own), [0, 0, 0]),
     ],
-    ids=["gcn", "ensemble", "gp"],
+    ids=["gcn", "ensemble", "gp", "label-propagation"],
 )
 def test_every_system_gets_the_same_epochs_a_round(make: Any, expected: list[int]) -> None:
     fitted = []

@@ -82,6 +82,7 @@ class GraphGP(Model):
         self.module: Knowledge | NumericKnowledge | None = None
         self.inducing: list[Any] = []
         self.feature_map: FeatureMap | None = None
+        self._first: Knowledge | NumericKnowledge | None = None
 
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
         return dict(_NUMERIC) if graph.target == "numeric" else {}
@@ -106,6 +107,22 @@ class GraphGP(Model):
         self.feature_map = feature_map
         self.class_names, self.calibrator = graph.class_names, None
         self.history, self.best_epoch = result.records, result.best_epoch
+        return self
+
+    def start_from(self, previous: Model, *, momentum: bool = False) -> Self:
+        """The next fit begins with the kernel of ``previous`` and the best q for it at the nodes that are known then.
+
+        There may be others, so that nothing of q and of the optimiser is taken over.
+        """
+        if not isinstance(previous, GraphGP) or previous.module is None:
+            raise BadUsage(f"{self.name} can't go on from {previous.name}", fix="start from a fitted model of its kind")
+        if previous.settings.features != self.settings.features:
+            raise BadUsage(
+                "the kernel reads features in another way",
+                found=previous.settings.features,
+                expected=self.settings.features,
+            )
+        self._first = previous.module
         return self
 
     def predict(
@@ -173,10 +190,7 @@ class GraphGP(Model):
             if self.module.covers(prior):
                 q = self.module.mean, self.module.root
             else:
-                stream = stream_of(self.settings.seed, "graph-gp inference")
-                keys = node_keys(graph.node_ids[rows.numpy()])
-                noise = latent_noise(stream, keys, INFERENCE_SAMPLES, len(self.module.mean))
-                q = infer(prior, self.module.labels[present], noise, parts.JITTER)
+                q = self._best_q(graph, prior, rows, self.module.labels[present])
             posterior = parts.Posterior.known(kernel, rows, *q)
             pieces = [posterior.marginals(piece) for piece in torch.arange(graph.num_nodes).split(_NODES_AT_ONCE)]
         mean, variance = (torch.cat(part, dim=1).T for part in zip(*pieces, strict=True))
@@ -239,11 +253,27 @@ class GraphGP(Model):
         places = self._places(graph, features)
         kappa = wanted.kappa or length_for(places.values, graph.num_classes, wanted.nu)
         kernel = NodeKernel(wanted.nu, kappa, wanted.sigma, wanted.features).on(places)
+        if self._first is not None:
+            kernel.load_state_dict(self._first.kernel.state_dict())
         rows = self._inducing_rows(graph)
         if graph.target == "numeric":
-            return NumericGPLearner(kernel, rows, wanted, graph), features
+            learner = NumericGPLearner(kernel, rows, wanted, graph)
+            if isinstance(self._first, NumericKnowledge):
+                learner.module.log_noise.data.copy_(self._first.log_noise)
+            return learner, features
         posterior = parts.Posterior(kernel, rows, graph.num_classes, diagonal=wanted.covariance == "diagonal")
+        if self._first is not None and graph.labels is not None:
+            with torch.no_grad():
+                labels = torch.from_numpy(graph.labels[rows.numpy()])
+                posterior.begin_at(*self._best_q(graph, kernel.between(rows, rows), rows, labels))
         return GraphGPLearner(posterior, wanted, graph), features
+
+    def _best_q(self, graph: Graph, prior: Tensor, rows: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """q of the nodes ``rows`` with these labels, whitened, where the kernel is known.  # [C, M], [C, M, M]"""
+        stream = stream_of(self.settings.seed, "graph-gp inference")
+        keys = node_keys(graph.node_ids[rows.numpy()])
+        noise = latent_noise(stream, keys, INFERENCE_SAMPLES, graph.num_classes)
+        return infer(prior, labels, noise, _variational_parts().JITTER)
 
     def _places(self, graph: Graph, features: FeatureMap | None) -> Places:
         spectrum = graph_spectrum(graph.adjacency, self.settings.laplacian, self._modes(graph))

@@ -92,10 +92,18 @@ class Posterior(gpytorch.models.ApproximateGP):
     def known(cls, kernel: NodeKernel, inducing: Tensor, mean: Tensor, root: Tensor) -> Posterior:
         """A posterior whose q(v) is given.  # [M] int64, [C, M], lower triangular [C, M, M]"""
         posterior = cls(kernel, inducing, mean.shape[0])
-        with torch.no_grad():
-            posterior._q.variational_mean.copy_(mean)
-            posterior._q.chol_variational_covar.copy_(root)
+        posterior.begin_at(mean, root)
         return posterior
+
+    def begin_at(self, mean: Tensor, root: Tensor) -> None:
+        """Set q(v), or the nearest diagonal one, which has its precisions.  # [C, M], lower triangular [C, M, M]"""
+        q = self._q
+        with torch.no_grad():
+            q.variational_mean.copy_(mean)
+            if isinstance(q, MeanFieldVariationalDistribution):
+                q._variational_stddev.copy_(torch.cholesky_inverse(root).diagonal(dim1=-2, dim2=-1).rsqrt())
+            else:
+                q.chol_variational_covar.copy_(root)
 
     def knowledge(self, labels: Tensor) -> Knowledge:
         """What must be kept to predict, here or on another graph.  # [M] int64"""
