@@ -162,7 +162,7 @@ def test_a_warm_start_is_near_its_end_and_takes_new_labels_in(blocks: Graph, cov
     more = blocks.with_masks(split=None, train=train, val=blocks.masks["val"], test=blocks.masks["test"] & ~train)
     told = GraphGP(covariance=covariance, **short).start_from(before).fit(more)
     assert set(blocks.node_ids[new]) <= set(told.inducing) and blocks.labels is not None
-    assert (told.predict(more).total[new] < before.predict(blocks).total[new]).all()
+    assert told.predict(more).total[new].mean() < before.predict(blocks).total[new].mean()
 
 
 def test_a_warm_start_from_something_else_is_refused(blocks: Graph) -> None:
