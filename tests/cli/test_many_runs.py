@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,14 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from graphsde.cli.app import app
+from graphsde.data.formats.write import write_tables
 from graphsde.runs.cells import Cell
-from graphsde.runs.search import best_trial, space_of
+from graphsde.runs.lock import exclusive
+from graphsde.runs.search import Trial, best_trial, read_trials, space_of
 from graphsde.runs.search.configs import read_settings
 from graphsde.runs.search.space import settings_of
-from graphsde.runs.search.study import Trial, read_trials
+
+from support import block_graph
 
 KEYS = {"dataset", "model", "metric", "mean", "std", "n", "ci_low", "ci_high", "rank", "verdict"}
 
@@ -57,6 +61,28 @@ def test_compare_prints_all_tests_of_a_pair(bench_folder: Path) -> None:
     assert found[0]["n"] == 3 and 0 <= found[0]["p_t"] <= 1 and found[0]["p_permutation"] is None
     wrong = graphsde("compare", bench_folder, "--pair", "gcn,nobody")
     assert wrong.exit_code == 2 and "two of" in wrong.output
+    strange = graphsde("compare", bench_folder, "--metric", "accuracy", "--metric", "nosuch")
+    assert strange.exit_code == 65 and "nosuch" in strange.output
+
+
+def test_a_pair_may_have_commas_in_its_names_and_be_missing_on_a_graph(bench_folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(bench_folder, tmp_path / "b")
+    words = ["bench", "misclassification", "--models", "gcn", "--engine", "serial", "--seeds", "1", "--out"]
+    more = ["--set", "epochs=3", "--set", "hidden=5"]
+    assert graphsde(*words, tmp_path / "b", "--datasets", "synthetic:200", *more).exit_code == 0
+    assert graphsde(*words, tmp_path / "b", "--datasets", "digits", *more).exit_code == 0
+    pair = "gcn[epochs=3,hidden=5],gcn[epochs=3]"
+    found = answer("compare", tmp_path / "b", "--metric", "accuracy", "--pair", pair, "--json")
+    assert {row["dataset"]: row["n"] for row in found} == {"digits": 1, "synthetic:200": 0}
+
+
+def test_a_damaged_line_is_told_wherever_the_table_is_read(bench_folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(bench_folder, tmp_path / "b")
+    journal = tmp_path / "b" / "journal.jsonl"
+    journal.write_bytes(journal.read_bytes().replace(b"digits", b"digitz", 1))
+    result = graphsde("compare", tmp_path / "b", "--json")
+    assert result.exit_code == 0 and "line 1 of the journal is damaged" in result.stderr
+    assert {row["n"] for row in json.loads(result.stdout)} == {2, 3}
 
 
 def test_compare_without_a_bench(tmp_path: Path) -> None:
@@ -73,6 +99,55 @@ def test_reproduce_prints_ours_beside_the_paper(tmp_path: Path) -> None:
     assert "gcn" in (folder / "table.md").read_text() and (folder / "table.csv").is_file()
     assert answer(*words, "--show", "--json") == rows
     assert graphsde("reproduce", "standart").exit_code == 2
+    wrong = graphsde("reproduce", "standard", "--models", "gnc", "--datasets", "digits", "--out", tmp_path / "other")
+    assert wrong.exit_code == 2 and "gnc" in wrong.output and not (tmp_path / "other").exists()
+
+
+def test_reproduce_runs_failed_cells_again_and_keeps_whole_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    graph = block_graph(per_class=20)
+    write_tables(graph, tmp_path / "g")
+    words = ["reproduce", "standard", "--datasets", "g", "--models", "gcn", "--seeds", "1", "--out", tmp_path / "r"]
+    first = answer(*words, "--engine", "serial", "--cell-minutes", "1e-6", "--json")
+    assert first[0]["failed"] == 1
+    again = answer(*words, "--engine", "serial", "--retry-failed", "--json")
+    assert again[0]["failed"] == 0 and again[0]["n"] == 1
+    assert again[0]["dataset"] == str(tmp_path / "g")
+
+
+def test_a_search_is_not_gone_on_with_as_another_one(tmp_path: Path) -> None:
+    pytest.importorskip("optuna", reason="the extra 'cluster' is not installed")
+    words = ["search", "--models", "gcn", "--engine", "serial", "--trials", "1", "--out", tmp_path / "s"]
+    for name in ("a", "b"):
+        write_tables(block_graph(per_class=20, seed=ord(name)), tmp_path / name / "g")
+    assert graphsde(*words, "--datasets", tmp_path / "a" / "g", "--configs", tmp_path / "c").exit_code == 0
+    for change, word in (
+        (["--select", "accuracy"], "select: nll then, accuracy now"),
+        (["--seed", "3"], "seed: 0 then, 3 now"),
+        (["--sampler", "tpe"], "sampler"),
+    ):
+        refused = graphsde(*words, "--datasets", tmp_path / "a" / "g", *change)
+        assert refused.exit_code == 2 and word in refused.output
+    other = graphsde(*words, "--datasets", tmp_path / "b" / "g")
+    assert other.exit_code == 2 and "dataset" in other.output
+    both = graphsde(*words, "--datasets", f"{tmp_path / 'a' / 'g'},{tmp_path / 'b' / 'g'}")
+    assert both.exit_code == 2 and "same name" in both.output
+    bench = ["bench", "misclassification", "--models", "gcn", "--configs", tmp_path / "c", "--engine", "serial"]
+    wrong = graphsde(*bench, "--seeds", "1", "--datasets", tmp_path / "b" / "g", "--out", tmp_path / "o")
+    assert wrong.exit_code == 65 and "found on another graph" in wrong.output
+    write_tables(block_graph(per_class=21), tmp_path / "a" / "g")
+    changed = graphsde(*words, "--datasets", tmp_path / "a" / "g")
+    assert changed.exit_code == 2 and "E-DATA-CHANGED" in changed.output
+
+
+def test_a_search_holds_its_folder(tmp_path: Path) -> None:
+    words = ["search", "--models", "gcn", "--datasets", "digits", "--trials", "1", "--engine", "serial"]
+    with exclusive(tmp_path / "s" / "gcn-digits"):
+        refused = graphsde(*words, "--out", tmp_path / "s")
+    assert refused.exit_code == 2 and "E-LOCKED" in refused.output
+    assert not (tmp_path / "s" / "gcn-digits" / "trial-000").exists()
 
 
 def test_search_starts_with_the_defaults_and_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -105,6 +180,8 @@ def test_a_bench_takes_the_settings_of_a_search(tmp_path: Path) -> None:
     [line] = (tmp_path / "b" / "journal.jsonl").read_text().splitlines()
     cell = json.loads(line)["record"]["cell"]
     assert cell["settings"] == {"hidden": 5, "epochs": 2}
+    changed = graphsde(*words, "--models", "gcn", "--configs", configs, "--out", tmp_path / "b", "--set", "hidden=7")
+    assert changed.exit_code == 2 and "had other settings" in changed.output
     plain = Cell(**{**cell, "called": ""})
     assert plain.id == Cell(**cell).id and plain.label != "gcn (tuned)"  # a name does not make another cell
     refused = graphsde(*words, "--models", "mlp", "--configs", configs, "--out", tmp_path / "c")

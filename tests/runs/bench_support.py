@@ -41,6 +41,11 @@ def outcomes(engine: str, cells: list[Cell], limits: Limits = QUICK, workers: in
     return dict(found)
 
 
+def timeless(outcome: Outcome) -> dict[str, float | None]:
+    """The metrics that don't tell how long something took."""
+    return {name: value for name, value in outcome.metrics.items() if "seconds" not in name}
+
+
 def tiny_request(graph: Path, **changes: Any) -> BenchRequest:
     request = BenchRequest(Tiny.name, (str(graph),), MODELS, (0, 1, 2), engine="serial", workers=2)
     return dataclasses.replace(request, **changes)

@@ -223,7 +223,18 @@ def test_failures_are_counted_in_the_printed_table(graph_folder: Path, tmp_path:
     words += ["--engine", "serial", "--option", f"folder={tmp_path}", "--out", tmp_path / "out"]
     result = graphsde(*words)
     assert result.exit_code == 0 and "failed" in result.stdout and "1 × error" in result.stdout
+    assert "failed, 1 ×: error: ZeroDivisionError" in result.stdout
     assert "1 of those that were there have failed" in graphsde(*words).stdout
+    assert "failed, 1 ×: error: ZeroDivisionError" in graphsde("compare", tmp_path / "out").stdout
+
+
+def test_a_bench_without_a_result_is_no_success(graph_folder: Path, tmp_path: Path, plugins: None) -> None:
+    words = ["bench", "trouble", "--datasets", graph_folder, "--models", "mlp", "--seeds", "8,", "--engine", "serial"]
+    for more in ([], ["--json"]):
+        out = tmp_path / f"out{len(more)}"
+        result = graphsde(*words, "--option", f"folder={tmp_path}", "--out", out, *more)
+        assert result.exit_code == 70 and "E-NO-RESULT" in result.stderr and "ZeroDivisionError" in result.stderr
+        assert not more or json.loads(result.stdout)["failed"] == {"error": 1}
 
 
 @pytest.mark.parametrize(
@@ -242,6 +253,12 @@ def test_failures_are_counted_in_the_printed_table(graph_folder: Path, tmp_path:
         (["tiny", "--set", "mlp=3"], "names a model, not a setting"),
         (["tiny", "--set", "mlp.hiden=3"], "did you mean 'hidden'"),
         (["tiny", "--cell-minutes", "0"], "cpu_seconds is 0"),
+        (["tiny", "--seeds", f"{2**64},"], "too large"),
+        (["active", "--option", "acquisition=entrpoy"], "did you mean 'entropy'"),
+        (["noise", "--option", "severities=[-1]"], "severities"),
+        (["ood", "--option", "leave=99"], "has no class 99"),
+        (["backbones"], "only latent SDEs"),
+        (["sensitivity"], "only latent SDEs"),
     ],
 )
 def test_wrong_usage_is_told_before_anything_runs(

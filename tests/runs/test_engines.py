@@ -17,7 +17,7 @@ import numpy as np
 import psutil
 import pytest
 from bench_parts import Tiny
-from bench_support import QUICK, attempts, bench, cells_of, outcomes
+from bench_support import QUICK, attempts, bench, cells_of, outcomes, timeless
 
 import graphsde as gs
 from graphsde.errors import BadUsage, GraphsdeError, MissingExtra
@@ -40,8 +40,7 @@ def test_serial_and_processes_agree_bit_by_bit_also_with_a_trained_model(graph_f
     cells += plan_cells("misclassification", {}, [str(graph_folder)], [ModelSpec("gcn", {"epochs": 5})], [7])
     one, other = outcomes("serial", cells, Limits()), outcomes("processes", cells, Limits())
     for seed, outcome in one.items():
-        timeless = {name: value for name, value in outcome.metrics.items() if "seconds" not in name}
-        assert {name: other[seed].metrics[name] for name in timeless} == timeless
+        assert timeless(other[seed]) == timeless(outcome)
         assert other[seed].curves == outcome.curves and other[seed].status == "done"
 
 
@@ -67,6 +66,28 @@ def test_trouble_stays_with_its_cell(graph_folder: Path, tmp_path: Path, plugins
     for seed in (0, 1, 6, 10, 11, 12, 13):
         assert found[seed].metrics == untroubled[seed].metrics
     assert found[7].seconds["cpu"] > 0
+
+
+def test_a_cell_out_of_time_takes_its_process_with_it(graph_folder: Path, tmp_path: Path, plugins: None) -> None:
+    """Seed 7 spends its time; what it left half done must not meet the cell after it."""
+    cells = cells_of(graph_folder, [12, 7, 13], "trouble", folder=str(tmp_path))
+    found = outcomes("processes", cells, workers=1)
+    assert [found[seed].cause for seed in (12, 7, 13)] == [None, "time", None]
+    process = {seed: (tmp_path / f"attempts-{seed}").read_text() for seed in (12, 7, 13)}
+    assert process[12] == process[7] != process[13]
+
+
+def test_time_is_not_up_in_the_middle_of_an_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "slow_module.py").write_text(
+        "import time\nend = time.process_time() + 0.5\nwhile time.process_time() < end:\n    pass\nwhole = True\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(CellTimeout), cpu_limit(0.1):
+        import slow_module
+
+        while True:
+            pass
+    assert sys.modules["slow_module"] is slow_module and slow_module.whole
 
 
 def test_closing_the_engine_ends_its_workers(graph_folder: Path, plugins: None) -> None:
@@ -130,11 +151,12 @@ def test_a_cell_changes_neither_threads_nor_signals_of_its_process(graph_folder:
 def test_a_stop_in_the_middle_of_a_cell_is_not_a_failure_of_the_cell(graph_folder: Path, tmp_path: Path) -> None:
     cell = cells_of(graph_folder, [6], "trouble", folder=str(tmp_path))[0]
     timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM))
+    before = signal.getsignal(signal.SIGTERM)
     with Stopper() as stopper:
         timer.start()
         with pytest.raises(StopNow):
             run_cell(cell, 60)
-    assert stopper.received == signal.SIGTERM and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    assert stopper.received == signal.SIGTERM and signal.getsignal(signal.SIGTERM) == before
 
 
 def test_a_held_signal_waits_for_the_end_of_the_block() -> None:

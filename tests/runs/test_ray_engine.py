@@ -10,16 +10,22 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import psutil
 import pytest
 from bench_attacks import SIGNALS, interrupted, kill_and_resume
-from bench_support import CommandLine, attempts, cells_of, outcomes
+from bench_support import CommandLine, attempts, cells_of, outcomes, timeless
 
-from graphsde.errors import BadUsage
+from graphsde.errors import BadUsage, GraphsdeError
+from graphsde.runs.cells import ModelSpec, plan_cells
+from graphsde.runs.engines import Limits
+from graphsde.runs.engines.ray_cluster import _Shift
 from graphsde.runs.engines.ray_session import ray_session
 from graphsde.runs.plugins import VARIABLE
+from graphsde.runs.record import make_record
 from graphsde.runs.stopping import Stopper
+from graphsde.runs.table import tabulate
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'graphsde[cluster]'")
 # one session for all of them; with `--dist loadgroup` they stay in one process
@@ -69,10 +75,32 @@ def test_whoever_has_not_the_token_is_refused(session: Any, right: bool) -> None
 
 def test_ray_and_serial_agree_bit_by_bit(graph_folder: Path, session: Any) -> None:
     cells = cells_of(graph_folder, range(6))
-    one, other = outcomes("serial", cells), outcomes("ray", cells)
+    cells += plan_cells("misclassification", {}, [str(graph_folder)], [ModelSpec("gcn", {"epochs": 5})], [7])
+    one, other = outcomes("serial", cells, Limits()), outcomes("ray", cells, Limits())
     for seed in one:
-        assert other[seed].metrics == one[seed].metrics and other[seed].curves == one[seed].curves
+        assert timeless(other[seed]) == timeless(one[seed]) and other[seed].curves == one[seed].curves
+    tables = [tabulate(make_record(c, found[c.seed], "", {}) for c in cells) for found in (one, other)]
+    assert tables[0] == tables[1] and {row.model for row in tables[0]} == {"label-propagation", "gcn[epochs=5]"}
     assert session.is_initialized()
+
+
+def test_a_cluster_with_fewer_processors_than_asked_for_is_enough(graph_folder: Path) -> None:
+    def shift(said: list[str]) -> _Shift:
+        return _Shift(MagicMock(), cells_of(graph_folder, range(9)), 4, Limits(), Stopper(), said.append)
+
+    said: list[str] = []
+    some = shift(said)
+    some.anybody_came, some.hands = True, [MagicMock(), MagicMock()]
+    some._did_not_come("hung")
+    assert some.size == 2 and "going on with 2" in said[0]
+    with pytest.raises(GraphsdeError, match="no processor of the cluster became free"):
+        shift([])._did_not_come("hung")
+    broken = shift([])
+    broken.anybody_came = True
+    broken._did_not_come("error: x")
+    broken._did_not_come("error: x")
+    with pytest.raises(GraphsdeError, match="workers can't start"):
+        broken._did_not_come("error: x")
 
 
 def test_trouble_stays_with_its_cell_on_ray(graph_folder: Path, tmp_path: Path, session: Any) -> None:
@@ -91,6 +119,8 @@ def test_trouble_stays_with_its_cell_on_ray(graph_folder: Path, tmp_path: Path, 
     }
     assert {seed: found[seed].attempts for seed in (0, 1, 2, 6, 11)} == {0: 2, 1: 2, 2: 3, 6: 2, 11: 1}
     assert {seed: attempts(tmp_path, seed) for seed in seeds} == {seed: found[seed].attempts for seed in seeds}
+    after = {seed: (tmp_path / f"attempts-{seed}").read_text().split()[-1] for seed in (7, 8, 9, 11)}
+    assert after[7] not in (after[8], after[9], after[11])  # whoever ran out of time is not asked again
     untroubled = outcomes("serial", cells_of(graph_folder, (0, 1, 6, 11)))
     for seed in (0, 1, 6, 11):
         assert found[seed].metrics == untroubled[seed].metrics

@@ -12,6 +12,7 @@ from graphsde.runs.statistics import (
     compare_pairs,
     critical_difference,
     holm,
+    paired_ranks,
     paired_t,
     sign_flip,
     verdicts,
@@ -56,7 +57,7 @@ def test_holm_against_a_brute_force() -> None:
 def test_differences_without_spread() -> None:
     same = compare_pairs([0.5, 0.6], [0.5, 0.6])
     assert same.p_t == 1.0 and same.p_wilcoxon is None
-    assert compare_pairs([0.6, 0.7, 0.8], [0.5, 0.6, 0.7]).p_t == 0.0
+    assert compare_pairs([0.6, 0.7, 0.8], [0.5, 0.6, 0.7]).p_t == 0.25
     assert compare_pairs([0.6], [0.5]).p_t is None
 
 
@@ -91,6 +92,42 @@ def test_pairs_are_matched_by_name_not_by_position() -> None:
     first = {"0": 1.0, "1": 2.0, "2": 3.1, "9": 100.0}
     second = {"2": 2.0, "1": 1.0, "0": 0.1}
     assert verdicts({"a": first, "b": second}, higher_is_better=True)["b"] == "behind"
+
+
+def test_a_model_that_has_its_easy_seeds_alone_does_not_lead() -> None:
+    easy = {str(seed): 0.80 + 0.001 * seed for seed in range(5)}
+    whole = {str(seed): 0.82 + 0.0011 * seed for seed in range(5)} | {str(s): 0.70 + 0.002 * s for s in range(5, 10)}
+    assert np.mean(list(easy.values())) > np.mean(list(whole.values()))
+    assert verdicts({"easy": easy, "whole": whole}, higher_is_better=True) == {"easy": "behind", "whole": "best"}
+    assert paired_ranks({"easy": easy, "whole": whole}, higher_is_better=True) == {"easy": 2.0, "whole": 1.0}
+    turned = {name: {k: -v for k, v in values.items()} for name, values in {"easy": easy, "whole": whole}.items()}
+    assert verdicts(turned, higher_is_better=False) == {"easy": "behind", "whole": "best"}
+
+
+def test_where_everybody_is_beaten_by_somebody_nobody_is_best() -> None:
+    a = {"0": 0.9, "1": 0.9001, "2": 0.5, "3": 0.5}
+    b = {"2": 0.6, "3": 0.6001, "4": 0.7, "5": 0.7}
+    c = {"4": 0.8, "5": 0.8001, "0": 0.8, "1": 0.8}
+    assert "best" not in verdicts({"a": a, "b": b, "c": c}, higher_is_better=True).values()
+
+
+def test_ranks_of_a_complete_table_are_those_of_the_means() -> None:
+    rng = np.random.default_rng(11)
+    for _ in range(50):
+        table = rng.integers(0, 4, size=(3, 5)) / 4
+        found = paired_ranks(as_runs(table), higher_is_better=False)
+        assert [found[f"m{k}"] for k in range(5)] == stats.rankdata(table.mean(axis=0).round(9)).tolist()
+
+
+def test_the_same_difference_in_few_runs_is_no_certainty() -> None:
+    assert paired_t(np.array([0.001, 0.001])) == 0.5 and paired_t(np.full(8, 0.001)) == 2**-7
+    assert paired_t(np.zeros(5)) == 1.0
+    rng = np.random.default_rng(12)
+    false = 0
+    for _ in range(1000):
+        table = rng.binomial(100, 0.8, size=(2, 2)) / 100
+        false += "best" in verdicts(as_runs(table), higher_is_better=True).values()
+    assert false <= 50
 
 
 @pytest.mark.parametrize("models", [3, 6])

@@ -162,7 +162,7 @@ def test_active_learning_without_a_pool_is_refused() -> None:
     train, val = graph.masks["train"], graph.masks["val"]
     graph = graph.with_masks(split=None, train=train, val=val, test=~(train | val))
     with pytest.raises(BadInput, match="no labelled nodes to buy"):
-        TASKS.get("active")(split="given").measure(maker(), graph, 0)
+        TASKS.get("active")(split="given").prepare(graph, 0)
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,12 @@ import typer
 from graphsde.cli.cell_bar import CellBar
 from graphsde.cli.options import JSON, key_values
 from graphsde.cli.output import print_json, print_table
-from graphsde.errors import BadUsage
+from graphsde.errors import BadUsage, GraphsdeError
 
 if TYPE_CHECKING:
+    from graphsde.runs.bench import BenchSummary
     from graphsde.runs.cells import ModelSpec
+    from graphsde.runs.record import Record
     from graphsde.runs.table import TableRow
 
 
@@ -46,7 +48,9 @@ def bench(
     from graphsde.runs.lock import refuse_if_held
 
     refuse_if_held(out)
+    from graphsde.cli.compare import print_causes
     from graphsde.runs.bench import BenchRequest, run_bench
+    from graphsde.runs.compare import causes_of
     from graphsde.runs.engines import Limits
     from graphsde.runs.source import GraphSource
     from graphsde.runs.table import tabulate
@@ -78,10 +82,26 @@ def bench(
     if json:
         facts = {"out": str(out), "done": summary.done, "skipped": summary.skipped, "failed": summary.failed}
         print_json({**facts, "failed_before": summary.failed_before, "rows": [row.as_dict() for row in rows]})
+        _refuse_silence(summary, contents.records)
         return
     _print_means(task, rows)
     _print_summary(summary.done, summary.skipped, summary.failed, summary.failed_before)
+    print_causes(causes_of(contents.records))
     typer.echo(f"\nThe bench is in {out}. Next: graphsde compare {shlex.quote(str(out))}")
+    _refuse_silence(summary, contents.records)
+
+
+def _refuse_silence(summary: BenchSummary, records: list[Record]) -> None:
+    """A bench without a single result is no success, whoever only looks at the exit code."""
+    from graphsde.runs.compare import causes_of
+
+    if summary.failed and not any(record["status"] == "done" for record in records):
+        raise GraphsdeError(
+            "not a single cell has a result",
+            code="E-NO-RESULT",
+            found="; ".join(list(causes_of(records))[:3]),
+            fix="mend the cause and give the same command with --retry-failed",
+        )
 
 
 def names_of(text: str, option: str) -> list[str]:
@@ -100,6 +120,8 @@ def seeds_of(text: str) -> tuple[int, ...]:
             f"--seeds {text!r} are no seeds", found=text, expected="a count such as 20, or a list such as 0,3,7"
         )
     if "," in text:
+        if max(int(part) for part in parts) >= 2**63:
+            raise BadUsage(f"--seeds {text!r} has a seed that is too large", found=text, expected="less than 2^63")
         return tuple(int(part) for part in parts)
     if not 1 <= int(text) <= 100_000:
         raise BadUsage(f"{text} seeds were asked for", expected="1 to 100,000")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from graphsde.cli.options import JSON
-from graphsde.cli.output import print_json, print_table
+from graphsde.cli.output import print_json, print_table, say
 
 
 def compare(
@@ -25,10 +25,13 @@ def compare(
 ) -> None:
     """Say what the runs of a bench show: mean, spread, interval, rank, and who is best, tied or behind."""
     from graphsde.runs.bench_folder import BenchFolder
+    from graphsde.runs.compare import causes_of
     from graphsde.runs.compare import compare as compare_records
     from graphsde.runs.export import write_table
 
     _, contents = BenchFolder(folder).read()
+    for sentence in contents.warnings:
+        say(sentence)
     records = list(contents.records)
     rows = compare_records(records, metric or None)
     if diagram is not None:
@@ -48,6 +51,15 @@ def compare(
         "best: p < .05 against every rival (paired t, Holm). tied: can't be told from the leader. "
         "Intervals are bootstrap 95 % of the mean."
     )
+    print_causes(causes_of(records))
+
+
+def print_causes(causes: dict[str, int], most: int = 5) -> None:
+    """Why cells have no result, one line each."""
+    for cause, count in list(causes.items())[:most]:
+        typer.echo(f"failed, {count:,} ×: {cause}")
+    if len(causes) > most:
+        typer.echo(f"and {len(causes) - most:,} other causes; the journal has them all")
 
 
 def _line(row: dict[str, Any]) -> dict[str, Any]:
@@ -67,10 +79,14 @@ def _print_pair(records: list[Any], rows: list[Any], pair: str, json: bool) -> N
     from graphsde.errors import BadUsage
     from graphsde.runs.compare import pairwise
 
-    first, comma, second = pair.partition(",")
     known = {row.model for row in rows}
-    if not comma or first not in known or second not in known:
-        raise BadUsage("--pair names two models", found=pair, expected="two of " + ", ".join(sorted(known)))
+    parts = pair.split(",")
+    # a label may have commas of its own: gcn[epochs=5,hidden=8]
+    splits = [(",".join(parts[:place]), ",".join(parts[place:])) for place in range(1, len(parts))]
+    named = [(first, second) for first, second in splits if first in known and second in known]
+    if not named:
+        raise BadUsage("--pair names two models", found=pair, expected="two of " + " and ".join(sorted(known)))
+    first, second = named[0]
     found = []
     for dataset, metric in dict.fromkeys((row.dataset, row.metric) for row in rows):
         compared = pairwise(records, dataset, metric, first, second)

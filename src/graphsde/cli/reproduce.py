@@ -8,7 +8,8 @@ import typer
 from graphsde.cli.bench import names_of, seeds_of
 from graphsde.cli.cell_bar import CellBar
 from graphsde.cli.options import JSON
-from graphsde.cli.output import print_json, print_table
+from graphsde.cli.output import print_json, print_table, say
+from graphsde.errors import BadUsage
 
 
 def reproduce(
@@ -26,6 +27,7 @@ def reproduce(
     cell_minutes: Annotated[
         float, typer.Option("--cell-minutes", help="The most processor time of one cell; beyond, it has failed.")
     ] = 10.0,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed cells again.")] = False,
     show: Annotated[bool, typer.Option("--show", help="Run nothing: show what the journal has.")] = False,
     json: Annotated[bool, JSON] = False,
 ) -> None:
@@ -34,14 +36,21 @@ def reproduce(
     from graphsde.runs.bench_folder import BenchFolder
     from graphsde.runs.engines import Limits
     from graphsde.runs.reproduce import Beside, beside, records_of
+    from graphsde.runs.source import GraphSource
     from graphsde.tasks.paper import TABLES
     from graphsde.view.paper_figures import PAPER_FIGURES
 
+    asked = names_of(models, "--models") if models else []
+    systems = {name for plan in TABLES.get(table) for s in plan.systems for name in (s.model, s.printed) if name}
+    if strange := [name for name in asked if name not in systems]:
+        raise BadUsage(
+            f"the table '{table}' has no system of this name", found=strange, expected=", ".join(sorted(systems))
+        )
     rows: list[Beside] = []
     journals: dict[str, list[tuple[Any, list[Any]]]] = {}
     for plan in TABLES.get(table):
-        graphs = names_of(datasets, "--datasets") if datasets else list(plan.datasets)
-        asked = names_of(models, "--models") if models else []
+        named = names_of(datasets, "--datasets") if datasets else list(plan.datasets)
+        graphs = [GraphSource.typed(name).graph for name in named]
         wanted = seeds_of(seeds) if seeds else tuple(range(plan.seeds))
         folder = out / plan.name.replace(":", "-")
         if not show:
@@ -56,10 +65,13 @@ def reproduce(
                 engine=engine,
                 workers=workers,
                 limits=Limits(cpu_seconds=60 * cell_minutes),
+                retry_failed=retry_failed,
             )
             with CellBar(f"reproduce {plan.name}") as bar:
                 run_bench(request, folder, progress=bar.show, say=bar.say)
         _, contents = BenchFolder(folder).read()
+        for sentence in contents.warnings:
+            say(sentence)
         found = beside(plan, contents.records, graphs, asked, wanted)
         if table not in PAPER_FIGURES:  # a figure may share its journals with a table, whose files it must leave alone
             write_results(folder, plan.about, found)

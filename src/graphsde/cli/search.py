@@ -34,9 +34,10 @@ def search(
 
     if sampler not in ("random", "tpe") or select not in ("nll", "accuracy"):
         raise BadUsage("unknown way to search", found=f"{sampler}, {select}", expected="random or tpe, nll or accuracy")
-    found: list[dict[str, Any]] = []
+    texts = names_of(models, "--models")
+    asked: dict[str, tuple[str, SearchRequest]] = {}
     for dataset in names_of(datasets, "--datasets"):
-        for text in names_of(models, "--models"):
+        for text in texts:
             request = SearchRequest(
                 GraphSource.typed(dataset).graph,
                 ModelSpec.parse(text),
@@ -47,22 +48,29 @@ def search(
                 cpu_minutes=cpu_minutes,
                 engine=engine,
             )
-            place = place_of(text, dataset)
-            done = run_search(request, out / place, say=say)
-            best = best_trial(done, select)
-            own = done[0].value
-            found.append(
-                {
-                    "dataset": dataset,
-                    "model": text,
-                    "trials": len(done),
-                    f"val_{select}": best.value,
-                    f"val_{select}_of_defaults": own,
-                    "best": best.chosen or "defaults",
-                }
-            )
-            if configs is not None:
-                write_best(configs / f"{place}.yaml", request, best, len(done))
+            if place_of(text, dataset) in asked:
+                raise BadUsage(
+                    "two of the graphs have the same name",
+                    found=datasets,
+                    fix="search them one by one, each with --out",
+                )
+            asked[place_of(text, dataset)] = text, request
+    found: list[dict[str, Any]] = []
+    for place, (text, request) in asked.items():
+        done = run_search(request, out / place, say=say)
+        best = best_trial(done, request.select)
+        found.append(
+            {
+                "dataset": Path(request.dataset).name,
+                "model": text,
+                "trials": len(done),
+                f"val_{select}": best.value,
+                f"val_{select}_of_defaults": done[0].value,
+                "best": best.chosen or "defaults",
+            }
+        )
+        if configs is not None:
+            write_best(configs / f"{place}.yaml", request, best, len(done))
     if json:
         print_json(found)
     else:

@@ -86,11 +86,21 @@ def refuse_changes(wanted: Iterable[Cell], records: Iterable[Record], folder: Pa
     """Results of other data or of another version of the code must not end up in one table with new ones."""
     data: dict[str, str] = {}
     versions: dict[tuple[str, str], int] = {}
+    meant: dict[tuple[str, str], dict[str, Any]] = {}
     for known in (Cell(**record["cell"]) for record in records):
         data[known.dataset] = known.data
         versions["task", known.task] = known.versions.get("task", 0)
         versions["model", known.model] = known.versions.get("model", 0)
+        meant[known.dataset, known.label] = known.settings
     for cell in wanted:
+        if meant.setdefault((cell.dataset, cell.label), cell.settings) != cell.settings:
+            raise BadUsage(
+                f"'{cell.label}' had other settings on {cell.dataset} when {folder} was begun",
+                code="E-BENCH-CHANGED",
+                found=cell.settings,
+                expected=str(meant[cell.dataset, cell.label]),
+                fix="choose another --out: old and new results don't belong into one row",
+            )
         before = data.get(cell.dataset, cell.data)
         if before != cell.data:
             raise BadInput(

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from graphsde.data.graph import Graph
-from graphsde.errors import BadUsage
+from graphsde.errors import BadInput, BadUsage
 from graphsde.models import MODELS, Model
 from graphsde.runs.source import open_graph
 from graphsde.tasks.task import TASKS, Task
@@ -77,17 +77,31 @@ class ModelSpec:
         name: of the model.
         settings: on every graph.
         found: settings that a search has found, by graph; ``settings`` go before them.
+        found_on: fingerprints of the graphs that it found them on, where they are known.
         called: what tables call it, where that is not its name and settings.
     """
 
     name: str
     settings: dict[str, Any] = field(default_factory=dict)
     found: dict[str, dict[str, Any]] = field(default_factory=dict)
+    found_on: dict[str, str] = field(default_factory=dict)
     called: str = ""
 
     def on(self, dataset: str) -> ModelSpec:
         """As it is meant on one graph."""
         return ModelSpec(self.name, {**self.found.get(dataset, {}), **self.settings}, called=self.called)
+
+    def require_graph(self, dataset: str, graph: Graph) -> None:
+        """Settings that were found on another graph of the same name are refused."""
+        before = self.found_on.get(dataset, graph.fingerprint)
+        if before != graph.fingerprint:
+            raise BadInput(
+                f"the settings of '{self.called}' were found on another graph than {dataset}",
+                code="E-DATA-CHANGED",
+                found=graph.fingerprint[:12],
+                expected=before[:12],
+                fix="search again on this graph, or give the settings with --set",
+            )
 
     @classmethod
     def parse(cls, text: str, settings: dict[str, Any] | None = None) -> ModelSpec:
@@ -123,7 +137,10 @@ def plan_cells(
         graph = kept[dataset] = kept.get(dataset) or open_graph(dataset)
         base.require_target(graph)
         variants = base.variants(graph)
+        for spec in models:
+            spec.require_graph(dataset, graph)
         asked = [(spec, own_settings(spec.on(dataset), graph)) for spec in models]
+        _rehearse(base, given, variants, graph, asked, seeds)
         for seed in seeds:
             for variant in variants:
                 for spec, settings in asked:
@@ -133,6 +150,21 @@ def plan_cells(
     if len({cell.id for cell in cells}) != len(cells):
         raise BadUsage("two of the models are the same", fix="name each model once")
     return cells
+
+
+def _rehearse(
+    task: Task,
+    options: dict[str, Any],
+    variants: Sequence[dict[str, Any]],
+    graph: Graph,
+    asked: Sequence[tuple[ModelSpec, dict[str, Any]]],
+    seeds: Sequence[int],
+) -> None:
+    """Make every split once and ask whether the models fit the question: what can't work is told before any work."""
+    for variant in variants:
+        TASKS.get(task.name)(**options | variant).prepare(graph, seeds[0])
+    for spec, settings in asked:
+        task.require_model(lambda spec=spec, settings=settings, **own: MODELS.get(spec.name)(**{**settings, **own}))
 
 
 def own_settings(spec: ModelSpec, graph: Graph) -> dict[str, Any]:

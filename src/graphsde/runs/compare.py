@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
 
 from graphsde.errors import BadInput
 from graphsde.runs.cells import Cell
-from graphsde.runs.statistics import Comparison, bootstrap_interval, compare_pairs, verdicts
+from graphsde.runs.statistics import Comparison, bootstrap_interval, compare_pairs, paired_ranks, verdicts
 from graphsde.scores.metrics import METRICS
 from graphsde.tasks.task import TASKS
 
@@ -62,9 +61,18 @@ def collect(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Runs]]:
     found: dict[str, dict[str, Runs]] = defaultdict(lambda: defaultdict(Runs))
     variants: dict[tuple[str, str, int], dict[str, dict[str, float]]] = defaultdict(dict)
     asked: dict[str, set[str]] = defaultdict(set)
+    seen: dict[tuple[str, str, int, str], str] = {}
     for record in latest.values():
         cell = Cell(**record["cell"])
         variant = json.dumps(cell.options, sort_keys=True)
+        place = (cell.dataset, cell.label, cell.seed, variant)
+        if seen.setdefault(place, record["id"]) != record["id"]:
+            raise BadInput(
+                f"'{cell.label}' stands for two different cells on {cell.dataset}, seed {cell.seed}",
+                code="E-CORRUPT",
+                found=f"{seen[place][:12]}, {record['id'][:12]}",
+                fix="keep results of different settings, data or versions in different folders",
+            )
         asked[cell.dataset].add(variant)
         if record["status"] == "done":
             metrics = {name: math.nan if value is None else float(value) for name, value in record["metrics"].items()}
@@ -93,24 +101,17 @@ def compare(records: Iterable[Mapping[str, Any]], metrics: Sequence[str] | None 
     for dataset, models in sorted(collect(records).items()):
         for metric in wanted:
             rows += _rows(dataset, metric, models)
-    if metrics and not any(row.n for row in rows):
-        known = sorted(
-            {
-                name
-                for models in collect(records).values()
-                for r in models.values()
-                for v in r.values.values()
-                for name in v
-            }
-        )
-        raise BadInput("no cell has such a metric", code="E-NAME", found=list(metrics), expected=", ".join(known))
+    for metric in metrics or ():
+        if not any(row.n for row in rows if row.metric == metric):
+            known = sorted({name for record in records for name in record.get("metrics") or {}})
+            raise BadInput("no cell has such a metric", code="E-NAME", found=metric, expected=", ".join(known))
     return rows
 
 
 def pairwise(records: Iterable[Mapping[str, Any]], dataset: str, metric: str, first: str, second: str) -> Comparison:
     """All tests between two models on the seeds that both have."""
     models = collect(records)[dataset]
-    one, two = models[first].values, models[second].values
+    one, two = (models[name].values if name in models else {} for name in (first, second))
     seeds = [seed for seed in sorted(set(one) & set(two)) if _both_known(one[seed], two[seed], metric)]
     ratio = None
     if seeds and {"n_test", "n_train"} <= set(one[seeds[0]]):
@@ -125,6 +126,13 @@ def higher_is_better(metric: str) -> bool:
     return not any(word in base for word in (*LOWER_IS_BETTER, "nll", "aurc", "fpr", "ece"))
 
 
+def causes_of(records: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """How many cells have no result, by the whole text of the cause, the most frequent first."""
+    latest = {record["id"]: record for record in records}
+    found = Counter(str(r.get("cause") or "unknown") for r in latest.values() if r["status"] != "done")
+    return dict(found.most_common())
+
+
 def _rows(dataset: str, metric: str, models: Mapping[str, Runs]) -> list[Row]:
     values = {
         label: {
@@ -134,9 +142,7 @@ def _rows(dataset: str, metric: str, models: Mapping[str, Runs]) -> list[Row]:
     }
     up = higher_is_better(metric)
     said = verdicts(values, higher_is_better=up)
-    known = [label for label in models if values[label]]
-    means = np.array([np.mean(list(values[label].values())) for label in known])
-    ranks = dict(zip(known, rankdata(-means if up else means).tolist(), strict=True)) if known else {}
+    ranks = paired_ranks(values, higher_is_better=up)
     rows = []
     for label, runs in models.items():
         x = np.array([values[label][seed] for seed in sorted(values[label], key=int)])

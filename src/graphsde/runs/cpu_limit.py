@@ -17,7 +17,8 @@ class CellTimeout(BaseException):
 def cpu_limit(seconds: float) -> Iterator[None]:
     """Raise :class:`CellTimeout` once the process has spent ``seconds`` of CPU inside; only in the main thread.
 
-    It is raised again every second, since Python swallows exceptions in finalisers. Call :func:`lift_cpu_limit` after
+    It is raised again every second, since Python swallows exceptions in finalisers, and not while a module is being
+    imported: one that was cut off in the middle would stay so for every later cell. Call :func:`lift_cpu_limit` after
     catching one.
     """
     if threading.current_thread() is not threading.main_thread():
@@ -25,7 +26,8 @@ def cpu_limit(seconds: float) -> Iterator[None]:
         return
 
     def ring(number: int, frame: FrameType | None) -> None:
-        raise CellTimeout
+        if not _importing(frame):
+            raise CellTimeout
 
     before = signal.signal(signal.SIGPROF, ring)
     signal.setitimer(signal.ITIMER_PROF, seconds, 1.0)
@@ -34,6 +36,14 @@ def cpu_limit(seconds: float) -> Iterator[None]:
     finally:
         lift_cpu_limit()
         signal.signal(signal.SIGPROF, before)
+
+
+def _importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def lift_cpu_limit() -> None:

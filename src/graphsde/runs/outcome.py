@@ -37,5 +37,10 @@ class Outcome:
         """The cause without its details, to count by."""
         return (self.cause or "").partition(":")[0]
 
+    @property
+    def interrupted_work(self) -> bool:
+        """Whether the cell was cut off in the middle, so that its process may be in any state."""
+        return self.kind == "time"
+
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

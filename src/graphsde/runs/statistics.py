@@ -7,6 +7,7 @@ Wilcoxon's cannot reach .05, and Nadeau and Bengio's is very conservative where 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,11 +28,11 @@ FEWEST_FOR_PERMUTATION = 8
 class Comparison:
     """Two models on common pairs, the difference being first minus second.
 
-    ``None`` stands for a test that can't be made on this many pairs.
+    ``None`` stands for what can't be said on this many pairs.
     """
 
     n: int
-    difference: float
+    difference: float | None
     p_t: float | None
     p_permutation: float | None
     p_wilcoxon: float | None
@@ -65,7 +66,7 @@ def compare_pairs(first: Sequence[float], second: Sequence[float], *, test_to_tr
     d = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
     n = d.size
     if n == 0:
-        return Comparison(0, math.nan, None, None, None, None)
+        return Comparison(0, None, None, None, None, None)
     return Comparison(
         n,
         float(d.mean()),
@@ -77,14 +78,18 @@ def compare_pairs(first: Sequence[float], second: Sequence[float], *, test_to_tr
 
 
 def paired_t(differences: np.ndarray, *, extra: float = 0.0) -> float | None:
-    """Two-sided p of the mean difference; ``extra`` is added to 1/n in its variance (Nadeau and Bengio, 2003)."""
+    """Two-sided p of the mean difference; ``extra`` is added to 1/n in its variance (Nadeau and Bengio, 2003).
+
+    Where all differences are the same, which counted figures such as an accuracy often are over a few seeds, there is
+    no spread to judge by: then p is what the signs alone can say, 2 / 2ⁿ.
+    """
     n = differences.size
     if n < 2:
         return None
     spread = float(differences.std(ddof=1))
     mean = float(differences.mean())
-    if spread <= 1e-12 * max(1.0, abs(mean)):  # always the same difference: none, or a certain one
-        return 1.0 if abs(mean) <= 1e-12 else 0.0
+    if spread <= 1e-12 * max(1.0, abs(mean)):
+        return 1.0 if abs(mean) <= 1e-12 else 2.0 ** (1 - n)
     t = mean / (spread * math.sqrt(1 / n + extra))
     return float(2 * stats.t.sf(abs(t), n - 1))
 
@@ -125,24 +130,26 @@ def verdicts(runs: Mapping[str, Mapping[str, float]], *, higher_is_better: bool)
         runs: value by pair (split and seed) by model.
         higher_is_better: of the metric.
 
-    ``best`` is said only where p < .05 against every rival after Holm. Otherwise the leader and all that can't be told
-    from it are ``tied``. A model without two pairs in common with the leader is ``too few``.
+    The leader is the first by :func:`paired_ranks`. ``best`` is said only where p < .05 against every rival after Holm.
+    Otherwise the leader and all that can't be told from it are ``tied``. A model without two pairs in common with the
+    leader is ``too few``.
     """
     known = {name: values for name, values in runs.items() if values}
     if len(known) == 1 and len(runs) == 1:
         return dict.fromkeys(runs, "only")
     if not known:
         return dict.fromkeys(runs, "too few")
-    sign = 1.0 if higher_is_better else -1.0
-    leader = max(known, key=lambda name: sign * float(np.mean(list(known[name].values()))))
+    ranks = paired_ranks(known, higher_is_better=higher_is_better)
+    leader = min(known, key=lambda name: ranks[name])
     p_values, result = {}, dict.fromkeys(runs, "too few")
     for name, values in known.items():
         if name == leader:
             continue
-        pairs = sorted(set(values) & set(known[leader]))
-        p = paired_t(np.array([known[leader][pair] - values[pair] for pair in pairs]))
+        ahead = _lead(known[leader], values, higher_is_better)
+        p = paired_t(ahead)
         if p is not None:
-            p_values[name] = p
+            # where everybody is beaten by somebody, the leader may be behind on common pairs: nothing to lead by
+            p_values[name] = p if ahead.mean() > 0 else 1.0
     adjusted = holm(p_values)
     for name, p in adjusted.items():
         result[name] = "behind" if p < LEVEL else "tied"
@@ -150,6 +157,38 @@ def verdicts(runs: Mapping[str, Mapping[str, float]], *, higher_is_better: bool)
         complete = len(adjusted) == len(runs) - 1
         result[leader] = "best" if complete and all(p < LEVEL for p in adjusted.values()) else "tied"
     return result
+
+
+def paired_ranks(runs: Mapping[str, Mapping[str, float]], *, higher_is_better: bool) -> dict[str, float]:
+    """Ranks from 1 up, ties shared: one more than the number of rivals that are better on common pairs.
+
+    Where every model has every pair, this is the order of means. Where some runs failed it need not be: a model that
+    has its easy seeds alone must not lead for that. Without common pairs the means decide.
+
+    Example:
+        >>> paired_ranks({"a": {"0": 0.8}, "b": {"0": 0.9, "1": 0.1}}, higher_is_better=True)
+        {'a': 2.0, 'b': 1.0}
+    """
+    known = {name: values for name, values in runs.items() if values}
+    ranks = dict.fromkeys(known, 1.0)
+    for first, second in itertools.combinations(known, 2):
+        ahead = _lead(known[first], known[second], higher_is_better)
+        if ahead.size == 0:
+            sign = 1.0 if higher_is_better else -1.0
+            one, two = (np.mean(list(known[name].values())) for name in (first, second))
+            ahead = np.array([sign * (one - two)])
+        mean = float(ahead.mean())
+        if abs(mean) <= 1e-12:  # rounding is no lead
+            ranks[first], ranks[second] = ranks[first] + 0.5, ranks[second] + 0.5
+        else:
+            ranks[second if mean > 0 else first] += 1.0
+    return ranks
+
+
+def _lead(first: Mapping[str, float], second: Mapping[str, float], higher_is_better: bool) -> np.ndarray:
+    """By how much the first is better, pair by pair."""
+    sign = 1.0 if higher_is_better else -1.0
+    return np.array([sign * (first[pair] - second[pair]) for pair in sorted(set(first) & set(second))])
 
 
 def average_ranks(table: np.ndarray, *, higher_is_better: bool) -> np.ndarray:

@@ -38,6 +38,10 @@ class TableRow:
         return asdict(self)
 
 
+# how long a fit took depends on the machine; the journal has it, a table of results has not
+NOT_RESULTS = ("fit_cpu_seconds",)
+
+
 @dataclass
 class _Group:
     values: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -59,6 +63,8 @@ def tabulate(records: Iterable[Mapping[str, Any]], options: Mapping[str, Any] | 
             group.failed += 1
             continue
         for name, value in record["metrics"].items():
+            if name.partition("@")[0] in NOT_RESULTS:
+                continue
             group.values[name] += [] if value is None else [value]
     rows = []
     for (dataset, variant, model), group in sorted(groups.items()):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -59,19 +59,27 @@ class ActiveLearning(Task):
     options: ActiveOptions
     headline = ("accuracy", "accuracy_area", "micro_auroc", "aurc")
 
-    def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
-        o = self.options
-        ACQUISITIONS.entry(o.acquisition)
-        graph, pool = self._pool(graph, seed)
-        assert graph.train_mask is not None
-        begin = int(graph.train_mask.sum())
-        rounds = o.rounds or max(1, begin // o.batch)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        ACQUISITIONS.entry(self.options.acquisition)
+
+    def prepare(self, graph: Graph, seed: int) -> Graph:
+        """With nodes that are neither trained on, validated nor tested; a graph without any is refused."""
+        prepared, pool = self._pool(super().prepare(graph, seed), seed)
         if not pool.any():
             raise BadInput(
                 f"{graph.name} has no labelled nodes to buy beside those of training, validation and test",
                 code="E-EMPTY",
                 fix="choose a split that leaves nodes over, fewer tested nodes, or pool=printed",
             )
+        return prepared
+
+    def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
+        o = self.options
+        graph, pool = self._pool(graph, seed)
+        assert graph.train_mask is not None
+        begin = int(graph.train_mask.sum())
+        rounds = o.rounds or max(1, begin // o.batch)
         model, cost = fit_timed(make, graph)
         curves: dict[str, list[float]] = {"labels": []}
         for done in range(rounds + 1):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -25,7 +25,7 @@ class NoiseOptions(TaskOptions):
         rows: whose features get noise: all nodes', or the test nodes' alone.
     """
 
-    severities: tuple[float, ...] = (0.1, 0.25, 0.5, 1.0, 2.0)
+    severities: tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...] = (0.1, 0.25, 0.5, 1.0, 2.0)
     draws: int = Field(5, ge=1, le=1000)
     rows: Literal["all", "test"] = "all"
 

@@ -43,6 +43,9 @@ class Sweep(Task):
     def points(self, make: ModelMaker) -> list[tuple[str, dict[str, Any], int]]:
         """For every value its name, the settings it means, and the samples to predict with."""
 
+    def require_model(self, make: ModelMaker) -> None:
+        self.points(make)
+
     def split(self, graph: Graph) -> tuple[str, dict[str, Any]]:
         return self._question(self.options.samples).split(graph)
 

@@ -78,6 +78,10 @@ class Task(ABC):
                 expected=f"one of {able}",
             )
 
+    def require_model(self, make: ModelMaker) -> None:
+        """Refuse a model that the question can't be put to; one whose settings are wrong can't be put to any."""
+        make()
+
     def variants(self, graph: Graph) -> list[dict[str, Any]]:
         """Options of the cells that the question splits into on a graph, such as one per class left out."""
         return [{}]

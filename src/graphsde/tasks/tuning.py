@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from graphsde.data.graph import Graph
 from graphsde.tasks.fitting import fit_timed, validation_figures
 from graphsde.tasks.task import Measurement, ModelMaker, Task, TaskOptions, register_task
@@ -14,10 +16,12 @@ class TuningOptions(TaskOptions):
     """Options of :class:`Tuning`.
 
     Args:
-        thresholds: validation NLL that a training must have reached after 25, 50, 100 and 150 epochs, lest it is
-            given up; none where nothing is known yet.
+        select: the validation figure that counts.
+        thresholds: what that figure must have reached after 25, 50, 100 and 150 epochs, lest the training is given up;
+            an accuracy is counted negative, so that less is better. None where nothing is known yet.
     """
 
+    select: Literal["nll", "accuracy"] = "nll"
     thresholds: tuple[float | None, ...] = ()
 
 
@@ -26,14 +30,25 @@ class _Behind(Exception):
 
 
 class _Pruner(Callback):
-    def __init__(self, thresholds: tuple[float | None, ...]) -> None:
-        self.thresholds = dict(zip(RUNGS, thresholds, strict=False))
+    """Watches the first training: of an ensemble, one member stands for all, and the others are not held up."""
+
+    def __init__(self, options: TuningOptions) -> None:
+        self.select = options.select
+        self.thresholds = dict(zip(RUNGS, options.thresholds, strict=False))
         self.best = float("inf")
         self.reached: list[float] = []
+        self.trainings = 0
+
+    def on_start(self, epochs: int, first: int) -> None:
+        self.trainings += 1
 
     def on_epoch(self, record: EpochRecord) -> None:
-        if record.val_nll is not None:
+        if self.trainings > 1:
+            return
+        if self.select == "nll" and record.val_nll is not None:
             self.best = min(self.best, record.val_nll)
+        elif self.select == "accuracy" and record.val_accuracy is not None:
+            self.best = min(self.best, -record.val_accuracy)
         if record.epoch in RUNGS:
             self.reached.append(self.best)
             limit = self.thresholds.get(record.epoch)
@@ -52,7 +67,7 @@ class Tuning(Task):
     headline = ("val_nll", "val_accuracy", "pruned")
 
     def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
-        pruner = _Pruner(self.options.thresholds)
+        pruner = _Pruner(self.options)
 
         def watched(**settings: object) -> _Watched:
             return _Watched(make(**settings), pruner)
@@ -60,7 +75,8 @@ class Tuning(Task):
         try:
             model, cost = fit_timed(watched, graph)  # type: ignore[arg-type]
         except _Behind:
-            return Measurement({"val_nll": pruner.best, "pruned": 1.0}, {"reached": pruner.reached})
+            best = pruner.best if self.options.select == "nll" else -pruner.best
+            return Measurement({f"val_{self.options.select}": best, "pruned": 1.0}, {"reached": pruner.reached})
         prediction = model.predict(graph, samples=self.options.samples)
         return Measurement(validation_figures(prediction, graph) | {"pruned": 0.0} | cost, {"reached": pruner.reached})
 

@@ -82,7 +82,16 @@ class _Shift:
                 worker.ready, self.failed_starts = True, 0
             elif worker.job is not None:
                 job, worker.job = worker.job, None
-                yield job.cell, Outcome(**{**message, "attempts": job.attempt})
+                outcome = Outcome(**{**message, "attempts": job.attempt})
+                if outcome.interrupted_work:
+                    self._retire(worker)
+                yield job.cell, outcome
+
+    def _retire(self, worker: WorkerProcess) -> None:
+        """A cell that was cut off anywhere may have left anything behind: the next one gets a new process."""
+        self.crew.remove(worker)
+        worker.kill()
+        worker.bury()
 
     def lost(self, worker: WorkerProcess) -> Iterator[tuple[Cell, Outcome]]:
         self.crew.remove(worker)

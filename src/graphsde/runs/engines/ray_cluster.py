@@ -72,7 +72,7 @@ class _Shift:
         self.ray, self.size, self.limits, self.stopper, self.say = ray, size, limits, stopper, say
         self.waiting = deque(Job(cell) for cell in cells)
         self.hands: list[_Hand] = []
-        self.failed_starts = 0
+        self.failed_starts, self.anybody_came = 0, False
         self._graphs: dict[str, Any] = {}
         self._actor_class = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(CellActor)
 
@@ -99,16 +99,23 @@ class _Shift:
             return
         job, hand.job = hand.job, None
         if job is None:
-            self.failed_starts = 0
+            self.failed_starts, self.anybody_came = 0, True
+        outcome = None if job is None else Outcome(**{**json.loads(answer), "attempts": job.attempt})
         with self.stopper.held():
-            self._give_next(hand)
-        if job is not None:
-            yield job.cell, Outcome(**{**json.loads(answer), "attempts": job.attempt})
+            if outcome is not None and outcome.interrupted_work:
+                self._dismiss(hand)  # whatever the cell has left behind, the next one gets a new actor
+            else:
+                self._give_next(hand)
+        if job is not None and outcome is not None:
+            yield job.cell, outcome
+
+    def _dismiss(self, hand: _Hand) -> None:
+        self.hands.remove(hand)
+        self.ray.kill(hand.actor)
 
     def _give_next(self, hand: _Hand) -> None:
         if not self.waiting:
-            self.hands.remove(hand)
-            self.ray.kill(hand.actor)
+            self._dismiss(hand)
             return
         job = self.waiting.popleft()
         parts = self._parts(job.cell)
@@ -135,13 +142,10 @@ class _Shift:
             return None, f"error: {_last_line(error)}"
 
     def _lost(self, hand: _Hand, cause: str) -> Iterator[tuple[Cell, Outcome]]:
-        self.hands.remove(hand)
         with self.stopper.held():
-            self.ray.kill(hand.actor)
+            self._dismiss(hand)
         if hand.job is None:
-            self.failed_starts += 1
-            if self.failed_starts >= MOST_FAILED_STARTS or cause == "hung":
-                raise cannot_start("no processor of the cluster became free" if cause == "hung" else cause)
+            self._did_not_come(cause)
             return
         follows = next_try(hand.job, cause, self.limits)
         if isinstance(follows, Job):
@@ -149,6 +153,15 @@ class _Shift:
             self.waiting.appendleft(follows)
         else:
             yield hand.job.cell, follows
+
+    def _did_not_come(self, cause: str) -> None:
+        if cause == "hung" and self.anybody_came:  # a cluster with fewer free processors than were asked for
+            self.size = max(1, len(self.hands))
+            self.say(f"no further processor of the cluster became free: going on with {self.size}")
+            return
+        self.failed_starts += 1
+        if cause == "hung" or self.failed_starts >= MOST_FAILED_STARTS:
+            raise cannot_start("no processor of the cluster became free" if cause == "hung" else cause)
 
     def end(self) -> None:
         for hand in self.hands:

@@ -12,7 +12,8 @@ import yaml
 from graphsde import storage
 from graphsde.errors import BadInput, BadUsage
 from graphsde.runs.cells import ModelSpec
-from graphsde.runs.search.study import SearchRequest, Trial
+from graphsde.runs.search.question import SearchRequest
+from graphsde.runs.search.trials import Trial
 
 
 def place_of(model: str, dataset: str) -> str:
@@ -22,7 +23,7 @@ def place_of(model: str, dataset: str) -> str:
 
 def tuned(spec: ModelSpec, text: str, datasets: Sequence[str], configs: Path) -> ModelSpec:
     """The model with the settings that a search has left in ``configs`` for each of the graphs."""
-    found = {}
+    found, data = {}, {}
     for dataset in datasets:
         path = configs / f"{place_of(text, dataset)}.yaml"
         if not path.is_file():
@@ -32,8 +33,11 @@ def tuned(spec: ModelSpec, text: str, datasets: Sequence[str], configs: Path) ->
                 expected=path.name,
                 fix=f"graphsde search --datasets {Path(dataset).name} --models {text} --configs {configs} --out FOLDER",
             )
-        found[dataset] = read_settings(path)
-    return replace(spec, found=found, called=f"{text} (tuned)")
+        content = _read(path)
+        found[dataset] = dict(content["settings"])
+        if content.get("data"):
+            data[dataset] = str(content["data"])
+    return replace(spec, found=found, found_on=data, called=f"{text} (tuned)")
 
 
 def write_best(path: Path, request: SearchRequest, best: Trial, trials: int) -> None:
@@ -42,6 +46,7 @@ def write_best(path: Path, request: SearchRequest, best: Trial, trials: int) -> 
     content = {
         "model": request.model.name,
         "dataset": Path(request.dataset).name,
+        "data": best.data,
         "settings": best.settings,
         "found": {
             "trial": best.number,
@@ -57,8 +62,12 @@ def write_best(path: Path, request: SearchRequest, best: Trial, trials: int) -> 
 
 def read_settings(path: Path) -> dict[str, Any]:
     """The settings in a file that :func:`write_best` wrote."""
+    return dict(_read(path)["settings"])
+
+
+def _read(path: Path) -> dict[str, Any]:
     try:
-        settings = yaml.safe_load(storage.read_text(path))["settings"]
-        return dict(settings)
+        content = dict(yaml.safe_load(storage.read_text(path)))
+        return {**content, "settings": dict(content["settings"])}
     except (yaml.YAMLError, TypeError, KeyError, ValueError) as error:
         raise BadInput("these are no settings", code="E-CORRUPT", place=str(path)) from error
