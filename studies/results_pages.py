@@ -119,7 +119,9 @@ def figures_table(rows: list[Row]) -> str:
         if row.mean is None:
             line[row.metric] = "—"
         else:
-            line[row.metric] = f"{row.mean:.4f}" + (f" ± {row.std:.4f}" if row.std is not None else "")
+            line[row.metric] = f"{row.mean:.4f}"
+            if row.std is not None:
+                line[row.metric] += f" ± {row.std:.4f} ({row.ci_low:.3f} to {row.ci_high:.3f})"
     # how many runs are behind a line is the same for all its metrics
     counts = {(row.dataset, row.model): {"n": row.n, "failed": row.failed} for row in rows}
     return markdown_table([line | counts[key] for key, line in lines.items()])

@@ -50,7 +50,12 @@ def test_entropy_figure_writes_markdown_csv_and_png(entropy: tuple[Path, list[st
     table = pa_csv.read_csv(folder / "digits.csv").to_pydict()
     assert set(table["series"]) == {"right", "wrong", "familiar", "foreign"}
     page = (folder / "figure.md").read_text(encoding="utf-8")
-    assert "![figure-entropy on digits](digits.png)" in page and "35 % more" in page and "| digits | gcn |" in page
+    assert (
+        "![figure-entropy on digits](digits.png)" in page
+        and "35 % more" in page
+        and "**digits**" in page
+        and "| gcn | gcn |" in page
+    )
 
 
 def test_a_second_run_does_nothing_new(entropy: tuple[Path, list[str], Result]) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from graphsde.runs.reproduce import agreement, beside, cells_of
+from graphsde.runs.markdown import beside_table
+from graphsde.runs.reproduce import Beside, agreement, beside, cells_of
 from graphsde.tasks import TASKS
 from graphsde.tasks.paper import TABLES, PaperTable, System, printed_figures
 
@@ -78,3 +79,27 @@ def test_agreement_words() -> None:
     assert agreement(94.0, None, 92.0, None, 100.0) == "agrees"
     assert agreement(96.0, None, 92.0, None, 100.0) == "higher"
     assert agreement(None, None, 0.5, None) == ""
+
+
+def test_a_table_in_markdown_has_interval_print_and_agreement_in_every_cell() -> None:
+    def row(system: str, metric: str, **own: Any) -> Beside:
+        facts: dict[str, Any] = {"printed": None, "printed_std": None, "printed_text": "", "mean": None, "std": None}
+        facts |= {"n": 0, "ci_low": None, "ci_high": None, "failed": 0, "agreement": "", "note": ""}
+        return Beside("t", "cora", system, f"our {system or 'own'}", metric, **facts | own)
+
+    ours = {"mean": 0.81, "std": 0.01, "n": 5, "ci_low": 0.801, "ci_high": 0.819}
+    percent = {"mean": 88.158, "std": 0.3, "n": 4, "ci_low": 87.91, "ci_high": 88.44}
+    print_of = {"printed": 0.8, "printed_std": 0.02, "printed_text": "0.8", "agreement": "agrees"}
+    rows = [
+        row("gcn", "accuracy", **ours, **print_of),
+        row("gcn", "fpr95", **percent),
+        row("", "accuracy", failed=2),
+        row("", "fpr95", failed=2),
+        row("gp", "accuracy", **ours, printed_text="OOM"),
+        row("gp", "fpr95", **percent),
+    ]
+    text = beside_table(rows)
+    _, first, second = text.split("\n\n")
+    assert "| gcn | our gcn | 0.8100 ± 0.0100 (0.801 to 0.819) | 0.8000 ± 0.0200, agrees | 5 | 0 |" in first
+    assert "|  | our own | — |  | 0 | 2 |" in first and "| OOM |" in first and "fpr95" not in first
+    assert "| gcn | our gcn | 88.16 ± 0.30 (87.9 to 88.4), n = 4 | 5 | 0 |" in second and "printed |" not in second

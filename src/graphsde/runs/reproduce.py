@@ -20,7 +20,7 @@ UNSTATED_SPREAD = 0.03
 
 @dataclass(frozen=True)
 class Beside:
-    """One figure of ours beside the printed one, in the printed unit."""
+    """One figure of ours beside the printed one, in the printed unit; a row that is ours alone has no ``system``."""
 
     table: str
     dataset: str
@@ -107,7 +107,7 @@ def _beside(table: PaperTable, dataset: str, system: System, metric: str, record
     return Beside(
         table.name,
         dataset,
-        system.printed or system.model,
+        system.printed or "",
         system.model if system.score is None else f"{system.model} by {system.score}",
         metric,
         printed.mean if printed else None,
