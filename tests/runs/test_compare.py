@@ -36,6 +36,7 @@ def test_failed_cells_are_counted_with_their_cause() -> None:
     records += [record("mlp", 0, cause="time"), record("mlp", 1, cause="error: bad"), record("mlp", 2, accuracy=0.5)]
     row = next(row for row in compare(records, ["accuracy"]) if row.model == "mlp")
     assert (row.n, row.failed, row.causes) == (1, 2, {"time": 1, "error": 1})
+    assert row.mean == 0.5 and row.std is None and row.ci_low is None and row.ci_high is None
 
 
 def test_the_last_record_of_a_cell_counts() -> None:

@@ -146,7 +146,8 @@ def _rows(dataset: str, metric: str, models: Mapping[str, Runs]) -> list[Row]:
     rows = []
     for label, runs in models.items():
         x = np.array([values[label][seed] for seed in sorted(values[label], key=int)])
-        low, high = bootstrap_interval(x.tolist()) if x.size else (None, None)
+        # one run has no spread: an interval of no width would look like certainty
+        low, high = bootstrap_interval(x.tolist()) if x.size > 1 else (None, None)
         causes: dict[str, int] = defaultdict(int)
         for cause in runs.failed:
             causes[cause.partition(":")[0]] += 1

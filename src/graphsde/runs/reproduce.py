@@ -103,7 +103,7 @@ def _beside(table: PaperTable, dataset: str, system: System, metric: str, record
     printed = table.printed_figure(dataset, system, metric)
     mean = float(x.mean()) if x.size else None
     std = float(x.std(ddof=1)) if x.size > 1 else None
-    low, high = bootstrap_interval(x.tolist()) if x.size else (None, None)
+    low, high = bootstrap_interval(x.tolist()) if x.size > 1 else (None, None)
     return Beside(
         table.name,
         dataset,
