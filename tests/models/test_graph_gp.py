@@ -165,6 +165,13 @@ def test_a_warm_start_is_near_its_end_and_takes_new_labels_in(blocks: Graph, cov
     assert told.predict(more).total[new].mean() < before.predict(blocks).total[new].mean()
 
 
+def test_another_graph_needs_no_labels_of_its_own(blocks: Graph) -> None:
+    model = GraphGP(epochs=20).fit(blocks)
+    part = blocks.subgraph(np.arange(20))
+    bare = dataclasses.replace(part, labels=None, class_names=(), masks={})
+    np.testing.assert_array_equal(model.predict(bare).probs, model.predict(part).probs)
+
+
 def test_a_warm_start_from_something_else_is_refused(blocks: Graph) -> None:
     with pytest.raises(BadUsage, match="can't go on"):
         GraphGP().start_from(gs.GCN(epochs=1).fit(blocks))

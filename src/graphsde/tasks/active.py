@@ -29,7 +29,7 @@ class ActiveOptions(TaskOptions):
         rounds: how many; by default until the number of labels has doubled.
         epochs: of training after each round.
         start: ``warm`` goes on from the weights and the optimiser of the round before, ``fresh`` trains a new model in
-            full; so does ``warm`` with a model that can't go on, such as a Gaussian process.
+            full; so does ``warm`` with a model that can't go on, such as label propagation.
         pool: ``untouched`` buys only nodes that are neither trained on, validated nor tested; ``printed`` buys
             validation and test nodes and judges on those not bought yet, which the paper's text suggests.
         tested: with ``untouched``, at most this many test nodes are held out where the split would test all others.

@@ -190,7 +190,7 @@ class GraphGP(Model):
             if self.module.covers(prior):
                 q = self.module.mean, self.module.root
             else:
-                q = self._best_q(graph, prior, rows, self.module.labels[present])
+                q = self._best_q(graph, prior, rows, self.module.labels[present], len(self.module.mean))
             posterior = parts.Posterior.known(kernel, rows, *q)
             pieces = [posterior.marginals(piece) for piece in torch.arange(graph.num_nodes).split(_NODES_AT_ONCE)]
         mean, variance = (torch.cat(part, dim=1).T for part in zip(*pieces, strict=True))
@@ -265,14 +265,17 @@ class GraphGP(Model):
         if self._first is not None and graph.labels is not None:
             with torch.no_grad():
                 labels = torch.from_numpy(graph.labels[rows.numpy()])
-                posterior.begin_at(*self._best_q(graph, kernel.between(rows, rows), rows, labels))
+                posterior.begin_at(*self._best_q(graph, kernel.between(rows, rows), rows, labels, graph.num_classes))
         return GraphGPLearner(posterior, wanted, graph), features
 
-    def _best_q(self, graph: Graph, prior: Tensor, rows: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """q of the nodes ``rows`` with these labels, whitened, where the kernel is known.  # [C, M], [C, M, M]"""
+    def _best_q(self, graph: Graph, prior: Tensor, rows: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+        """q of the nodes ``rows`` with these labels, whitened, where the kernel is known.  # [C, M], [C, M, M]
+
+        ``classes`` are those of the fit: the graph to predict on need not have any.
+        """
         stream = stream_of(self.settings.seed, "graph-gp inference")
         keys = node_keys(graph.node_ids[rows.numpy()])
-        noise = latent_noise(stream, keys, INFERENCE_SAMPLES, graph.num_classes)
+        noise = latent_noise(stream, keys, INFERENCE_SAMPLES, classes)
         return infer(prior, labels, noise, _variational_parts().JITTER)
 
     def _places(self, graph: Graph, features: FeatureMap | None) -> Places:
