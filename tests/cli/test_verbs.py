@@ -68,6 +68,15 @@ def test_check_speaks_plain_words_and_json(shop: Path) -> None:
     assert {f["code"] for f in report["findings"]} >= {"W-SYMMETRISED"}
 
 
+def test_all_epochs_of_every_member(shop: Path, tmp_path: Path) -> None:
+    small = ["--set", "members=2", "--set", 'base_settings={"epochs": 4, "hidden": 3}']
+    answer("fit", shop, "--model", "ensemble", *small, "--out", tmp_path / "run", "--no-early-stop", "--json")
+    model = gs.load_model(tmp_path / "run")
+    assert model.settings.base_settings["early_stop"] is False and model.settings.base_settings["hidden"] == 3
+    refused = graphsde("fit", shop, "--model", "label-propagation", "--out", tmp_path / "lp", "--no-early-stop")
+    assert refused.exit_code == 2 and "leave --no-early-stop out" in refused.stderr
+
+
 def test_fit_evaluate_predict_report(shop: Path, run: Path, tmp_path: Path) -> None:
     metrics = answer("evaluate", run, "--json")
     for name in ("accuracy", "micro_auroc", "misclassification_auroc", "aurc", "nll", "ece", "brier", "n_test"):

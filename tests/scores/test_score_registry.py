@@ -62,7 +62,8 @@ def test_all_names_are_registered_with_their_facts() -> None:
     assert sorted(SCORES) == sorted(NAMES)
     for facts in SCORES.describe():
         assert facts["summary"] and facts["paper"] and 1900 < facts["year"] < 2030
-        assert set(facts["needs"]) <= {"probs", "samples", "logits", "alpha", "graph", "embedding", "model", "train"}
+        parts = {"probs", "samples", "logits", "alpha", "graph", "embedding", "model", "gradient", "train"}
+        assert set(facts["needs"]) <= parts
         assert facts["direction"] == "higher = more uncertain"
 
 
@@ -131,6 +132,18 @@ def test_what_learned_scores_lack_is_named(make_graph) -> None:
         assert caught.value.code == "E-SCORE" and name in caught.value.message and caught.value.fix
     assert "mahalanobis" in available_scores(learned, with_nodes)
     assert not {"mahalanobis", "odin", "gebm"} & set(available_scores(learned, without))
+
+
+def test_a_step_along_a_gradient_is_not_offered_for_a_model_without_one(make_graph) -> None:
+    class Still:
+        has_feature_gradient = False
+
+    prediction, graph = half_uncertain("samples"), make_graph(two_cliques())
+    assert "odin" in available_scores(prediction, graph, object())
+    assert "odin" not in available_scores(prediction, graph, Still())
+    with pytest.raises(BadUsage, match="gradient") as caught:
+        score("odin", prediction, graph, Still())
+    assert caught.value.code == "E-SCORE" and caught.value.fix
 
 
 def test_a_score_that_points_the_wrong_way_is_refused() -> None:

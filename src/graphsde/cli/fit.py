@@ -45,7 +45,7 @@ def fit(
     if preset is not None:
         values["preset"] = preset
     if no_early_stop:
-        values["early_stop"] = False
+        values |= _all_epochs(model, values)
     source = GraphSource.typed(
         graph,
         options=key_values(read, "--read"),
@@ -73,3 +73,13 @@ def fit(
         typer.echo(f"{'test nodes':>26}  {cell(metrics['n_test'])}")
     typer.echo(f"{'best epoch':>26}  {cell(metrics.get('best_epoch'))}")
     typer.echo(f"\nThe run is in {out}. Next: graphsde report {out}")
+
+
+def _all_epochs(model: str, values: dict[str, Any]) -> dict[str, Any]:
+    from graphsde.errors import BadUsage
+    from graphsde.models import MODELS
+
+    settings = MODELS.get(model)(**values).training_settings(early_stop=False)
+    if settings is None:
+        raise BadUsage(f"{model} is not trained in epochs", place="--no-early-stop", fix="leave --no-early-stop out")
+    return settings

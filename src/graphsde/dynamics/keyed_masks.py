@@ -12,11 +12,8 @@ import torch
 from torch import Tensor
 
 from graphsde.data.sparse import SparseMatrix
-from graphsde.dynamics.keyed_normals import mix_words, stream_of
+from graphsde.dynamics.keyed_normals import GOLDEN, WORD, mix_words, stream_of
 from graphsde.dynamics.operators import rows_of
-
-_GOLDEN = 0x9E3779B97F4A7C15
-_WORD = 2**64 - 1
 
 
 class KeyedMasks:
@@ -35,7 +32,7 @@ class KeyedMasks:
     """
 
     def __init__(self, seed: int, sample: int, keys: Tensor) -> None:
-        self.base = (stream_of(seed, "masks") + (sample + 1) * _GOLDEN) & _WORD
+        self.base = (stream_of(seed, "masks") + (sample + 1) * GOLDEN) & WORD
         self.keys = keys.numpy().view(np.uint64)
         self.layer = 0
 
@@ -54,7 +51,7 @@ class KeyedMasks:
 
         # [E, copies]
         """
-        receiver = mix_words(self.keys + np.uint64(_GOLDEN if not symmetric else 0))
+        receiver = mix_words(self.keys + np.uint64(GOLDEN if not symmetric else 0))
         sender = mix_words(self.keys.copy())
         both = receiver[rows_of(structure).numpy()] + sender[structure.col.numpy()]
         columns = self._columns(np.arange(copies, dtype=np.uint64))
@@ -67,12 +64,12 @@ class KeyedMasks:
 
     def _begin(self, keys: np.ndarray) -> np.ndarray:
         self.layer += 1
-        word = np.array([(self.base + self.layer * 0xD1342543DE82EF95) & _WORD], dtype=np.uint64)
+        word = np.array([(self.base + self.layer * 0xD1342543DE82EF95) & WORD], dtype=np.uint64)
         return mix_words(keys ^ mix_words(word))
 
     @staticmethod
     def _columns(columns: np.ndarray) -> np.ndarray:
-        return (columns + np.uint64(1)) * np.uint64(_GOLDEN)
+        return (columns + np.uint64(1)) * np.uint64(GOLDEN)
 
 
 def _uniform(words: np.ndarray) -> Tensor:

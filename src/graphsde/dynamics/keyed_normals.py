@@ -26,9 +26,9 @@ from graphsde.dynamics.threads import in_shares
 from graphsde.errors import BadUsage
 from graphsde.seeds import derive
 
-_GOLDEN = 0x9E3779B97F4A7C15
+GOLDEN = 0x9E3779B97F4A7C15
 _ADDRESS_STEP = 0xD1342543DE82EF95
-_WORD = 2**64 - 1
+WORD = 2**64 - 1
 _BLOCK = 1 << 16  # hashes at a time: large enough to hide the cost of a call, small enough for a cache
 _WORTH_A_THREAD = 1 << 17
 _HIGH, _LOW = (1, 0) if sys.byteorder == "little" else (0, 1)
@@ -117,7 +117,7 @@ def node_keys(ids: np.ndarray) -> Tensor:
     ids = np.asarray(ids)
     if ids.dtype.kind in "iu":
         words = ids.astype(np.uint64)
-        words ^= np.uint64(_GOLDEN)
+        words ^= np.uint64(GOLDEN)
         return torch.from_numpy(mix_words(words).view(np.int64))
     from hashlib import blake2b
 
@@ -127,10 +127,10 @@ def node_keys(ids: np.ndarray) -> Tensor:
 
 def _row_states(stream: int, keys: Tensor, paths: Sequence[int], cells: range) -> np.ndarray:
     """One hash state per cell, key and path, from which the dimensions are counted.  # [C·K·S] uint64"""
-    words = np.fromiter((int(path) & _WORD for path in paths), dtype=np.uint64, count=len(paths))
+    words = np.fromiter((int(path) & WORD for path in paths), dtype=np.uint64, count=len(paths))
     words *= np.uint64(_ADDRESS_STEP)
     words += np.uint64(stream)
-    places = np.array([(cell * _GOLDEN + _ADDRESS_STEP) & _WORD for cell in cells], dtype=np.uint64)
+    places = np.array([(cell * GOLDEN + _ADDRESS_STEP) & WORD for cell in cells], dtype=np.uint64)
     base = mix_words(places[:, None] + mix_words(words))  # [C, S]
     return mix_words(keys.numpy().view(np.uint64)[:, None] ^ base[:, None, :]).reshape(-1)
 
@@ -150,7 +150,7 @@ def mix_words(words: np.ndarray, scratch: np.ndarray | None = None) -> np.ndarra
 def _steps(pairs: int, rows: int) -> np.ndarray:
     """Where the dimensions of a row stand behind its start, for many rows: adding one long row is several times faster
     than adding a short one to each.  # [rows·pairs] uint64"""
-    steps = np.tile(np.array([(i + 1) * _GOLDEN & _WORD for i in range(pairs)], dtype=np.uint64), rows)
+    steps = np.tile(np.array([(i + 1) * GOLDEN & WORD for i in range(pairs)], dtype=np.uint64), rows)
     steps.flags.writeable = False
     return steps
 

@@ -115,14 +115,20 @@ class Model(ABC):
         """
         return self
 
-    def settings_for(self, epochs: int) -> dict[str, Any] | None:
-        """Settings under which a fit takes at most so many epochs; ``None`` for a model that is not trained in any."""
-        return {"epochs": epochs} if "epochs" in self.Settings.model_fields else None
+    def training_settings(self, **wanted: Any) -> dict[str, Any] | None:
+        """Settings under which trainings go by ``wanted`` (``epochs=5``, ``early_stop=False``), wherever a model keeps
+        such things; ``None`` for one that has none of the kind."""
+        return wanted if set(wanted) <= set(self.Settings.model_fields) else None
 
     @property
     def goes_on(self) -> bool:
         """Whether :meth:`start_from` does anything: a model without weights of that kind is always fitted in full."""
         return type(self).start_from is not Model.start_from
+
+    @property
+    def has_feature_gradient(self) -> bool:
+        """Whether :meth:`predict` takes ``perturb``; scores that step along that gradient are else not available."""
+        return True
 
     @abstractmethod
     def predict(

@@ -76,6 +76,10 @@ class LabelPropagation(Model):
         self.class_names, self.calibrator = graph.class_names, None
         return self
 
+    @property
+    def has_feature_gradient(self) -> bool:
+        return False
+
     def predict(
         self, graph: Graph, *, samples: int = 64, seed: int | None = None, perturb: Perturb | None = None
     ) -> Prediction:

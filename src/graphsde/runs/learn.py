@@ -278,7 +278,7 @@ def _figures(prediction: Prediction, graph: Graph) -> dict[str, Any]:
 
 
 def _limited(model: Model, epochs: int) -> dict[str, Any]:
-    limited = model.settings_for(epochs)
+    limited = model.training_settings(epochs=epochs)
     if limited is None:
         raise BadUsage(f"{model.name} is not trained in epochs", found=epochs, fix="leave --epochs out")
     return limited

@@ -22,7 +22,7 @@ _SMALLEST = 1e-30
     summary="one minus the largest tempered probability after a step of the features towards the model's answer",
     paper="Liang et al., Enhancing the Reliability of Out-of-distribution Image Detection in Neural Networks",
     year=2018,
-    needs=("probs", "graph", "model"),
+    needs=("probs", "graph", "model", "gradient"),
 )
 def odin(
     prediction: Prediction,

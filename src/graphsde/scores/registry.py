@@ -37,11 +37,11 @@ SCORES = ScoreRegistry("score")
 """Every score, higher = more uncertain.
 
 The facts of an entry: ``direction``, the same for all; ``paper`` and ``year``; ``needs``, what the score reads
-(``probs``, ``samples``, ``logits``, ``alpha``, ``embedding``, ``graph``, ``model``, ``train`` = labelled training
-nodes); ``kinds``, the kinds of prediction it is defined for (all if absent); ``spreads``, whether it averages over
-edges by itself, so that propagating it would do so twice. A score is a function of the prediction, then of the graph
-and of the model if these are among its needs, then of keyword options; one that needs ``train`` has the option
-``reference``, the prediction and graph whose training nodes it learns from.
+(``probs``, ``samples``, ``logits``, ``alpha``, ``embedding``, ``graph``, ``model``, ``gradient`` = of the model's
+answers by the features, ``train`` = labelled training nodes); ``kinds``, the kinds of prediction it is defined for (all
+if absent); ``spreads``, whether it averages over edges by itself, so that propagating it would do so twice. A score is
+a function of the prediction, then of the graph and of the model if these are among its needs, then of keyword options;
+one that needs ``train`` has the option ``reference``, the prediction and graph whose training nodes it learns from.
 """
 
 PROPAGATED = "propagated"
@@ -172,6 +172,11 @@ def _obstacle(
         return _NO_GRAPH
     if "model" in needs and model is None:
         return "asks the model for further predictions, and none was given", "pass model=..."
+    if "gradient" in needs and not getattr(model, "has_feature_gradient", True):  # a Predictor of others need not say
+        return (
+            "moves features along a gradient, and this model has none",
+            "use a score that does not perturb the features, as " + _unconditional()[0],
+        )
     if "train" in needs:
         learned_from = graph if reference is None else reference[1]
         train = None if learned_from is None else learned_from.train_mask

@@ -117,7 +117,7 @@ class ActiveLearning(Task):
         return graph.with_masks(split=graph.split, **masks), pool & ~taken
 
     def _train(self, make: ModelMaker, model: Model, graph: Graph, seed: int) -> Model:
-        short = model.settings_for(self.options.epochs)
+        short = model.training_settings(epochs=self.options.epochs)
         if self.options.start == "fresh" or short is None or not model.goes_on:
             return make().fit(graph)
         # another seed: a training that goes on does not meet the same dropout and noise once more

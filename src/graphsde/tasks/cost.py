@@ -88,10 +88,8 @@ class Cost(Task):
 
 def epochs_of(make: ModelMaker, count: int) -> dict[str, Any]:
     """Settings that make a training exactly ``count`` epochs long."""
-    fields = type(make().settings).model_fields
-    wanted = {"epochs": count, "early_stop": False}
-    if set(wanted) <= set(fields):
-        return wanted
-    if "base_settings" in fields:
-        return {"base_settings": wanted}
-    raise BadUsage(f"{make().name} is not trained in epochs", code="E-SETTING", fix="leave it out of this task")
+    model = make()
+    settings = model.training_settings(epochs=count, early_stop=False)
+    if settings is None:
+        raise BadUsage(f"{model.name} is not trained in epochs", code="E-SETTING", fix="leave it out of this task")
+    return settings

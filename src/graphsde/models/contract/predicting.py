@@ -12,6 +12,7 @@ import torch
 
 from graphsde.errors import BadInput, BadUsage
 from graphsde.models.contract.case import SAMPLES, ModelCase, contract, contract_graph, promise, refuses, same
+from graphsde.prediction import Perturb, Prediction
 
 
 @contract
@@ -71,6 +72,18 @@ def more_samples_extend_the_same_samples(case: ModelCase, folder: Path) -> None:
         promise(longer.num_samples == SAMPLES + 2, "as many samples as asked for")
     gap = float(np.abs(longer.probs[: case.prediction.num_samples] - case.prediction.probs).max())
     promise(gap == 0, f"sample k does not depend on how many are drawn (differs by {gap:.2g})")
+
+
+@contract
+def a_feature_gradient_is_there_or_denied(case: ModelCase, folder: Path) -> None:
+    def moved() -> Prediction:
+        return case.fitted.predict(case.graph, samples=SAMPLES, perturb=Perturb(0.1))
+
+    if not case.fitted.has_feature_gradient:
+        refuses(BadUsage, moved, "perturb without a gradient")
+        return
+    promise(np.isfinite(moved().probs).all(), "a prediction at moved features is finite")
+    promise(not np.array_equal(moved().probs, case.prediction.probs), "moved features move the prediction")
 
 
 @contract

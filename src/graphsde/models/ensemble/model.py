@@ -91,13 +91,17 @@ class Ensemble(Model):
         self._previous, self._with_momentum = list(previous.members), momentum
         return self
 
-    def settings_for(self, epochs: int) -> dict[str, Any] | None:
-        own = self._member(0).settings_for(epochs)
+    def training_settings(self, **wanted: Any) -> dict[str, Any] | None:
+        own = self._member(0).training_settings(**wanted)
         return None if own is None else {"base_settings": {**self.settings.base_settings, **own}}
 
     @property
     def goes_on(self) -> bool:
         return self._member(0).goes_on
+
+    @property
+    def has_feature_gradient(self) -> bool:
+        return self._member(0).has_feature_gradient
 
     def fit(
         self,

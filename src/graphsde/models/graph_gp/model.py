@@ -125,6 +125,10 @@ class GraphGP(Model):
         self._first = previous.module
         return self
 
+    @property
+    def has_feature_gradient(self) -> bool:
+        return False
+
     def predict(
         self, graph: Graph, *, samples: int = 64, seed: int | None = None, perturb: Perturb | None = None
     ) -> Prediction:
