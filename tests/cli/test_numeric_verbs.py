@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
+import graphsde as gs
 from graphsde.cli.app import VERBS, app
 from graphsde.runs.numeric_runs import NUMERIC_VERBS, refuse_numeric_run
 
@@ -82,6 +84,21 @@ def test_check_and_ask(runs: dict[str, Path]) -> None:
     assert answer("check", "diabetes", "--json")["facts"]["target"]["known"] == 442
     asked = answer("ask", runs["lgnsde"], "--budget", 3, "--json")
     assert len(asked["questions"]) == 3
+
+
+def test_ask_then_learn(runs: dict[str, Path], tmp_path: Path) -> None:
+    run = Path(shutil.copytree(runs["gcn"], tmp_path / "run"))
+    asked = graphsde("ask", run, "--budget", 2, "--out", tmp_path / "q.csv")
+    assert f"graphsde learn {run}" in asked.stdout
+    truth = gs.load("diabetes").values
+    assert truth is not None
+    rows = (tmp_path / "q.csv").read_text().splitlines()[1:]
+    answers = [f"{row.split(',')[0]},{truth[int(row.split(',')[0])]}" for row in rows]
+    (tmp_path / "a.csv").write_text("\n".join(["id,label", *answers]) + "\n")
+    told = graphsde("learn", run, tmp_path / "a.csv", "--epochs", 3)
+    assert told.exit_code == 0, told.output
+    assert "Round 1: 2 new labels" in told.stdout and "rmse" in told.stdout and "moved by" in told.stdout
+    assert "entropy" not in told.stdout and "class" not in told.stdout
 
 
 def test_a_users_folder_from_tables_to_report(tmp_path: Path) -> None:

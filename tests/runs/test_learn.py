@@ -196,6 +196,19 @@ def test_fit_knows_a_run_that_has_learned_and_overwriting_forgets_it(run: Path) 
     assert not (run / "history").exists() and not (run / "labels.json").exists()
 
 
+def test_a_calibrator_is_fitted_anew_not_lost(run: Path) -> None:
+    from graphsde.runs.calibrate import calibrate_run
+
+    calibrate_run(RunFolder(run), "gats")
+    before = RunFolder(run).load_model().calibrator
+    said: list[str] = []
+    learn(run, {7: "class 0", 18: "class 1"}, say=said.append)
+    after = RunFolder(run).load_model().calibrator
+    assert before is not None and after is not None and after.name == "gats"
+    assert "fitting the calibrator anew (gats)" in said
+    assert len(after.trained) == len(before.trained) + 2  # fitted around the nodes of today
+
+
 # a graph that has grown
 
 

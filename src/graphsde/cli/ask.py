@@ -47,6 +47,4 @@ def ask(
         typer.echo(questions.note)
     if out is not None:
         then = f"Fill in the column label, then: graphsde learn {run} {out}"
-        if not questions.classes:
-            then = "Put the numbers into the graph's own files and fit again."
         typer.echo(f"{len(questions)} questions are in {out}. {then}")

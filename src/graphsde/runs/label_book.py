@@ -25,12 +25,12 @@ class LabelBook:
     """What must be laid over the graph's files to get the graph of the present round.
 
     Args:
-        labels: ``(id, class name, round)`` in the order in which they came.
+        labels: ``(id, class name or number, round)`` in the order in which they came.
         roles: ids by role where the graph is another than that of the first fit; ``None`` leaves the split's.
-        classes: the model's classes, given with ``roles``; labels of other classes are hidden.
+        classes: the model's classes, given with ``roles``; labels of other classes are hidden. ``None`` for numbers.
     """
 
-    labels: tuple[tuple[int | str, str, int], ...] = ()
+    labels: tuple[tuple[int | str, str | float, int], ...] = ()
     roles: dict[str, list[int | str]] | None = None
     classes: tuple[str, ...] | None = field(default=None)
 
@@ -43,7 +43,7 @@ class LabelBook:
             values = json.loads(storage.read_text(path))
             if values["format"] != FORMAT:
                 raise ValueError(values["format"])
-            labels = tuple((one["id"], str(one["label"]), int(one["round"])) for one in values["labels"])
+            labels = tuple((one["id"], _label(one["label"]), int(one["round"])) for one in values["labels"])
             classes = values["classes"]
             return cls(labels, values["roles"], None if classes is None else tuple(classes))
         except (ValueError, KeyError, TypeError) as error:
@@ -64,25 +64,49 @@ class LabelBook:
         if not self.labels:
             return graph
         positions = _positions([node for node, _, _ in self.labels], graph)
-        place = {name: index for index, name in enumerate(graph.class_names)}
-        labels = np.full(graph.num_nodes, UNLABELLED) if graph.labels is None else graph.labels.copy()
-        labels[positions] = [place[name] for _, name, _ in self.labels]
+        given = [label for _, label, _ in self.labels]
+        graph = _with_values(graph, positions, given) if _numbers(given) else _with_classes(graph, positions, given)
         learned = np.zeros(graph.num_nodes, dtype=bool)
         learned[positions] = True
         masks = {role: mask & ~learned for role, mask in graph.masks.items()}
         masks["train"] = graph.masks.get("train", np.zeros(graph.num_nodes, dtype=bool)) | learned
-        labels.flags.writeable = False
-        return dataclasses.replace(graph, labels=labels).with_masks(split=graph.split, **masks)
+        return graph.with_masks(split=graph.split, **masks)
 
     def _with_roles(self, graph: Graph) -> Graph:
-        assert self.roles is not None and self.classes is not None
+        assert self.roles is not None
         masks = {}
         for role, ids in self.roles.items():
             masks[role] = np.zeros(graph.num_nodes, dtype=bool)
             masks[role][_positions(ids, graph)] = True
-        labels = align_labels(graph, self.classes)
-        graph = dataclasses.replace(graph, labels=labels, class_names=self.classes)
+        if self.classes is not None:
+            labels = align_labels(graph, self.classes)
+            graph = dataclasses.replace(graph, labels=labels, class_names=self.classes)
         return graph.with_masks(split=graph.split, **masks)
+
+
+def _label(kept: Any) -> str | float:
+    if isinstance(kept, bool) or not isinstance(kept, str | int | float):
+        raise TypeError(kept)
+    return kept if isinstance(kept, str) else float(kept)
+
+
+def _numbers(given: list[str | float]) -> bool:
+    return isinstance(given[0], float)
+
+
+def _with_classes(graph: Graph, positions: np.ndarray, names: list[Any]) -> Graph:
+    place = {name: index for index, name in enumerate(graph.class_names)}
+    labels = np.full(graph.num_nodes, UNLABELLED) if graph.labels is None else graph.labels.copy()
+    labels[positions] = [place[name] for name in names]
+    labels.flags.writeable = False
+    return dataclasses.replace(graph, labels=labels)
+
+
+def _with_values(graph: Graph, positions: np.ndarray, numbers: list[Any]) -> Graph:
+    values = np.full(graph.num_nodes, np.nan) if graph.values is None else graph.values.copy()
+    values[positions] = numbers
+    values.flags.writeable = False
+    return dataclasses.replace(graph, values=values)
 
 
 def _positions(ids: list[int | str], graph: Graph) -> np.ndarray:

@@ -19,16 +19,17 @@ from graphsde import storage
 from graphsde.data.graph import Graph
 from graphsde.errors import BadInput, BadUsage
 from graphsde.models import MODELS, Model
-from graphsde.prediction import Prediction
+from graphsde.prediction import NumericPrediction, Prediction
 from graphsde.runs.export import prediction_columns, write_table
 from graphsde.runs.folder import RunFolder, without_nan
 from graphsde.runs.grown import require_growth, roles_in
 from graphsde.runs.label_book import LabelBook
-from graphsde.runs.new_labels import GivenLabels, NewLabels, check_labels
+from graphsde.runs.new_labels import GivenLabels, NewLabels, check_labels, check_values
 from graphsde.runs.rounds import begin_round, commit_round, present_round, staging
 from graphsde.runs.source import KEPT_ROLES, GraphSource
 from graphsde.tasks.change import Change, compare
-from graphsde.tasks.evaluation import align_labels, evaluate
+from graphsde.tasks.evaluation import evaluate, judged_nodes
+from graphsde.tasks.numeric_change import NumericChange, compare_numbers
 from graphsde.training.callbacks import Callback
 from graphsde.training.checkpoint import Checkpoint
 from graphsde.training.interrupt import Interrupted, InterruptGuard
@@ -67,7 +68,7 @@ class Learned:
     warm: bool
     epochs: int
     fit_seconds: float
-    change: Change
+    change: Change | NumericChange
     before: dict[str, Any]
     after: dict[str, Any]
     already_known: bool = False
@@ -82,12 +83,13 @@ class Learned:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Learned:
-        return cls(**{**values, "change": Change.from_dict(values["change"])})
+        kind = Change if "relabelled" in values["change"] else NumericChange
+        return cls(**{**values, "change": kind.from_dict(values["change"])})
 
 
 def learn(
     run: str | Path,
-    labels: Mapping[Any, str | None] | GivenLabels,
+    labels: Mapping[Any, str | float | None] | GivenLabels,
     *,
     graph: str | None = None,
     options: dict[str, Any] | None = None,
@@ -103,7 +105,7 @@ def learn(
 
     Args:
         run: folder of a finished run.
-        labels: class names by node id; empty ones are left out. Labels that are in use already are counted, no more.
+        labels: class names, or numbers where the target is numeric, by node id; empty ones are left out. Labels that are in use already are counted, no more.
         graph: a benchmark's name or a path, where the graph has grown; its nodes are matched by id, known ones keep
             their roles and new ones have none.
         options: how to read it.
@@ -118,26 +120,18 @@ def learn(
     """
     folder = RunFolder(run)
     model = folder.load_model()  # tells what is wrong with the folder before a lock is put into it
-    if model._require_fitted() == ():
-        raise BadUsage(
-            "learn takes classes, and this run predicts numbers",
-            code="E-TARGET",
-            fix="put the new values into the graph's files and fit again",
-        )
     given = labels if isinstance(labels, GivenLabels) else GivenLabels.from_mapping(labels)
     with folder.locked():
         config = folder.read_config()
         number = present_round(folder.path) + 1
         ground = _ground(folder, model, graph, options)
         known = ground.book.apply(ground.graph)
-        new = check_labels(given, known, model._require_fitted())
+        new = check_values(given, known) if _numeric(model) else check_labels(given, known, model._require_fitted())
         if not len(new.positions) and graph is None:
             return _nothing_new(folder, new)
         ids = known.node_ids[new.positions].tolist()
-        names = [model._require_fitted()[c] for c in new.classes]
-        book = dataclasses.replace(
-            ground.book, labels=(*ground.book.labels, *zip(ids, names, [number] * len(ids), strict=True))
-        )
+        fresh_labels = zip(ids, new.labels, [number] * len(ids), strict=True)
+        book = dataclasses.replace(ground.book, labels=(*ground.book.labels, *fresh_labels))
         target = book.apply(ground.graph)
         settings = {**config["model"]["settings"], **({} if epochs is None else _limited(model, epochs))}
         request = {
@@ -150,6 +144,9 @@ def learn(
         if begin_round(folder.path, request):
             say(f"going on with the interrupted round in {folder.path}")
         successor, warm, seconds = _fit(folder, model, settings, target, fresh, callbacks, say)
+        if model.calibrator is not None:  # else a calibrated "before" would stand beside a bare "after"
+            say(f"fitting the calibrator anew ({model.calibrator.name})")
+            successor.calibrate(target, by=model.calibrator.name, samples=config["samples"])
         before = model.predict(target, samples=config["samples"])
         after = successor.predict(target, samples=config["samples"])
         assert target.train_mask is not None
@@ -164,7 +161,7 @@ def learn(
             warm=warm,
             epochs=len(successor.history),
             fit_seconds=round(seconds, 3),
-            change=compare(before, after, ~target.train_mask),
+            change=_change(before, after, ~target.train_mask),
             before=_figures(before, target),
             after=_figures(after, target),
         )
@@ -195,7 +192,21 @@ def _ground(folder: RunFolder, model: Model, path: str | None, options: dict[str
     graph, facts = source.open()
     ids, roles = roles_in(folder.predictions)
     new_nodes = require_growth(ids, graph, model)
-    return _Ground(source, graph, facts, LabelBook(book.labels, roles, model._require_fitted()), new_nodes)
+    classes = None if _numeric(model) else model._require_fitted()
+    return _Ground(source, graph, facts, LabelBook(book.labels, roles, classes), new_nodes)
+
+
+def _numeric(model: Model) -> bool:
+    return model.target_scale is not None
+
+
+def _change(
+    before: Prediction | NumericPrediction, after: Prediction | NumericPrediction, nodes: np.ndarray
+) -> Change | NumericChange:
+    if isinstance(before, NumericPrediction) and isinstance(after, NumericPrediction):
+        return compare_numbers(before, after, nodes)
+    assert isinstance(before, Prediction) and isinstance(after, Prediction)
+    return compare(before, after, nodes)
 
 
 def _fit(
@@ -270,11 +281,8 @@ def _nothing_new(folder: RunFolder, new: NewLabels) -> Learned:
     return dataclasses.replace(last, run=str(folder.path), known=new.known, already_known=True)
 
 
-def _figures(prediction: Prediction, graph: Graph) -> dict[str, Any]:
-    test = graph.test_mask
-    if test is None or not np.any(test & (align_labels(graph, prediction.class_names) >= 0)):
-        return {}
-    return without_nan(evaluate(prediction, graph))
+def _figures(prediction: Prediction | NumericPrediction, graph: Graph) -> dict[str, Any]:
+    return without_nan(evaluate(prediction, graph)) if judged_nodes(prediction, graph).any() else {}
 
 
 def _limited(model: Model, epochs: int) -> dict[str, Any]:

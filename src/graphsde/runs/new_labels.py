@@ -16,14 +16,16 @@ from graphsde.data.formats.table import Table
 from graphsde.data.graph import UNLABELLED, Graph
 from graphsde.data.ids import locate
 from graphsde.data.labels import MISSING
+from graphsde.data.values import encode_values
 from graphsde.errors import BadInput, BadUsage, shorten
 
 SHOWN = 5
+SAME_NUMBER = 1e-9  # a value that went through a spreadsheet may have lost its last digits
 
 
 @dataclass(frozen=True)
 class GivenLabels:
-    """Pairs of id and class name as they were given, empty ones left out, with where each stands."""
+    """Pairs of id and class name or number as they were given, empty ones left out, with where each stands."""
 
     ids: list[Any]
     names: list[str]
@@ -31,7 +33,7 @@ class GivenLabels:
     empty: int = 0
 
     @classmethod
-    def from_mapping(cls, labels: Mapping[Any, str | None]) -> GivenLabels:
+    def from_mapping(cls, labels: Mapping[Any, str | float | None]) -> GivenLabels:
         filled = {node: text for node, label in labels.items() if (text := _text(label)) is not None}
         places = [f"labels[{shorten(node, 60)}]" for node in filled]
         return cls(list(filled), list(filled.values()), places, len(labels) - len(filled))
@@ -62,27 +64,61 @@ class NewLabels:
 
     Args:
         positions: rows of the nodes that are new to the training.  # [n]
-        classes: class of each, as a position in the model's classes.  # [n]
+        labels: the class of each by its name, or its value.
         from_test: how many of them were test nodes so far.
         known: how many of the given labels were in use already, and are the same.
         empty: how many rows had no label.
     """
 
     positions: np.ndarray
-    classes: np.ndarray
+    labels: Sequence[str | float]
     from_test: int
     known: int
     empty: int
 
 
 def check_labels(given: GivenLabels, graph: Graph, class_names: Sequence[str]) -> NewLabels:
-    """Compare labels with the graph; every refusal names the rows.
+    """Compare classes with the graph; every refusal names the rows.
 
     Args:
         given: what somebody says.
         graph: with the roles of its nodes so far and labels as positions in ``class_names``.
         class_names: the classes that the model knows.
     """
+    positions = _nodes(given, graph)
+    rows = np.arange(len(given.ids))
+    place = {safe_cell(name): index for index, name in enumerate(class_names)}  # as the questions were written
+    place |= {name: index for index, name in enumerate(class_names)}
+    classes = np.array([place.get(name, _whole(name, place)) for name in given.names], dtype=np.int64)
+    _refuse(
+        given,
+        rows[classes < 0],
+        given.names,
+        code="E-LABEL-UNKNOWN",
+        what="the model does not know the class",
+        expected="one of " + shorten(", ".join(class_names)),
+        fix="correct the label; a class that is really new has to be in the graph's files: add it there and fit again",
+    )
+    said = np.full(graph.num_nodes, UNLABELLED) if graph.labels is None else graph.labels
+    has = [class_names[said[p]] if said[p] != UNLABELLED else None for p in positions]
+    known = said[positions] != UNLABELLED
+    _refuse_others(given, known & (said[positions] != classes), has)
+    return _new(given, graph, positions, known, [class_names[c] for c in classes])
+
+
+def check_values(given: GivenLabels, graph: Graph) -> NewLabels:
+    """Compare numbers with a graph whose target is numeric; every refusal names the rows."""
+    positions = _nodes(given, graph)
+    numbers, _ = encode_values(given.names, lambda row: given.places[row])
+    said = np.full(graph.num_nodes, np.nan) if graph.values is None else graph.values
+    has = said[positions]
+    known = ~np.isnan(has)
+    _refuse_others(given, known & ~np.isclose(has, numbers, rtol=SAME_NUMBER, atol=0), [f"{v:g}" for v in has])
+    return _new(given, graph, positions, known, numbers.tolist())
+
+
+def _nodes(given: GivenLabels, graph: Graph) -> np.ndarray:
+    """The row of every node that a label was given to, each once.  # [n]"""
     if not given.ids:
         raise BadInput(
             "no row has a label",
@@ -111,29 +147,6 @@ def check_labels(given: GivenLabels, graph: Graph, class_names: Sequence[str]) -
         expected="every node once",
         fix="keep one row per node",
     )
-    place = {safe_cell(name): index for index, name in enumerate(class_names)}  # as the questions were written
-    place |= {name: index for index, name in enumerate(class_names)}
-    classes = np.array([place.get(name, _whole(name, place)) for name in given.names], dtype=np.int64)
-    _refuse(
-        given,
-        rows[classes < 0],
-        given.names,
-        code="E-LABEL-UNKNOWN",
-        what="the model does not know the class",
-        expected="one of " + shorten(", ".join(class_names)),
-        fix="correct the label; a class that is really new has to be in the graph's files: add it there and fit again",
-    )
-    said = np.full(graph.num_nodes, UNLABELLED) if graph.labels is None else graph.labels
-    has = [class_names[said[p]] if said[p] != UNLABELLED else None for p in positions]
-    _refuse(
-        given,
-        rows[(said[positions] != UNLABELLED) & (said[positions] != classes)],
-        [f"{name}, the graph has {other}" for name, other in zip(given.names, has, strict=True)],
-        code="E-LABEL-CONFLICT",
-        what="the graph has another label for the node",
-        expected="the label that the graph has",
-        fix="correct these rows; to change the graph's own label, change its files and fit again",
-    )
     _refuse(
         given,
         rows[_any(graph, "ood", "exposure")[positions]],
@@ -143,11 +156,29 @@ def check_labels(given: GivenLabels, graph: Graph, class_names: Sequence[str]) -
         expected="nodes that are not foreign",
         fix="leave these rows out",
     )
-    in_use = _any(graph, "train")[positions]
-    in_use |= _any(graph, "val", "calibration")[positions] & (said[positions] != UNLABELLED)
-    fresh = ~in_use
-    tested = _any(graph, "test")[positions] & (said[positions] != UNLABELLED) & fresh
-    return NewLabels(positions[fresh], classes[fresh], int(tested.sum()), int(in_use.sum()), given.empty)
+    return positions
+
+
+def _refuse_others(given: GivenLabels, other: np.ndarray, has: Sequence[str | None]) -> None:
+    _refuse(
+        given,
+        np.flatnonzero(other),
+        [f"{name}, the graph has {mine}" for name, mine in zip(given.names, has, strict=True)],
+        code="E-LABEL-CONFLICT",
+        what="the graph has another label for the node",
+        expected="the label that the graph has",
+        fix="correct these rows; to change the graph's own label, change its files and fit again",
+    )
+
+
+def _new(
+    given: GivenLabels, graph: Graph, positions: np.ndarray, known: np.ndarray, labels: Sequence[str | float]
+) -> NewLabels:
+    """Of checked labels those that the training does not have yet; ``known`` tells which the graph has.  # [n] bool"""
+    in_use = _any(graph, "train")[positions] | (_any(graph, "val", "calibration")[positions] & known)
+    fresh = np.flatnonzero(~in_use).tolist()
+    tested = int((_any(graph, "test")[positions] & known & ~in_use).sum())
+    return NewLabels(positions[fresh], [labels[row] for row in fresh], tested, int(in_use.sum()), given.empty)
 
 
 def _open(path: Path) -> Table:

@@ -45,6 +45,12 @@ class Change:
     epistemic_after: float | None
     moved: tuple[MovedNode, ...]
 
+    def in_words(self) -> str:
+        return (
+            f"mean uncertainty {self.entropy_before:.3f} before, {self.entropy_after:.3f} now; "
+            f"{self.relabelled:,} of {self.nodes:,} nodes changed their class."
+        )
+
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -93,12 +99,13 @@ def compare(before: Prediction, after: Prediction, nodes: np.ndarray, most: int 
         relabelled=int(np.count_nonzero((before.index != after.index) & nodes)),
         entropy_before=float(before.total[nodes].mean()),
         entropy_after=float(after.total[nodes].mean()),
-        epistemic_before=_mean(before.epistemic[nodes]),
-        epistemic_after=_mean(after.epistemic[nodes]),
+        epistemic_before=mean_or_none(before.epistemic[nodes]),
+        epistemic_after=mean_or_none(after.epistemic[nodes]),
         moved=tuple(moved),
     )
 
 
-def _mean(values: np.ndarray) -> float | None:
+def mean_or_none(values: np.ndarray) -> float | None:
+    """The mean, or ``None`` where it is NaN: a model without a notion of it."""
     mean = float(values.mean())
     return None if np.isnan(mean) else mean

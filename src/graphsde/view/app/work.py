@@ -66,13 +66,11 @@ def _do(request: dict[str, Any], progress: ProgressFile) -> dict[str, Any]:
 
 
 def _what_changed(learned: Learned) -> str:
-    before, after = learned.before.get("accuracy"), learned.after.get("accuracy")
     text = f"{learned.added} new labels in round {learned.round}, {learned.epochs} epochs. "
-    if before is not None and after is not None:
-        text += f"On the same test nodes {before:.2%} were right before, {after:.2%} are now; "
-    change = learned.change
-    text += f"mean uncertainty {change.entropy_before:.3f} before, {change.entropy_after:.3f} now; "
-    return text + f"{change.relabelled:,} of {change.nodes:,} nodes changed their class."
+    before, after = learned.before, learned.after
+    if before.get("accuracy") is not None and after.get("accuracy") is not None:
+        text += f"On the same test nodes {before['accuracy']:.2%} were right before, {after['accuracy']:.2%} are now; "
+    return text + learned.change.in_words()
 
 
 if __name__ == "__main__":
