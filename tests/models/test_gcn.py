@@ -83,3 +83,24 @@ def test_cora_reaches_the_published_accuracy() -> None:
     metrics = [gs.evaluate(gs.GCN(seed=seed).fit(graph).predict(graph), graph) for seed in (0, 1)]
     assert all(m["n_test"] == 1000 for m in metrics)
     assert np.mean([m["accuracy"] for m in metrics]) > 0.80
+
+
+def test_a_warm_start_keeps_the_encoding_that_its_weights_were_learned_under() -> None:
+    names = np.array([f"kind {i % 251}" for i in range(600)], dtype=object)
+    rng = np.random.default_rng(0)
+    labels = np.arange(600) % 251 % 3
+
+    def graph(order: np.ndarray) -> gs.Graph:
+        role = np.arange(len(order)) % 4
+        return gs.from_arrays(
+            np.zeros((len(order), 0), dtype=np.float32), rng.integers(0, len(order), (2, 30)), labels=labels[order],
+            categorical={"kind": names[order]}, train_mask=role < 2, val_mask=role == 2, test_mask=role == 3,
+        )  # fmt: skip
+
+    old = graph(np.arange(500))
+    # another choice of the 200 most frequent values: the same width, other columns
+    grown = graph(np.concatenate([np.arange(500), np.repeat(np.arange(200, 251), 3)]))
+    model = gs.MLP(epochs=30).fit(old)
+    before = model.predict(grown).probs
+    warm = gs.MLP(epochs=1, lr=1e-9, early_stop=False).start_from(model).fit(grown)
+    np.testing.assert_allclose(warm.predict(grown).probs, before, atol=1e-4)

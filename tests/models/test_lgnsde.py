@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -200,12 +201,66 @@ def test_every_preset_runs(blocks: Graph, preset: str) -> None:
         {"preset": "paper", "solver": "reversible-heun", "gradients": "reversible"},
         {"preset": "paper", "gradients": "checkpoint"},
         {"solver": "sra1", "steps": 8},
+        # one part changed, the others follow
+        {"drift": gs.drift.GAT(heads=2), "prior": gs.prior.OU(theta=1.0), "solver": gs.solver.SRA1(steps=4)},
+        {"drift": "gcn"},
+        {"prior": "ou"},
+        {"drift": {"options": {"teleport": 0.3}}},
+        {"diffusion": "constant"},
+        {"diffusion": "smoothed"},
+        # what the refusals below tell to do
+        {"drift": {"options": {"attention": "linear"}}, "sigma_is": "absolute", "diffusion": "constant"},
+        {"diffusion": "learned", "sigma_is": "absolute"},
+        {"drift": {"options": {"learn_rate": True, "rate": 0.5}}, "sigma_is": "absolute", "diffusion": "constant"},
+        {"prior": {"options": {"teleport": 0.7}}, "sigma_is": "absolute", "diffusion": "constant"},
+        {"diffusion": "smoothed", "sigma_is": "absolute"},
     ],
-    ids=lambda s: " ".join(str(v["name"] if isinstance(v, dict) else v) for v in s.values()),
+    ids=lambda s: " ".join(str(v.get("name", v) if isinstance(v, dict) else v) for v in s.values()),
 )
 def test_parts_can_be_put_together(blocks: Graph, settings: dict[str, Any]) -> None:
     prediction = fitted(blocks, **settings).predict(blocks, samples=3)
     assert np.isfinite(prediction.probs).all() and float(prediction.epistemic.max()) > 0
+
+
+def test_the_rest_follows_the_parts_given(blocks: Graph) -> None:
+    other = gs.LGNSDE(drift="gat")
+    assert other.settings.preset == "paper" and other.settings.prior.name == "ou"
+    other.resolve(blocks)
+    other.resolve(blocks)
+    assert other.settings.preset == "paper" and other.settings.drift.name == "gat"
+    model = gs.LGNSDE(drift={"options": {"teleport": 0.3}}, diffusion="smoothed")
+    model.resolve(blocks)
+    assert model.settings.prior.options["teleport"] == 0.3
+    assert model.settings.drift.options == {"teleport": 0.3, "source_operator": "smoothing"}
+    assert gs.LGNSDE().settings.preset == "universal"
+
+
+def test_the_kl_of_smoothed_noise_of_absolute_size(blocks: Graph) -> None:
+    model = fitted(blocks, diffusion="smoothed", sigma_is="absolute", sigma=0.4)
+    module, inputs, paths = parts(model, blocks)
+    with torch.no_grad():
+        found = module.evolve(inputs, paths, None, kl=True).kl
+        h0 = module.initial(inputs, 1, None)
+        control = module.drift.source * h0 / 0.4  # the drift that it causes through the channel is the source itself
+        module.diffusion.set_gain(1.0)
+        caused = module.diffusion.bind(inputs.adjacency).apply_control(control)
+        source = module.drift._source(inputs.adjacency, h0)
+    torch.testing.assert_close(caused, source)
+    by_hand = 0.5 * model.settings.horizon * float(control.square().sum())
+    np.testing.assert_allclose(found.expand(3).numpy(), by_hand, rtol=1e-5)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_nodes_that_are_all_alike_can_be_fitted(blocks: Graph, value: float) -> None:
+    same = dataclasses.replace(blocks, features=np.full((30, 8), value, dtype=np.float32))
+    prediction = fitted(same, node_dropout=0.0, latent_dropout=0.0, feature_dropout=0.0).predict(same, samples=3)
+    assert np.isfinite(prediction.probs).all()
+
+
+def test_trajectories_are_of_classes() -> None:
+    graph = gs.load("diabetes")
+    with pytest.raises(BadUsage, match="E-TARGET"):
+        gs.LGNSDE(epochs=1).fit(graph).trajectories(graph, [0, 1])
 
 
 @pytest.mark.parametrize(
@@ -213,7 +268,12 @@ def test_parts_can_be_put_together(blocks: Graph, settings: dict[str, Any]) -> N
     [
         ({"preset": "univresal"}, "did you mean 'universal'"),
         ({"drift": "gnc"}, "there is no drift named 'gnc'"),
-        ({"drift": "gcn"}, "needs a linear drift"),
+        ({"preset": "universal", "drift": "gcn"}, "needs a linear drift"),
+        ({"drift": {"options": {"attention": "linear"}}}, "needs a linear drift"),
+        ({"diffusion": "learned"}, "can't be learned where sigma is"),
+        ({"diffusion": {"name": "per-dimension", "options": {"learn": True}}, "kl_weight": 0.0}, "can't be learned"),
+        ({"drift": {"options": {"learn_rate": True, "rate": 0.5}}, "kl_weight": 0.0}, "the rate of drift 'diffusion'"),
+        ({"prior": {"options": {"teleport": 0.7}}}, "no closed form"),
         ({"preset": "paper", "solver": "sra1", "diffusion": "state-dependent"}, "solver 'sra1' can't integrate"),
         ({"preset": "paper", "diffusion": "smoothed"}, "the path KL is infinite or undefined"),
         ({"preset": "paper", "drift": {"name": "gcn", "options": {"layer": 2}}}, "did you mean 'layers'"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import time
@@ -10,8 +11,11 @@ from typing import Any
 
 import numpy as np
 import psutil
+import pytest
 from bench_support import CommandLine, bench, ended, lines, table, wait_until, written
+from faulty_disk import FaultyDisk
 
+from graphsde.errors import GraphsdeError
 from graphsde.runs.lock import exclusive
 
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
@@ -73,3 +77,19 @@ def interrupted(
     assert (out / "journal.jsonl").read_bytes().endswith(b"\n") and len(written(out)) >= 2
     with exclusive(out):
         pass
+
+
+def survives_failing_disks(graph: Path, folder: Path, whole: Path, **engine: Any) -> None:
+    """A write, a sync and a rename that fail while another process computes: told, and gone on with later."""
+    for place, (operation, number, code) in enumerate(
+        [("write", 5, errno.ENOSPC), ("fsync", 3, errno.EIO), ("replace", 1, errno.EACCES)]
+    ):
+        out = folder / str(place)
+        with pytest.MonkeyPatch.context() as patch:
+            disk = FaultyDisk(patch, out, operation, number, code)
+            with pytest.raises(GraphsdeError, match="E-IO") as caught:
+                bench(graph, out, **engine)
+        assert disk.calls >= number and caught.value.exit_code == 74 and str(out) in str(caught.value)
+        bench(graph, out, **engine)
+        assert table(out) == table(whole)
+        assert len({record["id"] for record in written(out)}) == len(written(out)) == 6

@@ -110,9 +110,10 @@ def test_a_change_before_resuming_is_refused_with_the_difference(
     if what == "data":
         graph = block_graph()
         gs.write_tables(graph.with_features(graph.features + 1), data)
-    with pytest.raises((BadUsage, BadInput), match=words) as caught:
-        bench(data, tmp_path / "out", **{"options": {"shift": 1.0}, "seeds": seeds, **changes})
-    assert caught.value.code == code
+    for engine in ("serial", "processes", "ray"):  # refused before any engine begins
+        with pytest.raises((BadUsage, BadInput), match=words) as caught:
+            bench(data, tmp_path / "out", **{"options": {"shift": 1.0}, "seeds": seeds, "engine": engine, **changes})
+        assert caught.value.code == code
     assert (tmp_path / "out" / "journal.jsonl").read_bytes() == before
 
 

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from graphsde.errors import BadInput
+from graphsde.errors import BadInput, BadUsage
 from graphsde.runs.cells import Cell
-from graphsde.runs.compare import collect, compare, higher_is_better, pairwise
+from graphsde.runs.compare import collect, compare, headline, pairwise
+from graphsde.runs.direction import aim_of, in_words
+from graphsde.runs.ranking import rank_models
 from graphsde.tasks import TASKS
 
 
@@ -66,10 +68,41 @@ def test_pairwise_tests_use_common_seeds() -> None:
 
 
 def test_directions() -> None:
-    assert higher_is_better("accuracy@0.5") and higher_is_better("ood_auroc[energy]")
-    assert (
-        not higher_is_better("aurc@0.5") and not higher_is_better("fit_cpu_seconds") and not higher_is_better("val_nll")
-    )
+    assert aim_of("accuracy@0.5") == aim_of("ood_auroc[energy]") == "higher"
+    assert aim_of("aurc@0.5") == aim_of("fit_cpu_seconds") == aim_of("val_nll") == "lower"
+    assert aim_of("coverage90") == 0.9 and in_words("coverage90") == "best at 0.9"
+    assert aim_of("coverage[aps]") is None and aim_of("coverage") == "higher"  # a share asked for; a share accepted
+
+
+def test_intervals_are_judged_by_the_distance_from_their_level() -> None:
+    records = [record("wide", s, coverage90=0.99 + 0.001 * s) for s in range(5)]
+    records += [record("right", s, coverage90=0.90 + 0.002 * (s % 2)) for s in range(5)]
+    rows = {row.model: row for row in compare(records, ["coverage90"])}
+    assert rows["right"].verdict == "best" and rows["right"].rank == 1
+    assert rows["wide"].verdict == "behind" and rows["wide"].mean == pytest.approx(0.992)  # the mean is not turned
+
+
+def test_coverage_of_sets_is_not_judged() -> None:
+    records = [record(model, s, **{"coverage[aps]": 0.9}) for model in ("gcn", "mlp") for s in range(3)]
+    assert {(row.verdict, row.rank) for row in compare(records, ["coverage[aps]"])} == {("not judged", None)}
+    with pytest.raises(BadUsage, match="neither better high nor low"):
+        rank_models(records, "coverage[aps]")
+
+
+def test_a_graph_is_one_block_of_a_ranking() -> None:
+    def on(graph: str, better: str) -> list:
+        made = [record(m, s, accuracy=0.9 if m == better else 0.5) for m in ("gcn", "mlp") for s in range(10)]
+        for one in made:
+            one["cell"]["dataset"], one["id"] = graph, one["id"] + graph
+        return made
+
+    alone = rank_models(on("digits", "gcn"), "accuracy")
+    assert alone is not None and (alone.over, alone.blocks) == ("seeds", 10)
+    both = rank_models([*on("digits", "gcn"), *on("cora", "mlp")], "accuracy")
+    assert both is not None and (both.over, both.blocks) == ("graphs", 2) and both.ranks.tolist() == [1.5, 1.5]
+    lower = [record("gcn", s, nll=0.1) for s in range(3)] + [record("mlp", s, nll=0.2) for s in range(2)]
+    ranking = rank_models(lower, "nll")
+    assert ranking is not None and ranking.blocks == 2 and ranking.ranks.tolist() == [1.0, 2.0]
 
 
 def test_what_tasks_show_first_has_the_right_direction() -> None:
@@ -78,7 +111,7 @@ def test_what_tasks_show_first_has_the_right_direction() -> None:
     lower |= {"error_easiest", "error_hardest"}
     shown = {metric.partition("@")[0].partition("[")[0] for name in TASKS for metric in TASKS.get(name).headline}
     assert lower <= shown
-    assert {metric for metric in shown if not higher_is_better(metric)} == lower
+    assert {metric for metric in shown if aim_of(metric) == "lower"} == lower
 
 
 def test_nothing_to_compare() -> None:
@@ -86,3 +119,19 @@ def test_nothing_to_compare() -> None:
         compare([])
     with pytest.raises(BadInput, match="no cell has such a metric"):
         compare([record("gcn", 0, accuracy=1.0)], ["acuracy"])
+
+
+def test_what_is_shown_of_a_sweep_are_its_own_values() -> None:
+    def swept(task: str, **metrics: float) -> dict:
+        one = record("lgnsde@paper", 0, **metrics)
+        one["cell"]["task"] = task
+        return one
+
+    values = {"accuracy@-100": 0.2, "accuracy@1": 0.8, "accuracy@10": 0.7, "nll@1": 1.0, "fit_cpu_seconds": 3.0}
+    assert headline([swept("sensitivity", **values)]) == ("accuracy@-100", "accuracy@1", "accuracy@10")
+    assert headline([swept("cost", exponent_nodes=1.1, fit_cpu_seconds=3.0)]) == ("exponent_nodes",)
+    foreign = {"ood_auroc_all@gcn": 0.7, "ood_auroc_all@gat": 0.8, "epochs": 3.0}
+    assert headline([swept("backbones", **foreign)]) == ("ood_auroc_all@gcn", "ood_auroc_all@gat")
+    assert headline([swept("misclassification", accuracy=0.8, nll=0.5, ece=0.1)]) == ("accuracy", "nll", "ece")
+    rows = compare([swept("cost", exponent_nodes=1.1)])
+    assert [(row.metric, row.mean) for row in rows] == [("exponent_nodes", 1.1)]

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import builtins
 import errno
 import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from bench_attacks import SIGNALS, interrupted, kill_and_resume, words, workers_of
+from bench_attacks import SIGNALS, interrupted, kill_and_resume, survives_failing_disks, words, workers_of
 from bench_support import CommandLine, attempts, bench, table, wait_until, written
+from faulty_disk import FaultyDisk
 from typer.testing import CliRunner
 
-from graphsde import storage
 from graphsde.cli.app import app
 from graphsde.errors import BadUsage
 from graphsde.runs.lock import exclusive, refuse_if_held
@@ -45,53 +43,6 @@ def test_killed_fifty_times_over_five_hundred_cells(
     graph_folder: Path, tmp_path: Path, command_line: CommandLine
 ) -> None:
     kill_and_resume(graph_folder, tmp_path, command_line, ["--workers", 2], kills=50, seeds=250, seed=1)
-
-
-class FaultyDisk:
-    """Below ``folder`` the n-th call of one kind fails; all else works."""
-
-    def __init__(self, patch: pytest.MonkeyPatch, folder: Path, operation: str, number: int, code: int) -> None:
-        self.folder, self.operation, self.number, self.code = str(folder), operation, number, code
-        self.calls = 0
-        for name in ("write", "fsync", "replace"):
-            patch.setattr(os, name, self._wrapped(name, getattr(os, name)))
-        patch.setattr(storage, "open", self._open, raising=False)
-
-    def _wrapped(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
-        def call(target: Any, *rest: Any) -> Any:
-            path = str(target) if name == "replace" else os.readlink(f"/proc/self/fd/{target}")
-            self._meet(name, path)
-            return real(target, *rest)
-
-        return call
-
-    def _open(self, path: Any, mode: str = "r", **options: Any) -> Any:
-        stream = builtins.open(path, mode, **options)  # noqa: SIM115
-        if "x" in mode:
-            real = stream.write
-
-            class Writer:
-                def __enter__(inner) -> Any:
-                    return inner
-
-                def __exit__(inner, *details: object) -> None:
-                    stream.close()
-
-                def write(inner, content: bytes) -> int:
-                    self._meet("write", str(path))
-                    return real(content)
-
-                def __getattr__(inner, name: str) -> Any:
-                    return getattr(stream, name)
-
-            return Writer()
-        return stream
-
-    def _meet(self, name: str, path: str) -> None:
-        if name == self.operation and path.startswith(self.folder) and not os.path.isdir(path):
-            self.calls += 1
-            if self.calls == self.number:
-                raise OSError(self.code, os.strerror(self.code))
 
 
 # how many calls there are below the folder of a bench: a fresh one of six cells, and one that begins with a repair
@@ -145,6 +96,10 @@ def test_a_failing_disk_is_exit_code_74_and_resuming_completes(
         assert len({record["id"] for record in written(out)}) == len(written(out)) == 6
 
 
+def test_a_failing_disk_while_workers_compute(graph_folder: Path, tmp_path: Path, whole: Path, plugins: None) -> None:
+    survives_failing_disks(graph_folder, tmp_path, whole, engine="processes", workers=1)
+
+
 @pytest.mark.parametrize(("number", "code"), SIGNALS)
 @pytest.mark.parametrize("engine", ["serial", "processes"])
 def test_a_signal_ends_a_bench_with_its_code_and_a_way_to_go_on(
@@ -170,8 +125,9 @@ def rival(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 def test_a_second_runner_is_refused_with_the_name_of_the_first(
     graph_folder: Path, tmp_path: Path, rival: subprocess.Popen[str], plugins: None
 ) -> None:
-    result = CliRunner().invoke(app, [str(word) for word in words(graph_folder, tmp_path / "out")])
-    assert result.exit_code == 2 and f"E-LOCKED: process {rival.pid} is writing to" in result.stderr
+    for engine in ("serial", "processes", "ray"):
+        result = CliRunner().invoke(app, [str(word) for word in words(graph_folder, tmp_path / "out", engine=engine)])
+        assert result.exit_code == 2 and f"E-LOCKED: process {rival.pid} is writing to" in result.stderr
     with pytest.raises(BadUsage, match=f"process {rival.pid} "):
         bench(graph_folder, tmp_path / "out")
     assert not (tmp_path / "out" / "journal.jsonl").exists()

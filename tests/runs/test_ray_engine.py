@@ -14,8 +14,8 @@ from unittest.mock import MagicMock
 
 import psutil
 import pytest
-from bench_attacks import SIGNALS, interrupted, kill_and_resume
-from bench_support import CommandLine, attempts, cells_of, outcomes, timeless
+from bench_attacks import SIGNALS, interrupted, kill_and_resume, survives_failing_disks
+from bench_support import CommandLine, attempts, bench, cells_of, outcomes, timeless
 
 from graphsde.errors import BadUsage, GraphsdeError
 from graphsde.runs.cells import ModelSpec, plan_cells
@@ -124,6 +124,11 @@ def test_trouble_stays_with_its_cell_on_ray(graph_folder: Path, tmp_path: Path, 
     untroubled = outcomes("serial", cells_of(graph_folder, (0, 1, 6, 11)))
     for seed in (0, 1, 6, 11):
         assert found[seed].metrics == untroubled[seed].metrics
+
+
+def test_a_failing_disk_while_actors_compute(graph_folder: Path, tmp_path: Path, session: Any) -> None:
+    bench(graph_folder, tmp_path / "whole")
+    survives_failing_disks(graph_folder, tmp_path, tmp_path / "whole", engine="ray", workers=1)
 
 
 @pytest.fixture

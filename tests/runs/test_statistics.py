@@ -71,6 +71,16 @@ def test_bootstrap_interval_covers_the_mean() -> None:
     assert bootstrap_interval([0.3]) == (0.3, 0.3)
 
 
+@pytest.mark.parametrize(("n", "least"), [(2, 0.90), (3, 0.92), (5, 0.93), (10, 0.93)])
+def test_an_interval_of_few_runs_is_as_wide_as_it_says(n: int, least: float) -> None:
+    rng = np.random.default_rng(n)
+    hits = 0
+    for _ in range(1000):
+        low, high = bootstrap_interval(rng.normal(size=n).tolist())
+        hits += low <= 0 <= high
+    assert least <= hits / 1000 <= 0.985
+
+
 def test_verdict_words() -> None:
     base = np.random.default_rng(5).normal(size=12)
     noise = np.random.default_rng(6).normal(size=(12, 3)) * 0.05

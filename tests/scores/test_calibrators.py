@@ -17,6 +17,7 @@ from graphsde.prediction import Prediction
 from graphsde.scores.calibrate import CALIBRATORS, Surroundings, fit_calibrator
 from graphsde.scores.calibrate.base import centred_logits
 from graphsde.scores.calibrate.gats import GATS
+from graphsde.scores.calibrate.temperature import best_temperature
 from graphsde.scores.metrics.calibration import nll
 
 NAMES = ("temperature", "vector", "gats")
@@ -169,3 +170,13 @@ def test_what_is_refused(blocks: Graph, tmp_path: Path) -> None:
     with pytest.raises(BadInput):
         load_model(tmp_path)
     assert set(NAMES) == set(CALIBRATORS)
+
+
+def test_flawless_validation_nodes_do_not_make_certainty() -> None:
+    gap = torch.tensor([[[2.0, 0.0]]]).double().repeat(50, 3, 1)  # [n, S, C]: 50 nodes, all right
+    labels = torch.zeros(50, dtype=torch.long)
+    temperature = best_temperature(gap, labels)
+    confidence = float(torch.softmax(gap / temperature, -1)[0, 0, 0])
+    assert confidence == pytest.approx(50 / 51, abs=1e-3)  # one error among 51, as in the rule of succession
+    labels[0] = 1
+    assert float(torch.softmax(gap / best_temperature(gap, labels), -1)[0, 0, 0]) == pytest.approx(49 / 50, abs=1e-3)

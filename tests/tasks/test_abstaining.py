@@ -12,8 +12,10 @@ import graphsde as gs
 from graphsde.data.build import from_arrays
 from graphsde.data.graph import Graph
 from graphsde.data.splits.calibration import calibration_nodes
+from graphsde.data.synthetic import synthetic
 from graphsde.errors import BadInput, BadUsage
 from graphsde.prediction import Prediction
+from graphsde.scores import score
 from graphsde.scores.binomial import clopper_pearson_upper, nodes_to_certify
 from graphsde.tasks import TASKS
 from graphsde.tasks.abstain import abstain
@@ -207,3 +209,18 @@ def test_the_promises_can_be_put_to_many_models(name: str, metric: str) -> None:
     found = task.measure(gs.LabelPropagation, task.prepare(whole, 0), 0).metrics
     assert 0.85 < found[metric] <= 1.0 and found["accuracy"] > 0.9
     assert set(task.headline) <= set(found)
+
+
+def test_thresholds_never_come_from_the_nodes_they_are_tested_on() -> None:
+    graph = synthetic(600, classes=3)
+    role = np.arange(600) % 3
+    graph = graph.with_masks(split=None, train=role == 0, val=role == 1, calibration=role == 2)
+    prediction = gs.LabelPropagation().fit(graph).predict(graph)
+    found = gs.abstain(prediction, graph, max_error=0.3)
+    outside = score("margin", prediction)[role != 2]
+    last = found.curve.thresholds[-1]  # accepts every node
+    assert set(found.curve.thresholds[:-1]) <= set(outside) and np.array_equal(found.decided, role != 2)
+    assert last == score("margin", prediction).max()
+    everyone = graph.with_masks(split=None, calibration=np.ones(600, dtype=bool))
+    with pytest.raises(BadUsage, match="all nodes are calibration nodes"):
+        gs.abstain(prediction, everyone, max_error=0.3)

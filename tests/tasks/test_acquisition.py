@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import graphsde as gs
 from graphsde.data.adjacency import Adjacency
 from graphsde.data.graph import Graph
 from graphsde.errors import BadUsage, UnknownName
@@ -123,3 +126,26 @@ def test_mistakes() -> None:
         acquire("entropi", c, 1)
     with pytest.raises(BadUsage, match="no node left"):
         acquire("random", Candidates(c.graph, c.prediction, np.array([], dtype=int), c.known), 1)
+
+
+@pytest.mark.parametrize("name", ["featprop", "graphpart", "density", "coreset", "age"])
+def test_text_columns_are_features_too(name: str) -> None:
+    graph = block_graph()
+    assert graph.labels is not None
+    colours = np.array(["red", "green", "blue"], dtype=object)[graph.labels]
+    textual = gs.from_arrays(
+        np.zeros((30, 0), dtype=np.float32), graph.adjacency.edge_index(), labels=graph.labels,
+        categorical={"colour": colours}, train_mask=graph.train_mask, val_mask=graph.val_mask,
+        test_mask=graph.test_mask, name="textual",
+    )  # fmt: skip
+    prediction = gs.GCN(epochs=3, hidden=4).fit(textual).predict(textual)
+    chosen = gs.ask(prediction, textual, 3, name)
+    assert len({one.id for one in chosen}) == 3
+    assert len(np.unique(propagated_features(textual, steps=0), axis=0)) == 3
+
+
+def test_features_that_are_not_there_are_said_to_be_missing() -> None:
+    graph = block_graph()
+    bare = dataclasses.replace(graph, features=np.zeros((30, 0), dtype=np.float32), feature_names=None)
+    with pytest.raises(BadUsage, match="E-NO-FEATURES"):
+        propagated_features(bare)

@@ -137,3 +137,12 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
     path.write_bytes(b"\x08\x00\x00\x00\x00\x00\x00\x00garbage!")
     with pytest.raises(BadInput, match=r"state\.safetensors is damaged"):
         train(Parabola(), TrainSettings(epochs=3), checkpoint=Checkpoint(path))
+
+
+def test_nobody_loses_patience_before_looking() -> None:
+    learner = Parabola()
+    result = train(learner, TrainSettings(epochs=60, lr=0.1, patience=2, evaluate_every=5))
+    looked = [record.epoch for record in result.records if record.val_nll is not None]
+    assert looked and result.best_epoch in looked and result.stopped_early
+    assert len(result.records) in looked  # ended right after a look
+    assert float(learner.x.detach()) == pytest.approx(2, abs=0.5)

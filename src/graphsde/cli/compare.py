@@ -106,5 +106,5 @@ def _draw(records: list[Any], metric: str, path: Path) -> None:
     ranking = rank_models(records, metric)
     if ranking is None:
         raise BadInput("there are too few common runs for a diagram", code="E-EMPTY", fix="run more seeds")
-    title = f"mean rank by {metric} over {ranking.blocks} runs"
+    title = f"mean rank by {metric} over {ranking.blocks} {ranking.over}"
     save_figure(critical_difference_diagram(ranking.models, ranking.ranks, ranking.distance, title), path)

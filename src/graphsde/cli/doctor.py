@@ -14,7 +14,6 @@ EXTRAS = {
     "ray": "cluster",
     "optuna": "cluster",
     "streamlit": "app",
-    "pymetis": "scale",
     "numba": "kernels",
 }
 

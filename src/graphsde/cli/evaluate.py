@@ -55,7 +55,7 @@ def evaluate(
     if shift is not None and graph.target == "numeric":
         raise BadUsage("shifts are told by class probabilities, and the target is numeric", code="E-TARGET")
     # without foreign nodes the scores are for the shift, or else refused with a reason
-    foreign_here = shift is None or (graph.ood_mask is not None and bool(graph.ood_mask.any()))
+    foreign_here = shift is None or (graph.foreign is not None and bool(graph.foreign.any()))
     metrics = measure(model.predict(graph, samples=samples), graph, scores=scores if foreign_here else (), model=model)
     if shift is not None:
         metrics["shift"] = detect_shift(model, graph, shift, scores or ("entropy",), samples, shift_seed)

@@ -24,6 +24,7 @@ def reproduce(
     ] = None,
     engine: Annotated[str, typer.Option("--engine", help="See: graphsde list engines.")] = "processes",
     workers: Annotated[int | None, typer.Option("--workers", min=1, help="How many cells at once.")] = None,
+    address: Annotated[str | None, typer.Option("--address", help="Of a Ray cluster, HOST:PORT.")] = None,
     cell_minutes: Annotated[
         float, typer.Option("--cell-minutes", help="The most processor time of one cell; beyond, it has failed.")
     ] = 10.0,
@@ -64,6 +65,7 @@ def reproduce(
                 options=plan.options,
                 engine=engine,
                 workers=workers,
+                address=address,
                 limits=Limits(cpu_seconds=60 * cell_minutes),
                 retry_failed=retry_failed,
             )
@@ -74,7 +76,7 @@ def reproduce(
             say(sentence)
         found = beside(plan, contents.records, graphs, asked, wanted)
         if table not in PAPER_FIGURES:  # a figure may share its journals with a table, whose files it must leave alone
-            write_results(folder, plan.about, found)
+            write_results(folder, plan.about, everything(plan, contents.records))
         rows += found
         for graph in graphs:
             part = records_of(plan, contents.records, graph, asked, wanted)
@@ -91,6 +93,16 @@ def reproduce(
     )
     print_table(lines, [name for line in lines[:1] for name in line if name not in idle])
     typer.echo(f"\nMarkdown, CSV and a figure are in {out}.")
+
+
+def everything(plan: Any, records: Any) -> list[Any]:
+    """All graphs, systems and seeds that the journal has, whatever was asked for this time."""
+    from graphsde.runs.reproduce import beside
+
+    here = dict.fromkeys(record["cell"]["dataset"] for record in records)
+    graphs = [graph for graph in plan.datasets if graph in here]
+    graphs += [graph for graph in here if graph not in graphs]
+    return beside(plan, records, graphs, [], sorted({record["cell"]["seed"] for record in records}))
 
 
 def write_results(folder: Path, about: str, rows: list[Any]) -> None:

@@ -19,6 +19,7 @@ def search(
     select: Annotated[str, typer.Option("--select", help="nll or accuracy, on validation nodes.")] = "nll",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the trainings and of the sampler.")] = 0,
     engine: Annotated[str, typer.Option("--engine", help="See: graphsde list engines.")] = "processes",
+    address: Annotated[str | None, typer.Option("--address", help="Of a Ray cluster, HOST:PORT.")] = None,
     configs: Annotated[
         Path | None, typer.Option("--configs", help="Also keep the best settings here, one file per model and graph.")
     ] = None,
@@ -47,6 +48,7 @@ def search(
                 select=select,  # type: ignore[arg-type]
                 cpu_minutes=cpu_minutes,
                 engine=engine,
+                address=address,
             )
             if place_of(text, dataset) in asked:
                 raise BadUsage(

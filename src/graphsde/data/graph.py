@@ -121,6 +121,28 @@ class Graph:
         return self.labels != UNLABELLED
 
     @cached_property
+    def familiar(self) -> np.ndarray:
+        """Labelled nodes of classes that a training node has; all labelled ones without training nodes.  # [N] bool
+
+        Nothing is selected, calibrated or judged by the other classes: no model can know them.
+        """
+        train = self.train_mask
+        if self.labels is None or train is None or not (train & self.labelled).any():
+            return self.labelled
+        return self.labelled & np.isin(self.labels, np.unique(self.labels[train]))
+
+    @cached_property
+    def foreign(self) -> np.ndarray | None:
+        """Nodes to be told as foreign: those of the ``ood`` mask, and test nodes of classes that nobody was trained on.
+
+        ``None`` where there is neither.  # [N] bool
+        """
+        ood, test = self.ood_mask, self.test_mask
+        if test is None or not (unseen := test & self.labelled & ~self.familiar).any():
+            return ood
+        return unseen if ood is None else ood | unseen
+
+    @cached_property
     def fingerprint(self) -> str:
         """sha256 of features, edges, labels and ids; masks are not part of it."""
         digest = hashlib.sha256(self.adjacency.fingerprint.encode())

@@ -133,8 +133,9 @@ def require_trainable(graph: Graph, *, early_stop: bool = True) -> None:
         )
     if early_stop:
         val = _filled(graph, "val")
-        if not (val & graph.labelled).any():
-            raise BadInput("no validation node has a label", code="E-SPLIT-EMPTY", fix=_EMPTY_FIX["val"])
+        if not (val & graph.familiar).any():
+            what = "a label" if not (val & graph.labelled).any() else "a class that is trained on"
+            raise BadInput(f"no validation node has {what}", code="E-SPLIT-EMPTY", fix=_EMPTY_FIX["val"])
 
 
 def _refuse_one_value(values: np.ndarray) -> None:

@@ -115,5 +115,5 @@ def refuse_infinite_kl(name: str) -> BadUsage:
     return BadUsage(
         f"the path KL is infinite or undefined under the diffusion '{name}'",
         code="E-KL",
-        fix="use a diffusion with full rank, give the drift through the noise's own channel, or set kl_weight=0",
+        fix="use a diffusion with full rank, as 'constant', or set kl_weight=0",
     )

@@ -85,6 +85,7 @@ class NeuralModel(Model):
         self.encoder: FeatureEncoder | None = None
         self.module: nn.Module | None = None
         self._first_tensors: dict[str, Tensor] | None = None
+        self._first_encoder: FeatureEncoder | None = None
         self._first_momentum: dict[str, Tensor] = {}
         self._momentum: dict[str, Tensor] | None = None
 
@@ -257,6 +258,7 @@ class NeuralModel(Model):
         if not isinstance(previous, NeuralModel) or previous.module is None or previous.name != self.name:
             raise BadUsage(f"{self.name} can't go on from {previous.name}", fix="start from a fitted model of its kind")
         self._first_tensors = {name: tensor.clone() for name, tensor in previous.module.state_dict().items()}
+        self._first_encoder = previous.encoder
         # the optimiser writes into what it is given
         kept = (previous._momentum or {}) if momentum else {}
         self._first_momentum = {name: tensor.clone() for name, tensor in kept.items()}
@@ -277,7 +279,8 @@ class NeuralModel(Model):
     def _learner(self, graph: Graph) -> GraphLearner:
         self.resolve(graph)
         require_trainable(graph, early_stop=self.settings.early_stop)
-        encoder = FeatureEncoder.fit(graph, self.settings.scaling)
+        # weights that were learned under one encoding mean nothing under another: they keep theirs
+        encoder = self._first_encoder or FeatureEncoder.fit(graph, self.settings.scaling)
         module = self._built(encoder.width, None if graph.target == "numeric" else graph.num_classes)
         if self._first_tensors is not None:
             from graphsde.models.files import load_tensors
@@ -297,7 +300,7 @@ class GraphLearner:
         labels = self.likelihood.targets(graph)
         self.train = torch.from_numpy(np.flatnonzero(graph.train_mask))
         self.train_labels = labels[self.train]
-        known = np.zeros(graph.num_nodes, bool) if graph.val_mask is None else graph.val_mask & graph.labelled
+        known = np.zeros(graph.num_nodes, bool) if graph.val_mask is None else graph.val_mask & graph.familiar
         self.val = torch.from_numpy(np.flatnonzero(known))
         self.val_labels = labels[self.val]
         self.dropout = torch_stream(model.settings.seed, "dropout")

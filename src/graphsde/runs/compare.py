@@ -13,12 +13,13 @@ import numpy as np
 
 from graphsde.errors import BadInput
 from graphsde.runs.cells import Cell
+from graphsde.runs.direction import judged_values
 from graphsde.runs.statistics import Comparison, bootstrap_interval, compare_pairs, paired_ranks, verdicts
-from graphsde.scores.metrics import METRICS
 from graphsde.tasks.task import TASKS
 
-# parts of the names of figures that only tasks have
-LOWER_IS_BETTER = ("seconds", "epochs", "bytes", "over_gcn", "exponent", "error", "set_size", "false_alarms")
+# figures that every task keeps beside its own
+ASIDE = ("fit_cpu_seconds", "epochs", "n_", "val_")
+MOST_SHOWN = 12
 
 
 @dataclass
@@ -91,12 +92,12 @@ def compare(records: Iterable[Mapping[str, Any]], metrics: Sequence[str] | None 
 
     Args:
         records: of one bench folder.
-        metrics: which ones; the task's headline if none is named.
+        metrics: which ones; those of :func:`headline` if none is named.
     """
     records = list(records)
     if not records:
         raise BadInput("there are no finished cells to compare", code="E-EMPTY", fix="run graphsde bench first")
-    wanted = tuple(metrics) if metrics else TASKS.get(records[0]["cell"]["task"]).headline
+    wanted = tuple(metrics) if metrics else headline(records)
     rows = []
     for dataset, models in sorted(collect(records).items()):
         for metric in wanted:
@@ -108,6 +109,22 @@ def compare(records: Iterable[Mapping[str, Any]], metrics: Sequence[str] | None 
     return rows
 
 
+def headline(records: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """What to show of a bench: the task's first figures, as far as they were measured.
+
+    A sweep over other values than usual has other figures of the same kind, which then stand for those that are not
+    there; a question that has none of either shows what it has.
+    """
+    usual = TASKS.get(records[0]["cell"]["task"]).headline
+    measured = list(dict.fromkeys(name for record in records for name in record.get("metrics") or {}))
+    shown: dict[str, None] = {}
+    for name in usual:
+        alike = [other for other in measured if other.partition("@")[0] == name.partition("@")[0] and "@" in name]
+        shown |= dict.fromkeys([name] if name in measured else alike)
+    own = [name for name in measured if not name.startswith(ASIDE)]
+    return tuple(shown) or tuple(own[:MOST_SHOWN]) or usual
+
+
 def pairwise(records: Iterable[Mapping[str, Any]], dataset: str, metric: str, first: str, second: str) -> Comparison:
     """All tests between two models on the seeds that both have."""
     models = collect(records)[dataset]
@@ -117,13 +134,6 @@ def pairwise(records: Iterable[Mapping[str, Any]], dataset: str, metric: str, fi
     if seeds and {"n_test", "n_train"} <= set(one[seeds[0]]):
         ratio = one[seeds[0]]["n_test"] / one[seeds[0]]["n_train"]
     return compare_pairs([one[s][metric] for s in seeds], [two[s][metric] for s in seeds], test_to_train=ratio)
-
-
-def higher_is_better(metric: str) -> bool:
-    base = metric.partition("@")[0].partition("[")[0]
-    if base in METRICS:
-        return bool(METRICS.entry(base).facts["better"] == "higher")
-    return not any(word in base for word in (*LOWER_IS_BETTER, "nll", "aurc", "fpr", "ece"))
 
 
 def causes_of(records: Iterable[Mapping[str, Any]]) -> dict[str, int]:
@@ -140,9 +150,9 @@ def _rows(dataset: str, metric: str, models: Mapping[str, Runs]) -> list[Row]:
         }
         for label, runs in models.items()
     }
-    up = higher_is_better(metric)
-    said = verdicts(values, higher_is_better=up)
-    ranks = paired_ranks(values, higher_is_better=up)
+    turned = judged_values(metric, values)
+    said = dict.fromkeys(values, "not judged") if turned is None else verdicts(turned, higher_is_better=True)
+    ranks = {} if turned is None else paired_ranks(turned, higher_is_better=True)
     rows = []
     for label, runs in models.items():
         x = np.array([values[label][seed] for seed in sorted(values[label], key=int)])

@@ -105,7 +105,8 @@ def learn(
 
     Args:
         run: folder of a finished run.
-        labels: class names, or numbers where the target is numeric, by node id; empty ones are left out. Labels that are in use already are counted, no more.
+        labels: class names, or numbers where the target is numeric, by node id; empty ones are left out. Labels that
+            are in use already are counted, no more.
         graph: a benchmark's name or a path, where the graph has grown; its nodes are matched by id, known ones keep
             their roles and new ones have none.
         options: how to read it.

@@ -108,7 +108,7 @@ def _beside(table: PaperTable, dataset: str, system: System, metric: str, record
         table.name,
         dataset,
         system.printed or "",
-        system.model if system.score is None else f"{system.model} by {system.score}",
+        _ours(system),
         metric,
         printed.mean if printed else None,
         printed.std if printed else None,
@@ -124,10 +124,18 @@ def _beside(table: PaperTable, dataset: str, system: System, metric: str, record
     )
 
 
+def _ours(system: System) -> str:
+    """Our model, with what tells this row from others of the same model."""
+    told = system.model if system.score is None else f"{system.model} by {system.score}"
+    return told if system.value is None else f"{told}, {system.value}"
+
+
 def agreement(
     mean: float | None, std: float | None, printed: float | None, printed_std: float | None, scale: float = 1.0
 ) -> str:
     """``agrees`` within one joint standard deviation, else ``higher`` or ``lower`` than printed; empty without a pair.
+
+    Where none is printed, within our own or three points, whichever is more.
 
     Example:
         >>> agreement(0.82, 0.01, 0.815, 0.005), agreement(0.9, 0.01, 0.815, 0.005)
@@ -135,7 +143,8 @@ def agreement(
     """
     if mean is None or printed is None:
         return ""
-    joint = UNSTATED_SPREAD * scale if printed_std is None else math.hypot(printed_std, std or 0.0)
+    own = std or 0.0
+    joint = max(UNSTATED_SPREAD * scale, own) if printed_std is None else math.hypot(printed_std, own)
     if abs(mean - printed) <= joint:
         return "agrees"
     return "higher" if mean > printed else "lower"

@@ -40,7 +40,12 @@ class Comparison:
 
 
 def bootstrap_interval(values: Sequence[float], *, level: float = 0.95, seed: int = 0) -> tuple[float, float]:
-    """Percentile interval of the mean over resampled runs; of a single run, that run itself.
+    """Percentile interval of the mean over resampled runs, widened for few of them; of a single run, that run itself.
+
+    A resample of n values spreads less than n new runs would, and its percentiles know nothing of how uncertain the
+    spread itself is: bare, an interval that says 95 % holds the mean in 75 % of the cases at n = 3 and in 84 % at
+    n = 5. Half-widths are therefore multiplied with √(n/(n−1)) t/z, t and z being the quantiles of Student's and the
+    normal distribution, which tends to 1.
 
     Example:
         >>> low, high = bootstrap_interval([0.8, 0.82, 0.81, 0.79])
@@ -53,7 +58,10 @@ def bootstrap_interval(values: Sequence[float], *, level: float = 0.95, seed: in
     draws = numpy_stream(seed, "bootstrap", x.size).integers(x.size, size=(BOOTSTRAP_DRAWS, x.size))
     means = x[draws].mean(axis=1)
     tail = (1 - level) / 2
-    return float(np.quantile(means, tail)), float(np.quantile(means, 1 - tail))
+    few = x.size / max(x.size - 1, 1)
+    wider = math.sqrt(few) * stats.t.isf(tail, x.size - 1) / stats.norm.isf(tail) if x.size > 1 else 1.0
+    low, high = (x.mean() + wider * (np.quantile(means, share) - x.mean()) for share in (tail, 1 - tail))
+    return float(low), float(high)
 
 
 def compare_pairs(first: Sequence[float], second: Sequence[float], *, test_to_train: float | None = None) -> Comparison:

@@ -174,7 +174,7 @@ def _obstacle(
         return "asks the model for further predictions, and none was given", "pass model=..."
     if "gradient" in needs and not getattr(model, "has_feature_gradient", True):  # a Predictor of others need not say
         return (
-            "moves features along a gradient, and this model has none",
+            "moves features along a gradient, and this model has no gradient with respect to them",
             "use a score that does not perturb the features, as " + _unconditional()[0],
         )
     if "train" in needs:

@@ -213,12 +213,22 @@ def _uncertainty(
 
 
 def _decided(graph: Graph, held: HeldOut) -> np.ndarray:
-    """Nodes that neither training, selection nor calibration has used; all, where none is left.  # [N] bool"""
+    """Nodes that neither training, selection nor calibration has used.  # [N] bool
+
+    Where none is left, those outside the calibration: thresholds must not come from the nodes they are tested on.
+    """
     used = held.mask.copy()
     for role in ("train", "val"):
         if role in graph.masks:
             used |= graph.masks[role]
-    return ~used if not used.all() else np.ones(graph.num_nodes, dtype=bool)
+    for mask in (~used, ~held.mask):
+        if mask.any():
+            return mask
+    raise BadUsage(
+        "all nodes are calibration nodes: there is none left to decide on, or to take thresholds from",
+        code="E-CAL-USED",
+        fix="calibrate on some of the nodes",
+    )
 
 
 def _at_the_threshold(foreign: ForeignFlag, nodes: np.ndarray, wrong: np.ndarray) -> np.ndarray:

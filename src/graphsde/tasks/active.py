@@ -7,13 +7,14 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from graphsde.data.graph import Graph
+from graphsde.data.graph import UNLABELLED, Graph
 from graphsde.errors import BadInput
 from graphsde.models import Model
 from graphsde.prediction import Prediction
+from graphsde.scores.metrics.summary import summarise
+from graphsde.scores.training_nodes import align_labels
 from graphsde.seeds import derive, numpy_stream
 from graphsde.tasks.acquisition import ACQUISITIONS, Candidates, acquire
-from graphsde.tasks.evaluation import align_labels, evaluate
 from graphsde.tasks.fitting import fit_timed
 from graphsde.tasks.task import Measurement, ModelMaker, Task, TaskOptions, register_task
 
@@ -124,8 +125,10 @@ class ActiveLearning(Task):
         return make(**short, seed=seed).start_from(model, momentum=True).fit(graph)
 
     def _record(self, curves: dict[str, list[float]], prediction: Prediction, graph: Graph) -> None:
-        assert graph.train_mask is not None and (align_labels(graph, prediction.class_names) >= 0).any()
-        figures = evaluate(prediction, graph)
+        assert graph.train_mask is not None and graph.test_mask is not None
+        labels = align_labels(graph, prediction.class_names)
+        # all classes, also one that no label has been bought of yet: else finding it would lower every figure
+        figures = summarise(prediction, labels, graph.test_mask & (labels != UNLABELLED))
         curves["labels"].append(float(graph.train_mask.sum()))
         for name in SHOWN:
             curves.setdefault(name, []).append(figures[name])

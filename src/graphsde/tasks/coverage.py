@@ -7,7 +7,8 @@ from pydantic import Field
 
 from graphsde.data.graph import Graph
 from graphsde.scores.conformal import conformalize, summarise_sets
-from graphsde.scores.training_nodes import UNKNOWN, align_labels
+from graphsde.scores.training_nodes import align_labels
+from graphsde.tasks.evaluation import judged_nodes
 from graphsde.tasks.promised import PromiseOptions, PromiseTask
 from graphsde.tasks.task import Measurement, ModelMaker, register_task
 
@@ -42,8 +43,7 @@ class Coverage(PromiseTask):
         o = self.options
         _, prediction, cost = self.predicted(make, graph)
         labels = align_labels(graph, prediction.class_names)
-        assert graph.test_mask is not None
-        known = graph.test_mask & (labels != UNKNOWN)
+        known = judged_nodes(prediction, graph)
         metrics: dict[str, float] = {"accuracy": float((prediction.index == labels)[known].mean())}
         for name in o.scores:
             rows = []

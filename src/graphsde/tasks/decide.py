@@ -11,8 +11,9 @@ from graphsde.data.graph import Graph
 from graphsde.data.splits.calibration import CALIBRATION_SIZE
 from graphsde.prediction import Prediction, Predictor
 from graphsde.scores.conformal import Conformal, conformalize, summarise_sets
-from graphsde.scores.training_nodes import UNKNOWN, align_labels
+from graphsde.scores.training_nodes import align_labels
 from graphsde.tasks.abstain import ACCEPT_BY, Abstention, abstain
+from graphsde.tasks.evaluation import judged_nodes
 from graphsde.tasks.foreign import FOREIGN_SCORE, ForeignFlag, flag_foreign
 
 ACTIONS = ("accept", "review", "foreign")
@@ -79,8 +80,7 @@ class Decisions:
         """Threshold, bound, coverage, counts, and the realised figures on test nodes where their labels are there."""
         a, f, c = self.abstention, self.foreign, self.conformal
         labels = align_labels(self.graph, self.prediction.class_names)
-        test = np.zeros(len(labels), dtype=bool) if self.graph.test_mask is None else self.graph.test_mask
-        test = test & (labels != UNKNOWN) & ~a.calibration
+        test = judged_nodes(self.prediction, self.graph) & ~a.calibration
         found: dict[str, Any] = {
             "max_error": a.max_error,
             "delta": a.delta,
@@ -106,7 +106,7 @@ class Decisions:
         }
         if test.any():
             found["test"] = self._realised(test, labels)
-        ood = self.graph.ood_mask
+        ood = self.graph.foreign
         if ood is not None and ood.any():
             found["foreign"]["flagged_of_foreign"] = float(f.flagged[ood].mean())
             found["foreign"]["accepted_of_foreign"] = float(a.accepted[ood].mean())

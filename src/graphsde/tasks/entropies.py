@@ -6,12 +6,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from graphsde.data.graph import UNLABELLED, Graph
+from graphsde.data.graph import Graph
 from graphsde.prediction import Prediction
 from graphsde.scores.entropy_bins import count_entropies, entropy_edges
 from graphsde.scores.metrics.ranking import auroc
 from graphsde.scores.metrics.summary import familiar_and_foreign
-from graphsde.tasks.evaluation import align_labels
+from graphsde.tasks.evaluation import align_labels, judged_nodes
 from graphsde.tasks.fitting import fit_timed
 from graphsde.tasks.task import Measurement, ModelMaker, Task, TaskOptions, register_task
 
@@ -76,9 +76,8 @@ class Entropies(Task):
             total = prediction.untempered().total
             familiar, foreign = familiar_and_foreign(graph)
             return total[familiar], total[foreign]
-        assert graph.test_mask is not None
         labels = align_labels(graph, prediction.class_names)
-        judged = graph.test_mask & (labels != UNLABELLED)
+        judged = judged_nodes(prediction, graph)
         right = prediction.index == labels
         return prediction.total[judged & right], prediction.total[judged & ~right]
 

@@ -24,7 +24,10 @@ def evaluate(
     scores: Sequence[str] = (),
     model: Predictor | None = None,
 ) -> dict[str, Any]:
-    """All metrics of ``prediction`` on the test nodes of ``graph``; foreign-node metrics where the split has any.
+    """All metrics of ``prediction`` on the test nodes of ``graph``; foreign-node metrics where it has any.
+
+    Foreign are the nodes that the split says so of, and test nodes of a class that no training node has: these are
+    never counted as right or wrong.
 
     Args:
         prediction: of all nodes of ``graph``.
@@ -54,10 +57,8 @@ def evaluate(
     if isinstance(prediction, NumericPrediction):
         return _of_numbers(prediction, graph, known, scores)
     labels = align_labels(graph, prediction.class_names)
-    if graph.ood_mask is not None:
-        known = known & ~graph.ood_mask
     metrics: dict[str, Any] = summarise(prediction, labels, known)
-    if graph.ood_mask is not None and graph.ood_mask.any():
+    if graph.foreign is not None and graph.foreign.any():
         metrics |= summarise_ood(prediction, graph)
     if scores:
         metrics["scores"] = compare_scores(prediction, graph, scores, model=model)
@@ -65,12 +66,16 @@ def evaluate(
 
 
 def judged_nodes(prediction: Prediction | NumericPrediction, graph: Graph) -> np.ndarray:
-    """Test nodes whose class, among those that the prediction knows, or whose value is known.  # [N] bool"""
+    """Test nodes whose class, among those that the prediction knows, or whose value is known; no foreign ones.
+
+    # [N] bool
+    """
     if graph.test_mask is None:
         return np.zeros(graph.num_nodes, dtype=bool)
     if isinstance(prediction, NumericPrediction):
         return graph.test_mask & graph.labelled
-    return graph.test_mask & (align_labels(graph, prediction.class_names) != UNLABELLED)
+    known = graph.test_mask & graph.familiar & (align_labels(graph, prediction.class_names) != UNLABELLED)
+    return known if graph.foreign is None else known & ~graph.foreign
 
 
 def _of_numbers(

@@ -27,7 +27,7 @@ def validation_figures(prediction: Prediction, graph: Graph) -> dict[str, float]
     if graph.val_mask is None:
         return {}
     labels = align_labels(graph, prediction.class_names)
-    nodes = graph.val_mask & (labels != UNLABELLED)
+    nodes = graph.val_mask & graph.familiar & (labels != UNLABELLED)
     if not nodes.any():
         return {}
     return {

@@ -93,7 +93,8 @@ def train(
             records.append(record)
             for callback in callbacks:
                 callback.on_epoch(record)
-            stopped = settings.early_stop and epoch - best.epoch >= settings.patience
+            # patience is over only once somebody has looked
+            stopped = record.val_nll is not None and epoch - best.epoch >= settings.patience
             if stopped:
                 break
             if checkpoint is not None and epoch < settings.epochs:

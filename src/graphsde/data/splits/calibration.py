@@ -92,8 +92,8 @@ def calibration_nodes(graph: Graph, *, size: int = CALIBRATION_SIZE, seed: int =
     """
     require_whole("size", size, 1)
     check_seed(seed)
-    if graph.calibration_mask is not None and (graph.calibration_mask & graph.labelled).any():
-        return CalibrationNodes(graph.calibration_mask & graph.labelled, "mask")
+    if graph.calibration_mask is not None and (graph.calibration_mask & graph.familiar).any():
+        return CalibrationNodes(graph.calibration_mask & graph.familiar, "mask")
     free = _without_a_role(graph, graph.masks)
     test = _test_nodes(graph, graph.masks)
     least = min(size, max(test.size // 2, 1))
@@ -112,7 +112,7 @@ def _without_a_role(graph: Graph, masks: Mapping[str, np.ndarray]) -> np.ndarray
 
 def _test_nodes(graph: Graph, masks: Mapping[str, np.ndarray]) -> np.ndarray:
     test = masks.get("test")
-    return np.array([], dtype=np.int64) if test is None else np.flatnonzero(test & graph.labelled)
+    return np.array([], dtype=np.int64) if test is None else np.flatnonzero(test & _trained_classes(graph, masks))
 
 
 def _trained_classes(graph: Graph, masks: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -34,7 +34,7 @@ class GraphGPLearner:
         self.labels = torch.from_numpy(graph.labels.copy())
         self.train = torch.from_numpy(np.flatnonzero(graph.train_mask))
         self.train_labels = self.labels[self.train]
-        known = np.zeros(graph.num_nodes, bool) if graph.val_mask is None else graph.val_mask & graph.labelled
+        known = np.zeros(graph.num_nodes, bool) if graph.val_mask is None else graph.val_mask & graph.familiar
         self.val = torch.from_numpy(np.flatnonzero(known))
         self.val_labels = self.labels[self.val]
         self.random = torch_stream(settings.seed, "graph-gp training")

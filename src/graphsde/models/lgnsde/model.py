@@ -18,7 +18,7 @@ from graphsde.models.base import encode, merge_settings, register_model
 from graphsde.models.lgnsde.learner import LGNSDELearner
 from graphsde.models.lgnsde.module import LGNSDEModule, Noise
 from graphsde.models.lgnsde.parts import plain_parts
-from graphsde.models.lgnsde.presets import NUMERIC, preset_settings
+from graphsde.models.lgnsde.presets import NUMERIC, follow_parts, preset_for, preset_settings
 from graphsde.models.lgnsde.settings import LGNSDESettings
 from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, Response
 from graphsde.prediction import Kind, Trajectories
@@ -70,8 +70,10 @@ class LGNSDE(NeuralModel):
 
     def __init__(self, **settings: Any) -> None:
         given = plain_parts(settings)
+        if "preset" not in given and preset_for(given) != LGNSDESettings.model_fields["preset"].default:
+            given["preset"] = preset_for(given)
         preset = given.get("preset", LGNSDESettings.model_fields["preset"].default)
-        super().__init__(**merge_settings(self.preset_values(preset, None), given))
+        super().__init__(**merge_settings(follow_parts(self.preset_values(preset, None), given), given))
         self.given = given
 
     @classmethod
@@ -84,7 +86,7 @@ class LGNSDE(NeuralModel):
         return preset_settings(preset, graph)
 
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
-        values = self.preset_values(self.settings.preset, graph)
+        values = follow_parts(self.preset_values(self.settings.preset, graph), self.given)
         return merge_settings(values, NUMERIC) if graph.target == "numeric" else values
 
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
@@ -145,6 +147,8 @@ class LGNSDE(NeuralModel):
     ) -> Trajectories:
         """The paths of :meth:`predict` over time, for the nodes at some positions."""
         classes = self._require_fitted()
+        if self.target_scale is not None:
+            raise BadUsage("trajectories are of class probabilities, and this model predicts numbers", code="E-TARGET")
         assert self.encoder is not None and isinstance(self.module, LGNSDEModule)
         inputs = Inputs(encode(self.encoder, graph), graph.adjacency.operator)
         stream = derive(self.settings.seed if seed is None else seed, "prediction paths")

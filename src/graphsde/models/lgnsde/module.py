@@ -20,11 +20,14 @@ from graphsde.dynamics.path import Path
 from graphsde.dynamics.prior import PRIORS
 from graphsde.dynamics.solvers import SOLVERS, Solver
 from graphsde.errors import BadUsage
+from graphsde.models.lgnsde.presets import CHANNELS
 from graphsde.models.lgnsde.settings import LGNSDESettings, Part
 from graphsde.models.neural import Inputs
 from graphsde.registry import Registry, unknown_name
 
 SIGNAL_MOMENTUM = 0.95
+# nodes that differ by less than this share of their state don't differ
+NO_SIGNAL = 1e-6
 # paths of the unit noise whose root mean square stands for that of the process
 PROBE_PATHS = 4
 
@@ -112,8 +115,10 @@ class LGNSDEModule(nn.Module):
             return Latent(self._flow(inputs, initial, generator).final)
         if self.settings.sigma_is == "ratio":
             return self._superpose(inputs, noise, initial, generator, kl=kl, unit=unit)
-        path = self.trajectory(inputs, noise, initial, generator, kl=kl)
-        return Latent(path.final, path.kl)
+        # under smoothed noise the KL can't be had from the difference of drifts, but in closed form
+        closed = kl and self.settings.diffusion.name == "smoothed" and self._kl_is_closed()
+        path = self.trajectory(inputs, noise, initial, generator, kl=kl and not closed)
+        return Latent(path.final, self._closed_kl(initial, self.settings.sigma) if closed else path.kl)
 
     def trajectory(
         self,
@@ -201,16 +206,24 @@ class LGNSDEModule(nn.Module):
         if generator is not None:
             self._learn_signal(inputs, noise, mean)
         state = mean + self.gain * (self.unit_noise(inputs, noise) if unit is None else unit)
-        if not kl:
-            return Latent(state)
-        # the posterior differs from the prior by its source alone, which enters through the noise's own channel
-        control = self.drift.source * initial / self.gain
-        return Latent(state, 0.5 * self.settings.horizon * control.square().sum(dim=(0, 2)))
+        return Latent(state, self._closed_kl(initial, self.gain) if kl else None)
+
+    def _closed_kl(self, initial: Tensor, g: Tensor | float) -> Tensor:
+        """Where the posterior differs from the prior by its source alone, through the channel of the noise.  # [S]
+
+        Where all nodes are in one state there is no signal, hence no noise relative to it, and nothing to hold back.
+        """
+        if float(g) == 0.0:
+            return initial.new_zeros(initial.shape[1])
+        control = self.drift.source * initial / g
+        return 0.5 * self.settings.horizon * control.square().sum(dim=(0, 2))
 
     def _learn_signal(self, inputs: Inputs, noise: Noise, mean: Tensor) -> None:
         with torch.no_grad():
             centred = mean - mean.mean(dim=0, keepdim=True)
             level = centred.square().mean().sqrt()
+            if level <= NO_SIGNAL * mean.square().mean().sqrt():
+                level = torch.zeros_like(level)  # rounding
             first = bool(self.signal == 0)
             self.signal.copy_(level if first else SIGNAL_MOMENTUM * self.signal + (1 - SIGNAL_MOMENTUM) * level)
             self.gain.copy_(self.settings.sigma * self.signal / self.unit_level(inputs, noise))
@@ -225,28 +238,42 @@ class LGNSDEModule(nn.Module):
         s = self.settings
         return BrownianMotion(noise.seed, keys, noise.paths, s.hidden, s.horizon, s.steps, dtype)
 
+    def _kl_is_closed(self) -> bool:
+        """Whether drift and prior differ by the source alone, and the source enters through the noise's own channel."""
+        s, drift = self.settings, self.drift
+        if s.drift.name != "diffusion" or not drift.linear:
+            return False
+        plain = drift.rate.value() == 1.0 and drift.flow.operator == "symmetric"
+        matched = s.prior.name == "graph-diffusion" and self.prior.teleport == drift.teleport
+        return plain and matched and drift.source_operator == CHANNELS.get(s.diffusion.name)
+
     def _check_superposition(self) -> None:
-        """Simulating mean and noise apart needs linearity; the closed form of the KL needs drift and prior to differ by
-        the source alone, and the source to enter through the noise's own channel."""
+        """Simulating mean and noise apart needs linearity, and noise that is the same throughout the training."""
         s, drift = self.settings, self.drift
         if not drift.linear or self.diffusion.noise != "additive":
             raise BadUsage(
                 "sigma as a noise-to-signal ratio needs a linear drift and additive noise, not drift "
                 f"'{s.drift.name}' with diffusion '{s.diffusion.name}'",
                 code="E-SETTING",
-                fix="set sigma_is=absolute, or use drift 'diffusion' without attention",
+                fix="set sigma_is=absolute and diffusion=constant, or use drift 'diffusion' without attention",
             )
-        channel = {"smoothed": "smoothing", "constant": "identity"}.get(s.diffusion.name)
-        plain = drift.rate.value() == 1.0 and drift.flow.operator == "symmetric"
-        matched = s.prior.name == "graph-diffusion" and self.prior.teleport == drift.teleport
-        if s.kl_weight > 0 and not (plain and matched and drift.source_operator == channel):
+        learned = [f"diffusion '{s.diffusion.name}'"] if list(self.diffusion.parameters()) else []
+        learned += [f"the rate of drift '{s.drift.name}'"] if list(drift.rate.parameters()) else []
+        if learned:
+            raise BadUsage(
+                f"{' and '.join(learned)} can't be learned where sigma is a noise-to-signal ratio: the noise is then "
+                "scaled to the signal, whatever it was",
+                code="E-SETTING",
+                fix="set sigma_is=absolute and a diffusion of full rank ('constant', 'learned'), or learn neither",
+            )
+        if s.kl_weight > 0 and not self._kl_is_closed():
             raise BadUsage(
                 "the path KL has no closed form for this drift, prior and diffusion",
                 code="E-KL",
                 expected="rate 1, the symmetric operator, prior 'graph-diffusion' with the same teleport, and the "
                 "source through the noise's channel (source_operator 'smoothing' for 'smoothed', 'identity' for "
                 "'constant')",
-                fix="set kl_weight=0, or sigma_is=absolute",
+                fix="set kl_weight=0, or sigma_is=absolute and diffusion=constant",
             )
 
 

@@ -6,6 +6,7 @@ none of them takes Cora's row if its features are a bag of words, Photo's otherw
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from graphsde.data.encoding import looks_like_bag_of_words
@@ -47,6 +48,35 @@ PRESETS = {
     "paper": "the text: GCN drift, Ornstein-Uhlenbeck prior, sigma 1, horizon 1; KL weighted as in the authors' code",
     "released": "the authors' code: GCN encoder and decoder, horizon 0.01, KL 0.01 averaged over nodes",
 }
+
+
+CHANNELS = {"smoothed": "smoothing", "constant": "identity"}
+"""The ``source_operator`` of the ``diffusion`` drift that sends the source through the channel of a diffusion."""
+
+
+def preset_for(given: Mapping[str, Any]) -> str:
+    """The preset that goes with the parts somebody gave: graph diffusion's parts fit together only with each other."""
+    drift, prior = (given.get(part, {}) for part in ("drift", "prior"))
+    own = drift.get("name", "diffusion") == "diffusion" and prior.get("name", "graph-diffusion") == "graph-diffusion"
+    return "universal" if own else "paper"
+
+
+def follow_parts(values: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """A preset's settings after the parts somebody gave: the prior has the teleport of the drift, and the source takes
+    the channel of the noise, unless these were given too."""
+    if values["drift"]["name"] != "diffusion" or values["prior"]["name"] != "graph-diffusion":
+        return values
+    drift, prior = dict(values["drift"]["options"]), dict(values["prior"]["options"])
+    teleport = given.get("drift", {}).get("options", {}).get("teleport")
+    if teleport is not None:
+        prior["teleport"] = teleport
+    channel = CHANNELS.get(given.get("diffusion", {}).get("name", ""))
+    if channel is not None:
+        drift["source_operator"] = channel
+    return values | {
+        "drift": {**values["drift"], "options": drift},
+        "prior": {**values["prior"], "options": prior},
+    }
 
 
 def preset_settings(preset: str, graph: Graph | None) -> dict[str, Any]:

@@ -27,7 +27,7 @@ class SearchRequest:
         sampler: ``random`` or ``tpe``.
         select: what is minimised or maximised, on validation nodes.
         cpu_minutes: of all trials together; no new one is begun beyond.
-        engine, workers: as of a bench.
+        engine, workers, address: as of a bench.
     """
 
     dataset: str
@@ -39,6 +39,7 @@ class SearchRequest:
     cpu_minutes: float = 20.0
     engine: str = "processes"
     workers: int | None = 1
+    address: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
 
     def question(self) -> dict[str, Any]:

@@ -50,6 +50,7 @@ def _try(request: SearchRequest, folder: Path, trials: list[Trial], cpu_seconds:
         seeds=(request.seed,),
         options={**request.options, "thresholds": thresholds(trials), "select": request.select},
         engine=request.engine,
+        address=request.address,
         workers=request.workers,
         limits=Limits(cpu_seconds=cpu_seconds),
     )

@@ -44,7 +44,7 @@ def fit_calibrator(
     require_same_nodes(prediction, graph)
     labels = align_labels(graph, prediction.class_names)
     mask = graph.val_mask if nodes is None else np.asarray(nodes, dtype=bool)
-    rows = np.array([], dtype=np.int64) if mask is None else np.flatnonzero(mask & (labels != UNKNOWN))
+    rows = np.array([], dtype=np.int64) if mask is None else np.flatnonzero(mask & graph.familiar & (labels != UNKNOWN))
     if not len(rows):
         raise BadInput(
             f"'{graph.name}' has no labelled validation nodes to fit a calibrator on",

@@ -114,7 +114,8 @@ def crps(prediction: NumericPrediction, values: np.ndarray) -> float:
     "coverage90",
     summary="share of true values inside the central interval that should hold 90 % of them: best at 0.9",
     takes=MIXTURES,
-    better="higher",
+    better="towards 0.9",
+    best=0.9,
     range=(0.0, 1.0),
     chance=None,
 )

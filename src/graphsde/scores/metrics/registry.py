@@ -9,9 +9,9 @@ from graphsde.registry import Registry
 METRICS: Registry[Callable[..., float]] = Registry("metric")
 """Every metric.
 
-The facts of an entry: ``takes``, its arguments in order; ``better`` (``higher`` or ``lower``); ``range``, lowest and
-highest possible value (``None`` = unbounded); ``chance``, what a score or a model that knows nothing gets, as a number
-or, where that depends on the data, in words.
+The facts of an entry: ``takes``, its arguments in order; ``better`` (``higher``, ``lower``, or in words with the value
+as ``best``); ``range``, lowest and highest possible value (``None`` = unbounded); ``chance``, what a score or a model
+that knows nothing gets, as a number or, where that depends on the data, in words.
 """
 
 LABELS = ("predicted", "labels")

@@ -149,7 +149,7 @@ def compare_scores(
 
 def familiar_and_foreign(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
     """The two sides of a detection task: test nodes that are not foreign, and foreign nodes.  # [N], [N] bool"""
-    test, foreign = graph.test_mask, graph.ood_mask
+    test, foreign = graph.test_mask, graph.foreign
     if test is None or foreign is None:
         raise BadUsage(
             f"the graph '{graph.name}' does not say which nodes are foreign",

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from graphsde.data.encoding import FeatureEncoder
 from graphsde.data.graph import Graph
 from graphsde.errors import BadUsage
 from graphsde.prediction import Prediction
@@ -75,12 +76,22 @@ def acquire(name: str, candidates: Candidates, budget: int) -> np.ndarray:
 
 
 def propagated_features(graph: Graph, steps: int = 2, dimensions: int = 64) -> np.ndarray:
-    """``Â^steps X`` in its leading singular directions: distances between nodes without an N × N matrix."""
+    """``Â^steps X`` in its leading singular directions: distances between nodes without an N × N matrix.
+
+    Text columns count as indicators of their values, beside numeric columns of unit variance.
+    """
     import scipy.sparse as sp
     from scipy.sparse.linalg import svds
 
     operator = graph.adjacency.normalized.astype(np.float64)
-    features = sp.csr_array(graph.features, dtype=np.float64) if graph.is_sparse else np.asarray(graph.features, float)
+    known = FeatureEncoder.fit(graph, "standard").transform(graph) if graph.categorical else graph.features
+    features = sp.csr_array(known, dtype=np.float64) if sp.issparse(known) else np.asarray(known, float)
+    if features.shape[1] == 0:
+        raise BadUsage(
+            f"this acquisition looks at features, and {graph.name} has none",
+            code="E-NO-FEATURES",
+            fix="ask by entropy, margin or random",
+        )
     width = min(dimensions, min(features.shape) - 1)
     if width < 1 or features.shape[1] <= dimensions:
         reduced = np.asarray(features.toarray() if sp.issparse(features) else features)  # type: ignore[union-attr]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from graphsde import storage
+from graphsde.runs.direction import turned
 from graphsde.runs.folder import RunFolder
 from graphsde.scores.metrics import METRICS, risk_coverage
 from graphsde.view.app.library import OpenRun, RunFacts
@@ -53,7 +55,7 @@ def compare_runs(runs: Sequence[RunFacts]) -> Comparison:
         columns[name] = values
         known = [value for value in values if value is not None]
         if name in METRICS and len(known) > 1:
-            top = max(known) if METRICS.entry(name).facts["better"] == "higher" else min(known)
+            top = max(known, key=functools.partial(turned, name))
             best[name] = [row for row, value in enumerate(values) if value == top]
     columns["test nodes"] = [run.metrics.get("n_test") for run in runs]
     return Comparison(columns, best, _caution(runs))

@@ -66,8 +66,8 @@ def node_table(graph: Graph, prediction: Prediction) -> NodeTable:
     role = np.full(graph.num_nodes, "none", dtype=object)
     for name, mask in graph.masks.items():
         role[mask] = name
-    if graph.ood_mask is not None:
-        outcome[graph.ood_mask] = "foreign"
+    if graph.foreign is not None:
+        outcome[graph.foreign] = "foreign"
     return NodeTable(
         node_ids=np.array([plain(node, 200) for node in graph.node_ids], dtype=object),
         predicted=predicted,

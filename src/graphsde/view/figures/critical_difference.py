@@ -51,8 +51,9 @@ class CriticalDifference(Picture):
         for bar, (first, last) in enumerate(groups(ordered, self.distance)):
             y, ends = -0.28 - 0.2 * (bar % 3), ordered[[first, last]] + np.array([-0.01, 0.01]) * span
             marks.append(Line("not told apart", ends, [y, y], BLUE, width=5.0, legend=False, hover=None))
-        marks.append(_stroke([low, low + self.distance], [1.15, 1.15], 1.6))
-        marks.append(Words(low + self.distance / 2, 1.22, f"critical difference {self.distance:.2f}", above=True))
+        shown = min(self.distance, span)  # over few graphs it is longer than all ranks
+        marks.append(_stroke([low, low + shown], [1.15, 1.15], 1.6))
+        marks.append(Words(low + shown / 2, 1.22, f"critical difference {self.distance:.2f}", above=True))
         room = (0.045 * (max(len(name) for name in self.names) + 6) + 0.1) * span  # for names, on a phone too
         x = Axis(limits=(low - room, high + room), hidden=True, grid=False)
         y_axis = Axis(limits=(-half - 0.7, 2.0), hidden=True, grid=False)

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from graphsde.runs.compare import Row, collect, higher_is_better
+from graphsde.runs.compare import Row, collect
+from graphsde.runs.direction import in_words
 from graphsde.view.figures.chart import Axis, Chart, Dots, Panel
 from graphsde.view.figures.palette import BLUE, GREY, VERMILLION
 from graphsde.view.figures.picture import Picture
@@ -68,11 +69,10 @@ class MetricIntervals(Picture):
                         hover="mean %{x:.4g}",
                     )
                 )
-        better = "higher" if higher_is_better(self.metric) else "lower"
         names = tuple(row.model for row in shown)
         y_axis = Axis(names=names, limits=(-0.6, len(names) - 0.4), grid=False)
         return Chart(
-            (Panel(Axis(f"{self.metric} ({better} is better)"), y_axis, tuple(marks)),),
+            (Panel(Axis(f"{self.metric} ({in_words(self.metric)})"), y_axis, tuple(marks)),),
             size=(6.0, 0.9 + 0.24 * len(names)),
             page_height=130 + 26 * len(names),
         )

@@ -11,7 +11,8 @@ from typing import Any
 from graphsde.errors import BadInput
 from graphsde.runs.bench_folder import BenchFolder
 from graphsde.runs.cells import Cell
-from graphsde.runs.compare import Row, compare, higher_is_better
+from graphsde.runs.compare import Row, compare
+from graphsde.runs.direction import in_words
 from graphsde.storage import write_text
 from graphsde.tasks.task import TASKS
 from graphsde.view.figures.picture import save_both
@@ -165,7 +166,7 @@ def _tables(rows: Sequence[Row]) -> list[ShownTable]:
     tables = []
     for dataset, metric in dict.fromkeys((row.dataset, row.metric) for row in rows):
         own = [row for row in rows if (row.dataset, row.metric) == (dataset, metric)]
-        direction = "higher is better" if higher_is_better(metric) else "lower is better"
+        direction = in_words(metric)
         tables.append(ShownTable(shown_graph(dataset), name(metric), direction, [_shown(row) for row in own]))
     return tables
 

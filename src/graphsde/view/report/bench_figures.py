@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from graphsde.runs.compare import Row
+from graphsde.runs.direction import aim_of
 from graphsde.runs.ranking import rank_models
 from graphsde.view.figures.cost_panel import CostPanel
 from graphsde.view.figures.critical_difference import CriticalDifference
@@ -38,13 +39,15 @@ BAND = "Lines are means over seeds, bands the 95 % bootstrap intervals of these 
 def bench_pictures(task: str, records: Records, rows: Sequence[Row]) -> Iterator[tuple[str, str, str, Picture]]:
     """Key, title, caption and picture of everything that can be drawn, in the order of the page."""
     first = rows[0].metric
-    ranking = rank_models([record for record in records if record["status"] == "done"], first)
+    done = [record for record in records if record["status"] == "done"]
+    ranking = rank_models(done, first) if aim_of(first) is not None else None
     if ranking is not None:
         picture = CriticalDifference(tuple(ranking.models), ranking.ranks, ranking.distance)
         caption = (
-            f"Mean rank by {first} over {ranking.blocks} pairs of graph and seed that every model has; the best is on "
-            "the left. Bars join models whose ranks differ by less than Nemenyi's critical difference. A failed cell "
-            "takes its pair out; a model without a single result is not ranked."
+            f"Mean rank by {first} over {ranking.blocks} {ranking.over}; the best is on the left. Bars join models "
+            "whose ranks differ by less than Nemenyi's critical difference. Only seeds that every model has count; a "
+            "model without a single result is not ranked."
+            + (" Seeds of one graph say something about this graph alone." if ranking.over == "seeds" else "")
         )
         yield "ranking", f"Ranks by {first}", caption, picture
     for dataset in dict.fromkeys(row.dataset for row in rows):

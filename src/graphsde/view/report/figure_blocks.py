@@ -48,7 +48,7 @@ def script_json(value: Any) -> str:
 
 def figure_blocks(content: ReportContent, judged: JudgedNodes) -> list[FigureBlock]:
     blocks = [_entropy(content, judged), _risk_coverage(content, judged), _reliability(content, judged)]
-    if content.graph.ood_mask is not None and content.graph.ood_mask.any() and judged.has_test:
+    if content.graph.foreign is not None and content.graph.foreign.any() and judged.has_test:
         blocks.append(_detection(content))
     if content.prediction.kind != "deterministic":
         blocks.append(_scatter(content, judged))

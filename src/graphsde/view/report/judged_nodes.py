@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphsde.data.graph import UNLABELLED, Graph
+from graphsde.data.graph import Graph
 from graphsde.prediction import Prediction
-from graphsde.tasks.evaluation import align_labels
+from graphsde.tasks.evaluation import align_labels, judged_nodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,16 +37,13 @@ def judge(graph: Graph, prediction: Prediction) -> JudgedNodes:
     """Compare the prediction with the labels of test nodes.
 
     Without a test mask nothing is judged: labels that a model may have learned from prove nothing about it. Foreign
-    nodes (mask ``ood``) and classes that the model has no column for can't be right or wrong and are left out.
+    nodes and classes that the model has no column for can't be right or wrong and are left out.
     """
     mask = graph.test_mask
     if mask is None or not mask.any():
         nobody = np.zeros(0, dtype=np.int64)
         return JudgedNodes(np.arange(graph.num_nodes), nobody, nobody, np.zeros(0, dtype=bool), has_test=False)
     column = align_labels(graph, prediction.class_names)
-    judged = mask & (column != UNLABELLED)
-    if graph.ood_mask is not None:
-        judged &= ~graph.ood_mask
-    rows = np.flatnonzero(judged)
+    rows = np.flatnonzero(judged_nodes(prediction, graph))
     right = prediction.index[rows] == column[rows]
     return JudgedNodes(np.flatnonzero(mask), rows, column[rows], right, has_test=True)

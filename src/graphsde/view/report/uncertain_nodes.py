@@ -114,7 +114,7 @@ class _RowMaker:
         return self.graph.class_names[self.graph.labels[node]]
 
     def _verdict(self, node: int, true: str | None) -> str:
-        if self.graph.ood_mask is not None and self.graph.ood_mask[node]:
+        if self.graph.foreign is not None and self.graph.foreign[node]:
             return "foreign"
         if true is None:
             return ""

@@ -1,0 +1,58 @@
+"""Which way a figure is better: up, down, towards a value, or not to be said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from graphsde.scores.metrics import METRICS
+
+Aim = Literal["higher", "lower"] | float | None
+
+# parts of the names of figures that only tasks have
+LOWER_IS_BETTER = ("seconds", "epochs", "bytes", "over_gcn", "exponent", "error", "set_size", "false_alarms")
+LOWER_METRICS = ("nll", "aurc", "fpr", "ece")
+# conformal sets are meant to hold a share that was asked for: more is no merit, and the name does not tell the share
+NOT_JUDGED = ("coverage[",)
+
+
+def aim_of(metric: str) -> Aim:
+    """``higher``, ``lower``, the value that is best, or ``None`` where no value is better than another by itself.
+
+    Example:
+        >>> aim_of("accuracy"), aim_of("nll@0.5"), aim_of("coverage90"), aim_of("coverage[aps]")
+        ('higher', 'lower', 0.9, None)
+    """
+    if metric.startswith(NOT_JUDGED):
+        return None
+    base = metric.partition("@")[0].partition("[")[0]
+    if base in METRICS:
+        facts = METRICS.entry(base).facts
+        return facts["best"] if "best" in facts else facts["better"]
+    return "lower" if any(word in base for word in (*LOWER_IS_BETTER, *LOWER_METRICS)) else "higher"
+
+
+def in_words(metric: str) -> str:
+    """For the head of a table."""
+    aim = aim_of(metric)
+    if aim is None:
+        return "to be read beside the share asked for"
+    return f"{aim} is better" if isinstance(aim, str) else f"best at {aim:g}"
+
+
+def judged_values(metric: str, values: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]] | None:
+    """Values turned so that more is better: as they are, negated, or the distance from the best value, negated.
+
+    ``None`` where the metric is not to be judged.
+    """
+    if aim_of(metric) is None:
+        return None
+    return {label: {seed: turned(metric, value) for seed, value in runs.items()} for label, runs in values.items()}
+
+
+def turned(metric: str, value: float) -> float:
+    """One value, so that more is better."""
+    aim = aim_of(metric)
+    if aim is None or isinstance(aim, str):
+        return -value if aim == "lower" else value
+    return -abs(value - aim)
