@@ -12,15 +12,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from graphsde.cli.reproduce import write_results
+from graphsde.cli.reproduce import everything, write_results
 from graphsde.runs.bench_folder import BenchFolder
-from graphsde.runs.compare import Row, compare
+from graphsde.runs.cells import Cell
+from graphsde.runs.compare import Row, compare, headline
+from graphsde.runs.export import write_table
 from graphsde.runs.markdown import beside_table, markdown_table
-from graphsde.runs.reproduce import beside
-from graphsde.tasks.paper import TABLES
+from graphsde.runs.reproduce import cells_of
+from graphsde.tasks.paper import TABLES, PaperTable
+from graphsde.view.figures.metric_intervals import MetricIntervals
+from graphsde.view.figures.print_style import save_figure
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS, PAGES = ROOT / "results", ROOT / "docs" / "results"
+MACHINE = "two cores of an AMD EPYC, 24 GB, torch 2.13 on the CPU"
 OURS = ("lgnsde", "lgnsde@open-world")
 
 
@@ -33,10 +38,9 @@ def page(table: str) -> str:
         if not folder.question.is_file():
             continue
         records = folder.read()[1].records
-        graphs = [graph for graph in plan.datasets if any(record["cell"]["dataset"] == graph for record in records)]
-        seeds = sorted({record["cell"]["seed"] for record in records})
+        graphs = {record["cell"]["dataset"] for record in records}
         command = f"graphsde reproduce {table} --datasets {{graphs}} --seeds {{seeds}} --out results"
-        rows = beside(plan, records, graphs, [], seeds)
+        rows = everything(plan, records)
         write_results(RESULTS / name, plan.about, rows)
         shutil.copy(RESULTS / name / "table.csv", PAGES / f"{name}.csv")
         picture = RESULTS / name / "beside.png"
@@ -48,12 +52,55 @@ def page(table: str) -> str:
             text.append(f"Not run yet: {', '.join(missing)}.")
         if picture.is_file():
             text.append(f"![Ours beside the printed figures]({name}.png)")
-        compared = compare(records)
+        compared = compare(records, figures_of(plan, records))
         if len({row.model for row in compared}) > 1:
             text += ["### Who leads", verdict_table(compared), summary(compared)]
         text.append(f"{commands(command, records)}; {machines(records)}")
+        text += [*fewer_seeds(records), *beyond_the_table(plan, records)]
         parts.append("\n\n".join(text))
     return "\n\n".join(parts)
+
+
+def figures_of(plan: PaperTable, records: list[Any]) -> list[str]:
+    """What the table shows, then what its task shows first; each once, as far as it was measured."""
+    measured = {name for record in records for name in record.get("metrics") or {}}
+    own = [] if any(system.score or system.value for system in plan.systems) else list(plan.metrics.values())
+    return [name for name in dict.fromkeys([*own, *headline(records)]) if name in measured]
+
+
+def fewer_seeds(records: list[Any]) -> list[str]:
+    """Which systems have fewer cells on a graph than the command above stands for."""
+    cells: dict[str, dict[str, set[int]]] = {}
+    for record in records:
+        cell = Cell(**record["cell"])
+        cells.setdefault(cell.dataset, {}).setdefault(cell.label, set()).add(cell.seed)
+    found = [
+        f"{label} on {graph} {len(seeds)} of {most} seeds"
+        for graph, models in cells.items()
+        for most in [max(len(seeds) for seeds in models.values())]
+        for label, seeds in models.items()
+        if len(seeds) < most
+    ]
+    return [f"Cells not run: {'; '.join(found)}."] if found else []
+
+
+def beyond_the_table(plan: PaperTable, records: list[Any]) -> list[str]:
+    """Systems in the journal that the command above does not run."""
+    graph, seed = (records[0]["cell"][key] for key in ("dataset", "seed"))
+    own = {cell.label for cell in cells_of(plan, [graph], [], [seed])}
+    more = sorted({label for record in records if (label := Cell(**record["cell"]).label) not in own})
+    if not more:
+        return []
+    options = " ".join(f"--option {name}={_typed(value)}" for name, value in plan.options.items())
+    models = ",".join(more)
+    return [
+        f"Not part of that command, and in the comparison above: {', '.join(more)} "
+        f"(`graphsde bench {plan.task} --models {models} {options}` into the same folder)."
+    ]
+
+
+def _typed(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value).lower()
 
 
 @dataclass(frozen=True)
@@ -75,15 +122,16 @@ STUDIES = {
     ),
     "standard-tuned": Study(
         "standard-tuned",
-        "The standard setting with settings that every system got from the same search: 8 trials at random, one seed, "
-        "chosen by the NLL of validation nodes (`graphsde search`, kept under configs). Public split, test nodes only.",
+        "The standard setting with settings from equal searches for these six systems: 8 trials (the system's own "
+        "settings and 7 at random), one seed, chosen by the NLL of validation nodes (`graphsde search`, kept under "
+        "configs). Public split, test nodes only.",
         "graphsde bench misclassification --datasets {graphs} --models {models} --configs configs --seeds {seeds} "
         "--out results/standard-tuned",
     ),
 }
 
 
-def study_page(study: Study) -> str:
+def study_page(name: str, study: Study) -> str:
     """The table of one bench, or nothing where there is no journal."""
     folder = BenchFolder(RESULTS / study.folder)
     if not folder.question.is_file():
@@ -91,8 +139,15 @@ def study_page(study: Study) -> str:
     records = folder.read()[1].records
     rows = compare(records)
     command = study.command.replace("{models}", ",".join(dict.fromkeys(plain(row.model) for row in rows)))
+    columns = [row.as_dict() | {"causes": ", ".join(row.causes)} for row in rows]
+    write_table({key: [row[key] for row in columns] for key in columns[0]}, PAGES / f"{name}.csv")
     text = [study.about, figures_table(rows), "### Who leads", verdict_table(rows), summary(rows)]
-    return "\n\n".join([*text, f"{commands(command, records)}; {machines(records)}"])
+    first = rows[0].metric
+    for graph in dict.fromkeys(row.dataset for row in rows):
+        picture = PAGES / f"{name}-{graph}.png"
+        save_figure(MetricIntervals.of(records, rows, graph, first).matplotlib(), picture)
+        text.append(f"![{first} on {graph}: runs, means and their intervals]({picture.name})")
+    return "\n\n".join([*text, f"{commands(command, records)}; {machines(records)}", *fewer_seeds(records)])
 
 
 def plain(label: str) -> str:
@@ -166,7 +221,7 @@ def machines(records: list[dict[str, Any]]) -> str:
     done = [record for record in records if record["status"] == "done"]
     failed = len(records) - len(done)
     hours = sum(record["seconds"]["cpu"] for record in records) / 3600
-    return f"{len(done)} cells, {failed} failed, {hours:.1f} processor hours; two cores, torch 2.13 on the CPU."
+    return f"{len(done)} cells, {failed} failed, {hours:.1f} processor hours; {MACHINE}."
 
 
 if __name__ == "__main__":
@@ -178,7 +233,7 @@ if __name__ == "__main__":
             (PAGES / f"{table}.md").write_text(f"# {table}\n\n{text}\n", encoding="utf-8")
             written.append(table)
     for name, study in STUDIES.items():
-        if text := study_page(study):
+        if text := study_page(name, study):
             (PAGES / f"{name}.md").write_text(f"# {name}\n\n{text}\n", encoding="utf-8")
             written.append(name)
     print("\n".join(written))

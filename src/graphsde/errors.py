@@ -37,16 +37,15 @@ class GraphsdeError(Exception):
         super().__init__(str(self))
 
     def __str__(self) -> str:
-        sentence = self.message if self.message.endswith((".", "!", "?", "…")) else self.message + "."
-        parts = [f"{self.code}: {sentence}"]
+        parts = [f"{self.code}: {_ended(self.message)}"]
         if self.place:
-            parts.append(f"Where: {self.place}.")
+            parts.append(f"Where: {'this folder' if self.place == '.' else self.place}.")
         if self.found is not None:
             parts.append(f"Found: {shorten(self.found)}.")
         if self.expected:
             parts.append(f"Expected: {self.expected}.")
         if self.fix:
-            parts.append(f"Fix: {self.fix}.")
+            parts.append(f"Fix: {_ended(self.fix)}")
         return " ".join(parts)
 
     def as_dict(self) -> dict[str, object]:
@@ -59,6 +58,10 @@ class GraphsdeError(Exception):
             "expected": self.expected,
             "fix": self.fix,
         }
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith((".", "!", "?", "…")) else sentence + "."
 
 
 class BadInput(GraphsdeError):

@@ -87,7 +87,7 @@ def test_conflicting_weights_are_refused_by_name() -> None:
     assert error.place == f"{line(0)} and {line(2)}"
     opposite = refused([(0, 1), (1, 0)], [1.0, 2.0])
     assert opposite.code == "E-DUP-WEIGHT"
-    assert "directed=True" in (opposite.fix or "")
+    assert "directed=true" in (opposite.fix or "")
     assert clean([(0, 1), (1, 0)], [1.0, 2.0], directed=True)[0].tolist() == dense({(0, 1): 1, (1, 0): 2})
 
 

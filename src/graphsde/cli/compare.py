@@ -83,7 +83,7 @@ def _print_pair(records: list[Any], rows: list[Any], pair: str, json: bool) -> N
     parts = pair.split(",")
     # a label may have commas of its own: gcn[epochs=5,hidden=8]
     splits = [(",".join(parts[:place]), ",".join(parts[place:])) for place in range(1, len(parts))]
-    named = [(first, second) for first, second in splits if first in known and second in known]
+    named = [(one, two) for first, second in splits if (one := _meant(first, known)) and (two := _meant(second, known))]
     if not named:
         raise BadUsage("--pair names two models", found=pair, expected="two of " + " and ".join(sorted(known)))
     first, second = named[0]
@@ -95,6 +95,12 @@ def _print_pair(records: list[Any], rows: list[Any], pair: str, json: bool) -> N
         print_json(found)
     else:
         print_table(found)
+
+
+def _meant(name: str, known: set[str]) -> str | None:
+    """A label of the table, or the plain name of a model where only one label has it."""
+    own = [label for label in known if label == name] or [label for label in known if label.startswith(f"{name}[")]
+    return own[0] if len(own) == 1 else None
 
 
 def _draw(records: list[Any], metric: str, path: Path) -> None:

@@ -7,6 +7,7 @@ import typer
 
 from graphsde.cli.fit import DEFAULT_MODEL
 from graphsde.cli.output import print_table, say
+from graphsde.errors import BadUsage
 
 
 def demo(
@@ -18,11 +19,18 @@ def demo(
 
     from graphsde.runs.fit import FitRequest, fit_run
     from graphsde.runs.folder import RunFolder
+    from graphsde.runs.rounds import present_round
     from graphsde.runs.source import GraphSource
     from graphsde.training.progress import ProgressBar
     from graphsde.view.report.run import report_on_run
 
     folder = RunFolder(out)
+    if folder.started and (folder.read_config()["graph"]["graph"] != "digits" or present_round(out)):
+        raise BadUsage(
+            f"{out} holds another run, or one that has learned labels",
+            code="E-RUN-EXISTS",
+            fix="choose another --out",
+        )
     outcome = fit_run(
         FitRequest(GraphSource("digits"), model),
         folder,
@@ -32,13 +40,14 @@ def demo(
     )
     graph, prediction, metrics = outcome.graph, outcome.prediction, outcome.metrics
     assert graph.test_mask is not None and graph.labels is not None
+    path = report_on_run(folder, None)  # before anything is printed: whoever reads only the first lines has it too
     test = np.flatnonzero(graph.test_mask)
     order = test[np.argsort(-prediction.total[test], kind="stable")][:10]
     typer.echo("\nThe ten test images the model is least sure of:")
     print_table(
         [
             {
-                "image": int(prediction.node_ids[node]),
+                "image": str(prediction.node_ids[node]),
                 "predicted": prediction.label[node],
                 "truth": graph.class_names[graph.labels[node]],
                 "confidence": float(prediction.confidence[node]),
@@ -54,6 +63,5 @@ def demo(
         f"On {metrics['n_test']:,} test images {metrics['accuracy']:.1%} are right; "
         f"of the 80 % it is surest of, {kept:.1%}."
     )
-    path = report_on_run(folder, None)
     typer.echo(f"\nThe report: {path}\nLook at the entropy of right and wrong predictions, then at the images above.")
     typer.echo("Your own files next: graphsde check FOLDER, graphsde fit FOLDER --out runs/first")

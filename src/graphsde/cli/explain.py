@@ -17,7 +17,9 @@ def explain(
     ] = None,
     neighbours: Annotated[int, typer.Option("--neighbours", min=0, help="Try at most so many.")] = 20,
     features: Annotated[int, typer.Option("--features", min=0, help="Name at most so many.")] = 10,
-    samples: Annotated[int, typer.Option("--samples", min=1, help="Samples per prediction; each takes one.")] = 16,
+    samples: Annotated[
+        int | None, typer.Option("--samples", min=1, help="Samples per prediction; default: as many as the fit took.")
+    ] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Show which neighbours and which features move a node's uncertainty."""
@@ -26,7 +28,8 @@ def explain(
 
     folder = RunFolder(run)
     model, graph = folder.load_model(), folder.load_graph()
-    found = measure(model, graph, node, neighbours=neighbours, features=features, samples=samples)
+    drawn = samples or int(folder.read_config()["samples"])  # else an unsure node could have another class here
+    found = measure(model, graph, node, neighbours=neighbours, features=features, samples=drawn)
     if out is not None:
         from graphsde.view.figures.explanation import ExplanationBars
 

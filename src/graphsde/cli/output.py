@@ -39,11 +39,16 @@ def print_table(rows: list[dict[str, Any]], columns: list[str] | None = None) ->
     for row in rows:
         # Text: names from files are not markup
         table.add_row(*[Text(str(row[name]) if name == "year" else shorten(cell(row.get(name)))) for name in names])
-    console = Console()
+
+    class Piped(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # a reader that has seen enough is no failure; rich would end with code 1
+
+    console = Piped()
     if not console.is_terminal and "COLUMNS" not in os.environ:
         # a file has no edge to break lines at: whoever searches it wants a row on a line
         unbroken = console.options.update(max_width=UNBROKEN)
-        console = Console(width=Measurement.get(console, unbroken, table).maximum)
+        console = Piped(width=Measurement.get(console, unbroken, table).maximum)
     console.print(table)
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from graphsde.cli.options import READ, RUN, SAMPLES, key_values
+from graphsde.errors import BadUsage
 
 
 def predict(
@@ -21,11 +22,19 @@ def predict(
     """Predict every node of the run's graph, or of another one, with its uncertainty."""
     from graphsde.runs.export import prediction_columns, write_table
     from graphsde.runs.folder import RunFolder
-    from graphsde.runs.source import open_graph
+    from graphsde.runs.source import is_benchmark, open_graph
 
     folder = RunFolder(run)
     model = folder.load_model()
-    target = folder.load_graph() if graph is None else open_graph(graph, **key_values(read, "--read"))
+    given = key_values(read, "--read")
+    if graph is None:
+        if given:
+            raise BadUsage("--read is for another graph: the run's own is read as it was", fix="leave it out")
+        target = folder.load_graph()
+    else:
+        # as the run's own files were read, unless said otherwise
+        own = {} if is_benchmark(graph) else folder.source().options
+        target = open_graph(graph, **{**own, **given})
     prediction = model.predict(target, samples=samples, seed=seed)
     write_table(prediction_columns(prediction, target), out)
     typer.echo(f"{prediction.num_nodes:,} predictions in {out}")

@@ -176,7 +176,7 @@ def _unknown_ends(
         place=edge_place(int(unknown.argmax())),
         found=named[0],
         expected=f"positions 0 to {num_nodes - 1}" if written is None else "ids of listed nodes",
-        fix="add the missing nodes, or choose unknown_edges='drop'",
+        fix="add the missing nodes, or read with unknown_edges=drop",
     )
 
 

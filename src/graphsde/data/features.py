@@ -178,7 +178,7 @@ class _Columns:
         if not missing.any():
             return []
         if impute != "mean":
-            raise self._error("E-FEAT-NAN", missing, "missing (NaN)", "fill them in, or choose impute='mean'")
+            raise self._error("E-FEAT-NAN", missing, "missing (NaN)", "fill them in, or read with impute=mean")
         rows, width = self.values.shape
         cols = self._positions(missing)[1]
         per_column = np.bincount(cols, minlength=width)

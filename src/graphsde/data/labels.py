@@ -258,8 +258,8 @@ def _float_error(value: object, count: int, place: str) -> BadInput:
         place=place,
         found=str(value),
         expected="text or whole numbers",
-        fix="to predict numbers, write 'target: numeric' in graph.yaml or pass target='numeric'; for classes, choose "
-        "another label column",
+        fix="to predict numbers, write 'target: numeric' in graph.yaml or read with target=numeric; for classes, "
+        "choose another label column",
     )
 
 

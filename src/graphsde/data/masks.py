@@ -160,7 +160,7 @@ def name_nodes(node_ids: np.ndarray, rows: np.ndarray, most: int = SHOWN) -> tup
 
 _EMPTY_FIX = {
     "train": "name some labelled nodes for training, or make a split with split='fractions'",
-    "val": "name some labelled nodes for validation, or switch early stopping off",
+    "val": "name some labelled nodes for validation, or switch early stopping off (--no-early-stop)",
 }
 
 

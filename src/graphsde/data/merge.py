@@ -123,5 +123,5 @@ class _Entries:
             place=" and ".join(self.edge_place(int(row)) for row in self.rows[members[:2]]),
             found=seen,
             expected="one weight per edge",
-            fix="choose duplicates='sum' or duplicates='first', or directed=True if the two directions differ",
+            fix="read with duplicates=sum or duplicates=first, or with directed=true if the two directions differ",
         )

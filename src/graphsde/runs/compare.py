@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from graphsde.errors import BadInput
+from graphsde.errors import BadInput, BadUsage
 from graphsde.runs.cells import Cell
 from graphsde.runs.direction import judged_values
 from graphsde.runs.statistics import Comparison, bootstrap_interval, compare_pairs, paired_ranks, verdicts
@@ -105,7 +105,7 @@ def compare(records: Iterable[Mapping[str, Any]], metrics: Sequence[str] | None 
     for metric in metrics or ():
         if not any(row.n for row in rows if row.metric == metric):
             known = sorted({name for record in records for name in record.get("metrics") or {}})
-            raise BadInput("no cell has such a metric", code="E-NAME", found=metric, expected=", ".join(known))
+            raise BadUsage("no cell has such a metric", code="E-NAME", found=metric, expected=", ".join(known))
     return rows
 
 

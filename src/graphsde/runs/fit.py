@@ -16,6 +16,7 @@ from graphsde.models import MODELS, Model
 from graphsde.prediction import Prediction
 from graphsde.runs.export import prediction_columns, write_table
 from graphsde.runs.folder import RunFolder
+from graphsde.runs.label_book import LabelBook
 from graphsde.runs.rounds import KEPT, forget_rounds
 from graphsde.runs.source import GraphSource
 from graphsde.tasks.evaluation import evaluate, judged_nodes
@@ -46,6 +47,9 @@ class FitOutcome:
     already_done: bool
 
 
+REPLACED_LABELS = "replaced-labels.csv"
+
+
 def fit_run(
     request: FitRequest,
     folder: RunFolder,
@@ -69,6 +73,7 @@ def fit_run(
     }
     with folder.locked():
         if overwrite:
+            _save_labels(folder, say)
             _clear(folder)
         elif folder.started:
             _refuse_another(folder, config, facts)
@@ -134,6 +139,15 @@ def _differences(then: Any, now: Any, name: str = "") -> list[str]:
         keys = sorted(set(then) | set(now))
         return [d for key in keys for d in _differences(then.get(key), now.get(key), f"{name}.{key}".lstrip("."))]
     return [] if then == now else [f"{name}: {then} then, {now} now"]
+
+
+def _save_labels(folder: RunFolder, say: Callable[[str], None]) -> None:
+    """Labels that people gave to a run are in no other file: they outlive it, as ``learn`` would take them again."""
+    learned = LabelBook.of_run(folder.path).labels
+    if learned:
+        path = folder.path / REPLACED_LABELS
+        write_table({"id": [one[0] for one in learned], "label": [one[1] for one in learned]}, path)
+        say(f"the run that is replaced had learned {len(learned):,} labels; they are kept in {path}")
 
 
 def _clear(folder: RunFolder) -> None:

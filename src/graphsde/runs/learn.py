@@ -26,7 +26,7 @@ from graphsde.runs.grown import require_growth, roles_in
 from graphsde.runs.label_book import LabelBook
 from graphsde.runs.new_labels import GivenLabels, NewLabels, check_labels, check_values
 from graphsde.runs.rounds import begin_round, commit_round, present_round, staging
-from graphsde.runs.source import KEPT_ROLES, GraphSource
+from graphsde.runs.source import KEPT_ROLES, GraphSource, is_benchmark
 from graphsde.tasks.change import Change, compare
 from graphsde.tasks.evaluation import evaluate, judged_nodes
 from graphsde.tasks.numeric_change import NumericChange, compare_numbers
@@ -189,12 +189,18 @@ def _ground(folder: RunFolder, model: Model, path: str | None, options: dict[str
         source = folder.source()
         graph, facts = source.open()
         return _Ground(source, graph, facts, book, 0)
-    source = GraphSource.typed(path, options=options or folder.source().options, split=KEPT_ROLES)
+    source = GraphSource.typed(path, options=_as_before(folder, path, options), split=KEPT_ROLES)
     graph, facts = source.open()
     ids, roles = roles_in(folder.predictions)
     new_nodes = require_growth(ids, graph, model)
     classes = None if _numeric(model) else model._require_fitted()
     return _Ground(source, graph, facts, LabelBook(book.labels, roles, classes), new_nodes)
+
+
+def _as_before(folder: RunFolder, path: str, options: dict[str, Any] | None) -> dict[str, Any]:
+    """How to read the graph: as the run's own files, unless said otherwise."""
+    own = {} if is_benchmark(path) else folder.source().options
+    return {**own, **(options or {})}
 
 
 def _numeric(model: Model) -> bool:

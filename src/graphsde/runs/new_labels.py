@@ -25,12 +25,16 @@ SAME_NUMBER = 1e-9  # a value that went through a spreadsheet may have lost its 
 
 @dataclass(frozen=True)
 class GivenLabels:
-    """Pairs of id and class name or number as they were given, empty ones left out, with where each stands."""
+    """Pairs of id and class name or number as they were given, empty ones left out, with where each stands.
+
+    ``guarded`` says that an apostrophe may have been put before an id, as in CSV files for spreadsheets.
+    """
 
     ids: list[Any]
     names: list[str]
     places: list[str]
     empty: int = 0
+    guarded: bool = False
 
     @classmethod
     def from_mapping(cls, labels: Mapping[Any, str | float | None]) -> GivenLabels:
@@ -55,7 +59,9 @@ class GivenLabels:
         ids, names = table.ids("id").tolist(), [_text(label) for label in table.values("label").tolist()]
         rows = [row for row, name in enumerate(names) if name is not None]
         kept = [name for name in names if name is not None]
-        return cls([ids[row] for row in rows], kept, [table.place(row) for row in rows], len(names) - len(rows))
+        places = [table.place(row) for row in rows]
+        guarded = path.suffix.lower() == ".csv"
+        return cls([ids[row] for row in rows], kept, places, len(names) - len(rows), guarded)
 
 
 @dataclass(frozen=True)
@@ -192,12 +198,22 @@ def _open(path: Path) -> Table:
 
 def _locate(given: GivenLabels, graph: Graph) -> np.ndarray:
     positions = locate(given.ids, graph.node_ids)
-    if (positions < 0).any() and graph.node_ids.dtype == object:
-        # ids that could be taken for a formula got an apostrophe when the questions were written
-        guarded = {safe_cell(node): row for row, node in enumerate(graph.node_ids.tolist())}
-        found = [guarded.get(str(node), -1) for node in given.ids]
-        positions = np.where(positions < 0, found, positions)
-    return positions
+    if graph.node_ids.dtype != object:
+        return positions
+    # ids that could be taken for a formula got an apostrophe when the questions were written
+    guarded = {safe: row for row, node in enumerate(graph.node_ids.tolist()) if (safe := safe_cell(node)) != node}
+    found = np.array([guarded.get(str(node), -1) for node in given.ids], dtype=np.int64)
+    if given.guarded:
+        _refuse(
+            given,
+            np.flatnonzero((found >= 0) & (positions >= 0)),
+            given.ids,
+            code="E-NODE-UNKNOWN",
+            what="an id may mean two nodes, one with an apostrophe and one without",
+            expected="ids that stay different where formulas are guarded by an apostrophe",
+            fix="give the labels as .parquet, which needs no guard, or rename one of the nodes",
+        )
+    return np.where(positions < 0, found, positions)
 
 
 def _text(label: object) -> str | None:

@@ -11,7 +11,7 @@ from graphsde.data.formats import read
 from graphsde.data.graph import Graph
 from graphsde.data.splits import default_split, make_split
 from graphsde.data.splits.split import Split
-from graphsde.errors import BadInput
+from graphsde.errors import BadInput, BadUsage
 
 KEPT_ROLES = "kept"
 """In place of a split: nodes keep the roles that the run's own files give them."""
@@ -22,7 +22,13 @@ def open_graph(text: str, **options: Any) -> Graph:
 
     A name of a benchmark wins over a folder of that name; write ``./cora`` for the folder.
     """
-    if text.split(":")[0] in DATASETS:
+    if is_benchmark(text):
+        if options:
+            raise BadUsage(
+                f"'{text}' is a benchmark, which is read in one way only",
+                found=", ".join(f"{name}={value}" for name, value in options.items()),
+                fix=f"leave the options out, or write ./{text} for a folder of that name",
+            )
         return load(text)
     path = Path(text)
     if not path.exists():
@@ -34,6 +40,11 @@ def open_graph(text: str, **options: Any) -> Graph:
             fix="check the spelling, or give a folder with nodes.csv and edges.csv",
         )
     return read(path, **options)
+
+
+def is_benchmark(text: str) -> bool:
+    """Whether a graph is named, not given by its path."""
+    return text.split(":")[0] in DATASETS
 
 
 @dataclass(frozen=True)
@@ -57,7 +68,7 @@ class GraphSource:
     @classmethod
     def typed(cls, graph: str, **fields: Any) -> GraphSource:
         """From what a user typed: a relative path is made absolute, so that the run can be read from elsewhere."""
-        return cls(graph if graph.split(":")[0] in DATASETS else str(Path(graph).resolve()), **fields)
+        return cls(graph if is_benchmark(graph) else str(Path(graph).resolve()), **fields)
 
     def open(self) -> tuple[Graph, dict[str, Any]]:
         """The graph with its masks, and the facts that tell whether it is still the same."""

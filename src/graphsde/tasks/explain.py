@@ -113,7 +113,7 @@ def explain(
     *,
     neighbours: int = NEIGHBOURS,
     features: int = FEATURES,
-    samples: int = 16,
+    samples: int = 64,
     seed: int | None = None,
 ) -> Explanation:
     r"""Measure what a node's neighbours and features do to its uncertainty.

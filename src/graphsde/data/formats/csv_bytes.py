@@ -98,5 +98,5 @@ def _encoding_error(path: Path, encoding: str, offset: int, reason: str, guess: 
         code="E-ENCODING",
         place=f"{path.name}, byte {offset}",
         expected=f"text in {encoding}",
-        fix=f"save it as UTF-8, or name its encoding: encoding='{guess}', or 'encoding: {guess}' in graph.yaml",
+        fix=f"save it as UTF-8, or read with encoding={guess} ('encoding: {guess}' in graph.yaml)",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -100,7 +101,7 @@ def _open(folder: Path, files: Sequence[str], stem: str, wanted: tuple[str, ...]
             place=str(folder),
             found=shown,
             expected=f"{stem}.csv with the columns {', '.join(wanted)}{empty}",
-            fix=f"unpack {packed}" if packed else did_you_mean(f"{stem}.csv", files, otherwise="add the file"),
+            fix=f"unpack {packed}" if packed else _similar(stem, files),
         )
     path = folder / found[0]
     require_inside(path, folder)
@@ -184,3 +185,11 @@ def _unused(edges: Table, settings: Settings) -> list[Finding]:
     where = tuple(shorten(name, 60) for name in unused[:5])
     message = f"{len(unused):,} columns of {edges.path.name} are not used: {', '.join(where)}"
     return [Finding("W-EDGE-COLUMNS", "note", message, len(unused), where)]
+
+
+def _similar(stem: str, files: Sequence[str]) -> str:
+    """A slip of the pen in a file's name; the other table is none."""
+    names = [f"{stem}.csv", f"{stem}.parquet"]
+    close = [file for file in files if difflib.get_close_matches(file.lower()[:100], names, n=1, cutoff=0.8)]
+    others = [file for file in close if not file.startswith(("nodes.", "edges."))]
+    return f"did you mean '{shorten(others[0], 60)}'?" if others else "add the file"

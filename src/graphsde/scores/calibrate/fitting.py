@@ -49,7 +49,7 @@ def fit_calibrator(
         raise BadInput(
             f"'{graph.name}' has no labelled validation nodes to fit a calibrator on",
             code="E-SPLIT-EMPTY",
-            fix="use a split with validation nodes, or give nodes=",
+            fix="use a split with validation nodes, or in Python name others (nodes=…)",
         )
     train = np.zeros(graph.num_nodes, dtype=bool) if graph.train_mask is None else graph.train_mask
     calibrator = kind(prediction.num_classes, graph.node_ids[train].tolist())
