@@ -245,7 +245,7 @@ class NumericPrediction:
             raise NotForNumbers(
                 f"this needs class probabilities ('{name}'), and the model predicts numbers",
                 expected="mean, total, aleatoric, epistemic, interval, quantile",
-                fix="use check, fit, predict, evaluate, report or ask, which work with a numeric target",
+                fix="use check, fit, predict, evaluate, calibrate, decide, report, ask or learn, which know numbers",
             )
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
@@ -315,6 +315,22 @@ class NumericPrediction:
         """Central interval that should hold the value with probability ``coverage``.  # [N], [N]"""
         tail = (1.0 - coverage) / 2
         return self.quantile(tail), self.quantile(1.0 - tail)
+
+    def beyond(self, tolerance: float) -> np.ndarray:
+        """Probability that a node's value lies farther than ``tolerance`` from its predicted mean.  # [N]"""
+        if not 0 < tolerance < np.inf:
+            raise BadUsage("a tolerance is a distance", found=tolerance, expected="a number above 0")
+        return 1.0 - (self.cdf(self.mean + tolerance) - self.cdf(self.mean - tolerance))
+
+    def widened(self, factor: float) -> NumericPrediction:
+        """The same distribution stretched by ``factor`` around its mean: every deviation is multiplied with it."""
+        mean = self.means.mean(axis=0, dtype=np.float64)
+        return replace(
+            self,
+            means=mean + factor * (self.means - mean),
+            variances=factor**2 * self.variances,
+            known=None if self.known is None else factor**2 * self.known,
+        )
 
     def subset(self, nodes: np.ndarray) -> NumericPrediction:
         """The prediction of some nodes (positions or a boolean mask)."""

@@ -101,6 +101,41 @@ def test_ask_then_learn(runs: dict[str, Path], tmp_path: Path) -> None:
     assert "entropy" not in told.stdout and "class" not in told.stdout
 
 
+def test_calibrate_and_decide(runs: dict[str, Path], tmp_path: Path) -> None:
+    run = Path(shutil.copytree(runs["lgnsde"], tmp_path / "run"))
+    told = answer("calibrate", run, "--json")
+    assert told["calibrator"] == "deviation" and told["after"]["coverage90"] > 0
+    assert "crps" in graphsde("calibrate", run).stdout
+    out = tmp_path / "decisions.csv"
+    found = answer("decide", run, "--tolerance", 120, "--max-error", 0.2, "--out", out, "--json")
+    assert found["tolerance"] == 120 and found["calibration"]["nodes"] == 77 and found["test"]["nodes"] == 78
+    assert found["actions"]["accept"] > 0 and found["upper_bound"] <= 0.2
+    head, *rows = out.read_text().splitlines()
+    assert head == '"id","mean","low","high","total","aleatoric","epistemic","chance_beyond","action","reason"'
+    assert len(rows) == 442 and sum('"accept"' in row for row in rows) == found["actions"]["accept"]
+    words = graphsde("decide", run, "--tolerance", 120, "--max-error", 0.2, "--out", out).stdout
+    assert "are off by more than 120" in words and "intervals cover" in words and "foreign where" not in words
+    for more in ([], ["--tolerance", 120, "--by", "entropy"], ["--tolerance", -3]):
+        refused = graphsde("decide", run, "--out", out, *more)
+        assert refused.exit_code == 2 and refused.stderr.count("\n") == 1, refused.output
+    wrong = graphsde("calibrate", run, "--by", "gats")
+    assert wrong.exit_code == 2 and "one of deviation" in wrong.stderr
+
+
+@pytest.mark.parametrize("model", list(QUICK))
+def test_explain_a_number(runs: dict[str, Path], model: str, tmp_path: Path) -> None:
+    picture = tmp_path / "why.png"
+    found = answer("explain", runs[model], 7, "--neighbours", 2, "--features", 3, "--out", picture, "--json")
+    table = pq.read_table(runs[model] / "predictions.parquet").to_pydict()
+    assert found["mean"] == pytest.approx(table["mean"][7], rel=1e-6)
+    assert found["deviation"] == pytest.approx(table["total"][7] ** 0.5, rel=1e-6)
+    assert len(found["neighbours"]) == 2 and picture.stat().st_size > 5000
+    assert len(found["features"]) == (0 if model == "graph-gp" else 3)  # the process looks at no features
+    assert (found["epistemic"] is None) == (model == "gcn")
+    words = graphsde("explain", runs[model], 7, "--neighbours", 2).stdout
+    assert "give or take" in words and "moves the mean" in words and "entropy" not in words
+
+
 def test_a_users_folder_from_tables_to_report(tmp_path: Path) -> None:
     folder = tmp_path / "houses"
     folder.mkdir()
@@ -148,9 +183,9 @@ def test_every_verb_on_a_run_either_works_with_numbers_or_refuses(runs: dict[str
     from graphsde.errors import BadUsage
 
     assert set(NUMERIC_VERBS) <= set(VERBS)
-    with pytest.raises(BadUsage, match=r"'decide' goes by classes.*predict, evaluate, report, ask"):
-        refuse_numeric_run(runs["gcn"], "decide")
-    refuse_numeric_run(runs["gcn"] / "nothing here", "decide")  # for the verb to say
+    with pytest.raises(BadUsage, match=r"'theory' goes by classes.*predict, evaluate, calibrate, decide"):
+        refuse_numeric_run(runs["gcn"], "theory")
+    refuse_numeric_run(runs["gcn"] / "nothing here", "theory")  # for the verb to say
 
 
 def test_a_bench_of_numbers(tmp_path: Path) -> None:

@@ -8,24 +8,31 @@ import typer
 from graphsde.cli.options import JSON, RUN
 from graphsde.cli.output import print_json, print_table
 
-SHOWN = ("nll", "ece", "brier", "accuracy", "aurc")
+SHOWN = ("nll", "ece", "brier", "accuracy", "aurc", "crps", "coverage90", "interval_width90", "calibration_error")
 
 
 def calibrate(
     run: Annotated[Path, RUN],
     by: Annotated[
-        str, typer.Option("--by", help="See: graphsde list calibrators; none takes the present one away.")
-    ] = "temperature",
+        str | None,
+        typer.Option(
+            "--by",
+            help="See: graphsde list calibrators; none takes the present one away. Default: temperature, for numbers "
+            "deviation.",
+        ),
+    ] = None,
     samples: Annotated[
         int | None, typer.Option("--samples", min=1, help="Samples per node; default: as many as the fit took.")
     ] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Make a run's probabilities mean what they say: fit a calibrator on its validation nodes and keep it."""
+    """Make a run's uncertainty mean what it says: fit a calibrator on its validation nodes and keep it."""
     from graphsde.runs.calibrate import calibrate_run
     from graphsde.runs.folder import RunFolder
     from graphsde.scores.calibrate import CALIBRATORS
 
+    if by is None:
+        by = "temperature" if RunFolder(run).load_model().target_scale is None else "deviation"
     chosen = None if by == "none" else CALIBRATORS.entry(by).name
     outcome = calibrate_run(RunFolder(run), chosen, samples=samples)
     if json:
@@ -43,6 +50,7 @@ def calibrate(
         return
     if outcome.after:
         typer.echo(f"{outcome.after['n_test']:,} test nodes")
-        print_table([{"metric": name, "before": outcome.before[name], "after": outcome.after[name]} for name in SHOWN])
+        shown = [name for name in SHOWN if name in outcome.after]
+        print_table([{"metric": name, "before": outcome.before[name], "after": outcome.after[name]} for name in shown])
     done = "The calibrator is gone" if chosen is None else f"{chosen} was fitted on the validation nodes"
     typer.echo(f"{done}; the model and predictions in {run} are written anew.")

@@ -15,22 +15,31 @@ def decide(
     max_error: Annotated[
         float, typer.Option("--max-error", help="Share of the accepted nodes that may be wrong.")
     ] = 0.05,
+    tolerance: Annotated[
+        float | None,
+        typer.Option("--tolerance", help="For numbers: an answer is wrong where it is off by more than this."),
+    ] = None,
     delta: Annotated[
         float, typer.Option("--delta", help="How often the promise may fail over draws of calibration nodes.")
     ] = 0.05,
     false_alarm: Annotated[
-        float, typer.Option("--false-alarm", help="Share of familiar nodes that may be flagged as foreign.")
-    ] = 0.05,
+        float | None,
+        typer.Option("--false-alarm", help="Share of familiar nodes that may be flagged as foreign; default 0.05."),
+    ] = None,
     confidence_level: Annotated[
-        float, typer.Option("--confidence-level", help="Of the sets: share of nodes whose set holds their class.")
+        float,
+        typer.Option("--confidence-level", help="Of sets and intervals: share of nodes whose truth is in theirs."),
     ] = 0.9,
-    by: Annotated[str, typer.Option("--by", help="Uncertainty to accept by; see: graphsde list scores.")] = "margin",
+    by: Annotated[
+        str | None, typer.Option("--by", help="Uncertainty to accept by (list scores); default: margin.")
+    ] = None,
     foreign_by: Annotated[
-        str, typer.Option("--foreign-by", help="Score that flags foreign nodes; see: graphsde list scores.")
-    ] = "entropy+propagated",
+        str | None,
+        typer.Option("--foreign-by", help="Score that flags foreign nodes (list scores); default: entropy+propagated."),
+    ] = None,
     sets_by: Annotated[
-        str, typer.Option("--sets-by", help="Score behind the sets; see: graphsde list conformal.")
-    ] = "aps",
+        str | None, typer.Option("--sets-by", help="Score behind the sets (list conformal); default: aps.")
+    ] = None,
     calibration_size: Annotated[
         int, typer.Option("--calibration-size", min=1, help="Nodes to calibrate on, where the split sets none aside.")
     ] = 500,
@@ -38,33 +47,33 @@ def decide(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the draw of calibration nodes.")] = 0,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Say of every node whether to accept its label, to review it, or to treat it as foreign."""
+    """Say of every node whether to accept its answer, to review it, or (of classes) to treat it as foreign."""
     from graphsde.runs.export import require_table_name, write_table
     from graphsde.runs.folder import RunFolder
     from graphsde.scores.conformal import CONFORMAL_SCORES
     from graphsde.scores.registry import SCORES
     from graphsde.tasks.decide import decide as judge
+    from graphsde.tasks.decide_numbers import decide_numbers
 
     require_table_name(out)
-    CONFORMAL_SCORES.entry(sets_by)  # a wrong name is told before the work begins
+    if sets_by is not None:
+        CONFORMAL_SCORES.entry(sets_by)  # a wrong name is told before the work begins
     for name in (by, foreign_by):
-        SCORES.entry(name.partition("+")[0])
+        if name is not None:
+            SCORES.entry(name.partition("+")[0])
     folder = RunFolder(run)
     model, graph = folder.load_model(), folder.load_graph()
-    decisions = judge(
-        model.predict(graph, samples=samples),
-        graph,
-        max_error=max_error,
-        delta=delta,
-        by=by,
-        false_alarm=false_alarm,
-        foreign_by=foreign_by,
-        confidence_level=confidence_level,
-        sets_by=sets_by,
-        size=calibration_size,
-        seed=seed,
-        model=model,
-    )
+    of_classes = {"by": by, "foreign_by": foreign_by, "sets_by": sets_by, "false_alarm": false_alarm}
+    given: dict[str, Any] = {name: value for name, value in of_classes.items() if value is not None}
+    shared: dict[str, Any] = {"max_error": max_error, "delta": delta, "confidence_level": confidence_level}
+    shared |= {"size": calibration_size, "seed": seed}
+    numeric = model.target_scale is not None
+    _refuse_options(numeric, given, tolerance)
+    prediction: Any = model.predict(graph, samples=samples)
+    if numeric:
+        decisions: Any = decide_numbers(prediction, graph, tolerance=tolerance, **shared)  # type: ignore[arg-type]
+    else:
+        decisions = judge(prediction, graph, model=model, **given, **shared)
     write_table(decisions.columns(), out)
     summary = decisions.summary()
     if json:
@@ -73,10 +82,26 @@ def decide(
         _print(summary, graph.num_nodes, out)
 
 
+def _refuse_options(numeric: bool, of_classes: dict[str, Any], tolerance: float | None) -> None:
+    from graphsde.errors import BadUsage
+
+    if numeric and tolerance is None:
+        raise BadUsage(
+            "this run predicts numbers: how far off may an accepted one be?",
+            code="E-TARGET",
+            fix="give --tolerance, in the target's unit",
+        )
+    if numeric and of_classes:
+        names = ", ".join("--" + name.replace("_", "-") for name in of_classes)
+        raise BadUsage(f"{names} goes by classes, and this run predicts numbers", code="E-TARGET", fix="leave it out")
+    if not numeric and tolerance is not None:
+        raise BadUsage("--tolerance is for numbers, and this run predicts classes", code="E-TARGET", fix="leave it out")
+
+
 def _print(found: dict[str, Any], nodes: int, out: Path) -> None:
     rows = [{"action": name, "nodes": count, "share": count / nodes} for name, count in found["actions"].items()]
     print_table(rows)
-    calibration, foreign, sets = found["calibration"], found["foreign"], found["sets"]
+    calibration = found["calibration"]
     lines = [f"calibrated on {calibration['nodes']:,} nodes: {calibration['source']}"]
     if found["threshold"] is not None:
         lines.append(
@@ -84,11 +109,33 @@ def _print(found: dict[str, Any], nodes: int, out: Path) -> None:
             f"that nothing was fitted to; upper bound of their error rate {found['upper_bound']:.4f}"
         )
     lines.append(f"promise: {found['guarantee']}")
-    lines.append(
+    lines += _about_intervals(found) if "intervals" in found else _about_classes(found)
+    for line in lines:
+        typer.echo(line)
+    typer.echo(f"\n{nodes:,} decisions are in {out}.")
+
+
+def _about_intervals(found: dict[str, Any]) -> list[str]:
+    intervals = found["intervals"]
+    lines = [
+        f"intervals ({intervals['score']}, {intervals['mean_width']:.4g} wide on average): {intervals['guarantee']}"
+    ]
+    if "test" in found:
+        test = found["test"]
+        lines.append(
+            f"on {test['nodes']:,} test nodes: {test['accepted']:,} accepted, {_errors(test)}; intervals cover "
+            f"{test['interval_coverage']:.1%}"
+        )
+    return lines
+
+
+def _about_classes(found: dict[str, Any]) -> list[str]:
+    foreign, sets = found["foreign"], found["sets"]
+    lines = [
         f"foreign where {foreign['score']} > {foreign['threshold']:.4f}: at most {foreign['false_alarm']:.1%} false "
         f"alarms on average ({foreign['calibration_rate']:.1%} of the calibration nodes); how many foreign nodes are "
         "missed is not promised"
-    )
+    ]
     if "flagged_of_foreign" in foreign:
         lines.append(
             f"of the nodes known to be foreign {foreign['flagged_of_foreign']:.1%} were flagged and "
@@ -97,11 +144,13 @@ def _print(found: dict[str, Any], nodes: int, out: Path) -> None:
     lines.append(f"sets ({sets['score']}, {sets['mean_size']:.2f} classes on average): {sets['guarantee']}")
     if "test" in found:
         test = found["test"]
-        error = "none accepted" if test["error"] is None else f"{test['wrong']} wrong, {test['error']:.2%}"
         lines.append(
-            f"on {test['nodes']:,} test nodes: {test['accepted']:,} accepted, {error} (all of them: "
-            f"{test['error_of_all']:.2%}); sets cover {test['set_coverage']:.1%}"
+            f"on {test['nodes']:,} test nodes: {test['accepted']:,} accepted, {_errors(test)}; sets cover "
+            f"{test['set_coverage']:.1%}"
         )
-    for line in lines:
-        typer.echo(line)
-    typer.echo(f"\n{nodes:,} decisions are in {out}.")
+    return lines
+
+
+def _errors(test: dict[str, Any]) -> str:
+    error = "none accepted" if test["error"] is None else f"{test['wrong']} wrong, {test['error']:.2%}"
+    return f"{error} (all of them: {test['error_of_all']:.2%})"

@@ -152,8 +152,8 @@ class Model(ABC):
 
         Args:
             graph: that the model was fitted on, with its masks.
-            by: ``temperature``, ``vector`` or ``gats`` (see ``graphsde list calibrators``); ``None`` takes the present
-                one away. A former one is replaced, not added to.
+            by: ``temperature``, ``vector`` or ``gats``, for numbers ``deviation`` (see ``graphsde list calibrators``);
+                ``None`` takes the present one away. A former one is replaced, not added to.
             nodes: mask of the nodes to fit on, instead of the validation nodes.
             samples: of the prediction that it is fitted to.
 
@@ -166,20 +166,16 @@ class Model(ABC):
         """
         self._require_fitted()
         if by is not None:
-            from graphsde.scores.calibrate import CALIBRATORS, fit_calibrator
+            from graphsde.scores.calibrate import fit_calibrator, require_calibrator
 
-            CALIBRATORS.entry(by)
-            if self.target_scale is not None:
-                raise BadUsage(
-                    "calibrators are for classes, and this model predicts numbers", code="E-TARGET", found=by
-                )
+            require_calibrator(by, "class" if self.target_scale is None else "numeric")
         self.calibrator = None
         if by is not None:
             self.calibrator = fit_calibrator(self.predict(graph, samples=samples), graph, by=by, nodes=nodes)
         return self
 
-    def _calibrated(self, prediction: Prediction, graph: Graph) -> Prediction:
-        """Every ``predict`` ends with this."""
+    def _calibrated(self, prediction: Any, graph: Graph) -> Any:
+        """Every ``predict`` ends with this, of classes and of numbers."""
         return prediction if self.calibrator is None else self.calibrator.apply_to(prediction, graph)
 
     @abstractmethod

@@ -143,7 +143,7 @@ class NeuralModel(Model):
         if not bool(torch.isfinite(response.logits).all()):
             raise Diverged("the model's output is not finite", fix="lower lr, or scale the features")
         if self.target_scale is not None:
-            return self._numbers(response, graph, self.target_scale)  # type: ignore[return-value]
+            return self._calibrated(self._numbers(response, graph, self.target_scale), graph)
         temperature = self.temperature_of_logits()
         if response.alpha is None:
             probs = torch.softmax(response.logits.double() / temperature, -1)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from graphsde.errors import BadUsage
 
-NUMERIC_VERBS = ("predict", "evaluate", "report", "ask", "learn", "doctor")
+NUMERIC_VERBS = ("predict", "evaluate", "calibrate", "decide", "report", "ask", "learn", "explain", "doctor")
 
 
 def refuse_numeric_run(folder: Path, verb: str) -> None:

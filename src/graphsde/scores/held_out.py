@@ -9,7 +9,7 @@ import numpy as np
 
 from graphsde.data.splits.calibration import CALIBRATION_SIZE, CalibrationNodes, calibration_nodes
 from graphsde.errors import BadInput, BadUsage
-from graphsde.prediction import Prediction
+from graphsde.prediction import NumericPrediction, Prediction
 from graphsde.scores.training_nodes import UNKNOWN, align_labels, require_same_nodes
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class HeldOut:
 
     Args:
         nodes: their positions.  # [n]
-        labels: columns of the prediction.  # [n]
+        labels: columns of the prediction; values, where it is of numbers.  # [n]
         source: where they came from.
     """
 
@@ -40,7 +40,7 @@ class HeldOut:
 
 
 def held_out(
-    prediction: Prediction,
+    prediction: Prediction | NumericPrediction,
     graph: Graph,
     calibration: np.ndarray | None = None,
     *,
@@ -61,6 +61,12 @@ def held_out(
         source = calibration_nodes(graph, size=size, seed=seed)
     else:
         source = CalibrationNodes(_given(calibration, graph), "given")
+    if isinstance(prediction, NumericPrediction):
+        if graph.values is None:
+            raise BadInput(f"{graph.name} has no values to calibrate with", code="E-NO-LABELS")
+        known = source.mask & graph.labelled
+        nodes = np.flatnonzero(known)
+        return HeldOut(nodes, graph.values[nodes], CalibrationNodes(known, source.origin))
     labels = align_labels(graph, prediction.class_names)
     mask = source.mask & (labels != UNKNOWN)
     if graph.ood_mask is not None:

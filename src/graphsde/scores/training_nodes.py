@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphsde.errors import BadInput, BadUsage
-from graphsde.prediction import Prediction
+from graphsde.prediction import NumericPrediction, Prediction
 
 if TYPE_CHECKING:
     from graphsde.data.graph import Graph
@@ -72,7 +72,7 @@ def embedding_of(prediction: Prediction) -> np.ndarray:
     return prediction.embedding.astype(np.float64)
 
 
-def require_same_nodes(prediction: Prediction, graph: Graph) -> None:
+def require_same_nodes(prediction: Prediction | NumericPrediction, graph: Graph) -> None:
     if prediction.num_nodes != graph.num_nodes:
         raise BadInput(
             f"a prediction of {prediction.num_nodes} nodes does not fit a graph of {graph.num_nodes} nodes",

@@ -10,13 +10,14 @@ import numpy as np
 from graphsde.data.graph import Graph
 from graphsde.data.splits.calibration import CALIBRATION_SIZE
 from graphsde.errors import BadUsage
-from graphsde.prediction import Prediction, Predictor
+from graphsde.prediction import NumericPrediction, Prediction, Predictor
 from graphsde.scores import score
 from graphsde.scores.binomial import clopper_pearson_upper, nodes_to_certify
 from graphsde.scores.held_out import HeldOut, held_out, require_share, too_few
 from graphsde.tasks.foreign import ForeignFlag
 
 ACCEPT_BY = "margin"
+BEYOND = "chance of a larger error"
 STEPS = 100
 FORGIVEN = 2
 
@@ -68,6 +69,7 @@ class Abstention:
         calibration_source: in words.
         curve: what other thresholds would mean.
         foreign: the flag that acts first, where there is one.
+        tolerance: of numbers: an answer is wrong where it is off by more.
     """
 
     max_error: float
@@ -83,6 +85,7 @@ class Abstention:
     calibration_source: str
     curve: AbstentionCurve
     foreign: ForeignFlag | None = None
+    tolerance: float | None = None
 
     @property
     def guaranteed_error(self) -> float | None:
@@ -98,21 +101,24 @@ class Abstention:
                 "review. Allow more errors, or calibrate on more labelled nodes."
             )
         which = "accepted nodes" if self.foreign is None else "nodes accepted after flagging foreign ones"
+        wrong = "wrong" if self.tolerance is None else f"off by more than {self.tolerance:g}"
+        classes = ", known classes" if self.tolerance is None else ""
         return (
             f"with probability {1 - self.delta:.0%} over the draw of the {int(self.calibration.sum())} calibration "
-            f"nodes, at most {self.max_error:.1%} of the {which} are wrong. This holds on average over "
-            "nodes of the kind that was calibrated on (drawn like them, same graph, known classes), not for each "
+            f"nodes, at most {self.max_error:.1%} of the {which} are {wrong}. This holds on average over "
+            f"nodes of the kind that was calibrated on (drawn like them, same graph{classes}), not for each "
             "group of nodes and not for foreign ones."
         )
 
 
 def abstain(
-    prediction: Prediction,
+    prediction: Prediction | NumericPrediction,
     graph: Graph,
     *,
     max_error: float = 0.05,
     delta: float = 0.05,
-    by: str | np.ndarray = ACCEPT_BY,
+    by: str | np.ndarray | None = None,
+    tolerance: float | None = None,
     foreign: ForeignFlag | None = None,
     calibration: np.ndarray | None = None,
     size: int = CALIBRATION_SIZE,
@@ -139,8 +145,10 @@ def abstain(
         graph: with the masks that the model was fitted with.
         max_error: the share ε of accepted nodes that may be wrong.
         delta: how often the promise may fail over draws of the calibration nodes.
-        by: a score, or uncertainties of all nodes. The default was measured to accept more nodes of an uncalibrated
-            model than ``msp`` and ``entropy``, and as many of a calibrated one.
+        by: a score (``margin`` if not given), or uncertainties of all nodes. The default was measured to accept more
+            nodes of an uncalibrated model than ``msp`` and ``entropy``, and as many of a calibrated one.
+        tolerance: needed for a prediction of numbers, which is wrong where it is off by more than this, in the target's
+            unit. Nodes are then accepted by the chance that the model gives to that.
         foreign: from :func:`graphsde.tasks.foreign.flag_foreign`; acts before acceptance.
         calibration: mask or positions of the calibration nodes. If not given: the graph's calibration mask, else
             ``size`` labelled nodes outside training, validation and test, drawn with ``seed``.
@@ -160,10 +168,15 @@ def abstain(
     require_share("max_error", max_error)
     require_share("delta", delta)
     held = held_out(prediction, graph, calibration, size=size, seed=seed)
-    name, values = _uncertainty(by, prediction, graph, model)
+    if isinstance(prediction, NumericPrediction):
+        name, values, wrong = _of_numbers(prediction, held, by, tolerance, foreign)
+    elif tolerance is not None:
+        raise BadUsage("a tolerance is for numbers, and this prediction is of classes", found=tolerance)
+    else:
+        name, values = _uncertainty(ACCEPT_BY if by is None else by, prediction, graph, model)
+        wrong = prediction.index[held.nodes] != held.labels
     cleared = np.ones(graph.num_nodes, dtype=bool) if foreign is None else foreign.cleared
     needed = nodes_to_certify(max_error, delta)
-    wrong = prediction.index[held.nodes] != held.labels
     judged = cleared[held.nodes]
     if foreign is not None:
         judged &= ~_at_the_threshold(foreign, held.nodes, wrong)
@@ -195,7 +208,29 @@ def abstain(
         calibration_source=held.source.words,
         curve=curve,
         foreign=foreign,
+        tolerance=None if tolerance is None else float(tolerance),
     )
+
+
+def _of_numbers(
+    prediction: NumericPrediction,
+    held: HeldOut,
+    by: str | np.ndarray | None,
+    tolerance: float | None,
+    foreign: ForeignFlag | None,
+) -> tuple[str, np.ndarray, np.ndarray]:
+    """Name and uncertainty of all nodes, and which calibration nodes are off by more than the tolerance."""
+    if tolerance is None or foreign is not None or isinstance(by, str):
+        raise BadUsage(
+            "numbers are accepted by the chance of an error beyond a tolerance",
+            code="E-TARGET",
+            found=by if isinstance(by, str) else None,
+            fix="give tolerance= (--tolerance), the error that is still right, and no score of classes",
+        )
+    wrong = np.abs(prediction.mean[held.nodes] - held.labels) > tolerance
+    if by is None:
+        return BEYOND, prediction.beyond(tolerance), wrong
+    return "given", _checked(by, prediction.num_nodes), wrong
 
 
 def _uncertainty(
@@ -203,13 +238,17 @@ def _uncertainty(
 ) -> tuple[str, np.ndarray]:
     if isinstance(by, str):
         return by, score(by, prediction, graph, model)
+    return "given", _checked(by, graph.num_nodes)
+
+
+def _checked(by: np.ndarray, nodes: int) -> np.ndarray:
     values = np.asarray(by, dtype=np.float64)
-    if values.shape != (graph.num_nodes,) or not np.all(np.isfinite(values)):
+    if values.shape != (nodes,) or not np.all(np.isfinite(values)):
         raise BadUsage(
-            f"uncertainties of shape {values.shape} don't fit {graph.num_nodes} nodes, or are not finite",
+            f"uncertainties of shape {values.shape} don't fit {nodes} nodes, or are not finite",
             expected="one finite number per node",
         )
-    return "given", values
+    return values
 
 
 def _decided(graph: Graph, held: HeldOut) -> np.ndarray:

@@ -142,7 +142,7 @@ def ask(
         [1, 2, 3]
     """
     entry = ACQUISITIONS.entry(by)
-    require_same_nodes(pred, graph)  # type: ignore[arg-type]
+    require_same_nodes(pred, graph)
     if budget < 1:
         raise BadUsage(f"a budget of {budget} labels", found=budget, expected="at least 1")
     pool, from_test = _pool(graph, skip)

@@ -144,19 +144,23 @@ def explain(
         (3, 'not at all')
     """
     if graph.target != "class":
-        raise BadUsage("explain goes by class probabilities, and the target of this graph is numeric", code="E-TARGET")
+        raise BadUsage(
+            "this goes by class probabilities, and the target of the graph is numeric",
+            code="E-TARGET",
+            fix="use graphsde.tasks.explain_numbers.explain_numbers",
+        )
     if neighbours < 0 or features < 0:
         raise BadUsage("a number of neighbours or features is 0 or more", found=min(neighbours, features))
-    row = _position(graph, node)
+    row = position_of(graph, node)
     here = model.predict(graph, samples=samples, seed=seed)
     tried = _most_telling(graph, here, row, neighbours)
     effects = [_without(model, graph, here, row, int(other), seed) for other in tried]
-    alone = model.predict(_cut(graph, row, graph.adjacency.neighbours(row)), samples=samples, seed=seed)
+    alone = model.predict(without_edges(graph, row, graph.adjacency.neighbours(row)), samples=samples, seed=seed)
     found, how = feature_effects(model, graph, row, float(here.total[row]), features, samples, seed)
     epistemic = float(here.epistemic[row])
     order = np.argsort(-here.mean[row], kind="stable").tolist()
     return Explanation(
-        id=_plain(graph.node_ids[row]),
+        id=plain_id(graph.node_ids[row]),
         predicted=str(here.label[row]),
         confidence=float(here.confidence[row]),
         entropy=float(here.total[row]),
@@ -172,7 +176,8 @@ def explain(
     )
 
 
-def _position(graph: Graph, node: Any) -> int:
+def position_of(graph: Graph, node: Any) -> int:
+    """The row of a node that a user named."""
     row = int(locate([node], graph.node_ids)[0])
     if row < 0:
         raise BadInput(
@@ -194,12 +199,12 @@ def _most_telling(graph: Graph, here: Prediction, row: int, most: int) -> np.nda
 
 
 def _without(model: Model, graph: Graph, here: Prediction, row: int, other: int, seed: int | None) -> NeighbourEffect:
-    changed = model.predict(_cut(graph, row, np.array([other])), samples=here.num_samples, seed=seed)
+    changed = model.predict(without_edges(graph, row, np.array([other])), samples=here.num_samples, seed=seed)
     own = int(here.index[row])
     labels = align_labels(graph, here.class_names)
     trained = graph.train_mask is not None and bool(graph.train_mask[other]) and labels[other] >= 0
     return NeighbourEffect(
-        id=_plain(graph.node_ids[other]),
+        id=plain_id(graph.node_ids[other]),
         predicted=str(here.label[other]),
         label=here.class_names[int(labels[other])] if trained else None,
         weight=float(graph.adjacency.incoming[row, other]),
@@ -209,7 +214,7 @@ def _without(model: Model, graph: Graph, here: Prediction, row: int, other: int,
     )
 
 
-def _cut(graph: Graph, row: int, others: np.ndarray) -> Graph:
+def without_edges(graph: Graph, row: int, others: np.ndarray) -> Graph:
     """``graph`` in which ``row`` no longer hears from ``others``."""
     matrix = graph.adjacency.matrix.copy()
     gone = np.zeros(graph.num_nodes, dtype=bool)
@@ -223,5 +228,5 @@ def _cut(graph: Graph, row: int, others: np.ndarray) -> Graph:
     return graph.with_adjacency(Adjacency(matrix, directed=graph.adjacency.directed))
 
 
-def _plain(node: Any) -> int | str:
+def plain_id(node: Any) -> int | str:
     return node if isinstance(node, str) else int(node)

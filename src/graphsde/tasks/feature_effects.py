@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,13 +32,16 @@ class FeatureEffect:
         name: of the column; a value of a text column as ``column=value``.
         value: what the node has, in the user's own unit; ``None`` for text columns.
         average: over all nodes.
-        adds: how much entropy the node has because the feature is not at its average, in nats.
+        adds: how much uncertainty the node has because the feature is not at its average: entropy in nats, or of
+            numbers the standard deviation.
+        moves: of numbers, how much of the predicted mean is there for the same reason.
     """
 
     name: str
     value: float | None
     average: float | None
     adds: float
+    moves: float | None = None
 
 
 def feature_effects(
@@ -73,24 +77,44 @@ def _by_gradient(
 def _by_trial(
     model: Model, graph: Graph, node: int, entropy: float, most: int, samples: int, seed: int | None
 ) -> tuple[list[FeatureEffect], str]:
-    own, averages = _row(graph.features, node), _means(graph.features)
-
-    def entropy_with(features: np.ndarray) -> float:
-        moved = _with_row(graph, node, features)
+    def entropy_on(moved: Graph) -> float:
         return float(model.predict(moved, samples=samples, seed=seed).total[node])
 
-    if entropy_with(averages) == entropy:
+    if entropy_on(average_node(graph, node)) == entropy:
         return [], NOT_AT_ALL
+    effects = [
+        FeatureEffect(one.name, one.value, one.average, entropy - entropy_on(one.graph))
+        for one in trials(graph, node, most)
+    ]
+    words = f"{BY_TRIAL}; the {len(effects)} that are farthest from it were tried"
+    return sorted(effects, key=lambda one: -abs(one.adds)), words
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """The graph with one feature of a node at its average."""
+
+    name: str
+    value: float
+    average: float
+    graph: Graph
+
+
+def trials(graph: Graph, node: int, most: int) -> Iterator[Trial]:
+    """One numeric feature of a node after another at its average, the most unusual ones first."""
+    own, averages = _row(graph.features, node), _means(graph.features)
     spread = np.sqrt(np.maximum(_means(_squares(graph.features)) - averages**2, 0.0))
     unusual = np.divide(np.abs(own - averages), spread, out=np.zeros_like(own), where=spread > 0)
-    effects = []
     for k in np.argsort(-unusual, kind="stable")[:most].tolist():
         usual = own.copy()
         usual[k] = averages[k]
         name = graph.feature_names[k] if graph.feature_names is not None else f"feature {k}"
-        effects.append(FeatureEffect(name, float(own[k]), float(averages[k]), entropy - entropy_with(usual)))
-    words = f"{BY_TRIAL}; the {len(effects)} that are farthest from it were tried"
-    return sorted(effects, key=lambda one: -abs(one.adds)), words
+        yield Trial(name, float(own[k]), float(averages[k]), _with_row(graph, node, usual))
+
+
+def average_node(graph: Graph, node: int) -> Graph:
+    """The graph with all numeric features of a node at their averages."""
+    return _with_row(graph, node, _means(graph.features))
 
 
 def _names(graph: Graph, encoder: FeatureEncoder) -> list[str]:

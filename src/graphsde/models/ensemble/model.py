@@ -148,7 +148,7 @@ class Ensemble(Model):
             share = max(1, -(-(samples - number) // len(self.members)))  # sample k belongs to member k mod M
             answers.append(member.predict(graph, samples=share, seed=_member_seed(seed, number), perturb=perturb))
         if self.target_scale is not None:
-            return _mixture(answers)  # type: ignore[arg-type, return-value]
+            return self._calibrated(_mixture(answers), graph)  # type: ignore[arg-type]
         logits = [answer.logits for answer in answers if answer.logits is not None]
         embeddings = [answer.embedding for answer in answers if answer.embedding is not None]
         complete = len(answers)

@@ -140,7 +140,7 @@ class GraphGP(Model):
         self._check_classes(graph)
         mean, variance = self.latent(graph)
         if self.target_scale is not None:
-            return self._numbers(graph, mean, variance, self.target_scale)  # type: ignore[return-value]
+            return self._calibrated(self._numbers(graph, mean, variance, self.target_scale), graph)
         stream = stream_of(self.settings.seed if seed is None else seed, "graph-gp samples")
         noise = latent_noise(stream, node_keys(graph.node_ids), samples, len(names))
         logits = (mean + variance.sqrt() * noise).float()

@@ -61,6 +61,9 @@ class Calibrator(nn.Module, ABC):
     decay: ClassVar[float] = 0.0
     """Weight of half the squared distance of the parameters from :meth:`resting_place`."""
 
+    target: ClassVar[str] = "class"
+    """What it is for: class probabilities, or the deviations of numbers."""
+
     listens: ClassVar[bool] = False
     """Whether a node's neighbours have a say in its logits."""
 
@@ -121,5 +124,5 @@ CALIBRATORS: Registry[type[Calibrator]] = Registry("calibrator")
 
 def register_calibrator(cls: type[Calibrator]) -> type[Calibrator]:
     """Class decorator: makes a calibrator known to ``graphsde list calibrators`` and ``--by``."""
-    CALIBRATORS.add(cls.name, cls, summary=cls.summary, paper=cls.paper, year=cls.year)
+    CALIBRATORS.add(cls.name, cls, summary=cls.summary, paper=cls.paper, year=cls.year, target=cls.target)
     return cls

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphsde.errors import BadInput, Diverged
-from graphsde.prediction import Prediction
+from graphsde.errors import BadInput, BadUsage, Diverged
+from graphsde.prediction import NumericPrediction, Prediction
 from graphsde.scores.calibrate.base import CALIBRATORS, Calibrator, centred_logits
+from graphsde.scores.calibrate.deviation import fit_deviation
 from graphsde.scores.calibrate.temperature import Temperature, best_temperature
 from graphsde.scores.training_nodes import UNKNOWN, align_labels, require_same_nodes
 
@@ -21,8 +22,26 @@ if TYPE_CHECKING:
 MOST_STEPS = 200
 
 
+def require_calibrator(by: str, target: str) -> None:
+    """Refuse a calibrator that is for classes where numbers are predicted, and the other way round."""
+    kind = CALIBRATORS.get(by)
+    if kind.target != target:
+        able = [name for name in CALIBRATORS if CALIBRATORS.get(name).target == target]
+        what = "numbers" if target == "numeric" else "classes"
+        raise BadUsage(
+            f"the calibrator '{by}' is not for {what}, which this model predicts",
+            code="E-TARGET",
+            found=by,
+            expected="one of " + ", ".join(able),
+        )
+
+
 def fit_calibrator(
-    prediction: Prediction, graph: Graph, *, by: str = "temperature", nodes: np.ndarray | None = None
+    prediction: Prediction | NumericPrediction,
+    graph: Graph,
+    *,
+    by: str = "temperature",
+    nodes: np.ndarray | None = None,
 ) -> Calibrator:
     """Fit a calibrator on some nodes, by their negative log-likelihood under the mean over samples.
 
@@ -40,6 +59,9 @@ def fit_calibrator(
         >>> fit_calibrator(prediction, graph, by="temperature").common_temperature > 0
         True
     """
+    require_calibrator(by, "numeric" if isinstance(prediction, NumericPrediction) else "class")
+    if isinstance(prediction, NumericPrediction):
+        return fit_deviation(prediction, graph, nodes)
     kind = CALIBRATORS.get(by)
     require_same_nodes(prediction, graph)
     labels = align_labels(graph, prediction.class_names)

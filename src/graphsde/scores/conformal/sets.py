@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from graphsde.data.splits.calibration import CALIBRATION_SIZE
 from graphsde.errors import BadInput, BadUsage
-from graphsde.prediction import Prediction
+from graphsde.prediction import NumericPrediction, Prediction
+from graphsde.scores.conformal.intervals import ConformalIntervals, conformal_intervals
 from graphsde.scores.conformal.quantile import conformal_quantile
 from graphsde.scores.conformal.registry import CONFORMAL_SCORES, Case
 from graphsde.scores.held_out import held_out, require_share
@@ -88,19 +89,25 @@ class Conformal:
         )
 
 
+@overload
+def conformalize(prediction: Prediction, graph: Graph, **options: Any) -> Conformal: ...
+@overload
+def conformalize(prediction: NumericPrediction, graph: Graph, **options: Any) -> ConformalIntervals: ...
 def conformalize(
-    prediction: Prediction,
+    prediction: Prediction | NumericPrediction,
     graph: Graph,
     *,
     confidence_level: float = 0.9,
-    by: str = "aps",
+    by: str | None = None,
     class_conditional: bool = False,
     seed: int = 0,
     calibration: np.ndarray | None = None,
     size: int = CALIBRATION_SIZE,
     **options: Any,
-) -> Conformal:
+) -> Conformal | ConformalIntervals:
     r"""Sets of classes that hold the true one for at least a share ``confidence_level`` of the nodes.
+
+    Of a prediction of numbers: intervals, see :class:`~graphsde.scores.conformal.intervals.ConformalIntervals`.
 
     Split conformal prediction (Vovk, Gammerman and Shafer, 2005): with scores :math:`s_{ic}` and calibration nodes
     :math:`i = 1..n`, :math:`\hat q` is the :math:`\lceil (n+1)(1-\alpha) \rceil`-th smallest :math:`s_{i y_i}` and the
@@ -116,7 +123,8 @@ def conformalize(
         prediction: of all nodes of ``graph``.
         graph: with the masks that the model was fitted with.
         confidence_level: 1 − α.
-        by: ``aps``, ``thr`` (also ``lac``), ``raps`` or ``daps``; see ``graphsde list conformal``.
+        by: ``aps`` (default), ``thr`` (also ``lac``), ``raps`` or ``daps``; see ``graphsde list conformal``. For
+            numbers ``deviations`` (default) or ``quantiles``.
         class_conditional: one quantile per class, so that every class is covered at the level. Each needs enough
             calibration nodes of its own.
         seed: of the uniforms of randomised scores and of the draw of calibration nodes, where the graph has none.
@@ -135,6 +143,19 @@ def conformalize(
         >>> sets.shape, sets.dtype
         ((1797, 10), dtype('bool'))
     """
+    if isinstance(prediction, NumericPrediction):
+        if class_conditional or options:
+            raise BadUsage(
+                "intervals of numbers have no options of class scores",
+                code="E-TARGET",
+                found=", ".join([*options, *(["class_conditional"] if class_conditional else [])]),
+                fix="leave them out",
+            )
+        shared: dict[str, Any] = {"seed": seed, "calibration": calibration, "size": size}
+        return conformal_intervals(
+            prediction, graph, confidence_level=confidence_level, by=by or "deviations", **shared
+        )
+    by = by or "aps"
     require_share("confidence_level", confidence_level)
     CONFORMAL_SCORES.entry(by)
     held = held_out(prediction, graph, calibration, size=size, seed=seed)
