@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         load_model,
         register_model,
     )
+    from graphsde.models.citing import citation
     from graphsde.models.lgnsde.parts import diffusion, drift, prior, solver
     from graphsde.prediction import NumericPrediction, Prediction
     from graphsde.scores import score
@@ -84,6 +85,7 @@ _HOMES = {
     "abstain": "graphsde.tasks.abstain",
     "ask": "graphsde.tasks.ask",
     "check": "graphsde.data.checks",
+    "citation": "graphsde.models.citing",
     "conformalize": "graphsde.scores.conformal",
     "decide": "graphsde.tasks.decide",
     "diffusion": "graphsde.models.lgnsde.parts",
@@ -137,6 +139,7 @@ __all__ = [
     "abstain",
     "ask",
     "check",
+    "citation",
     "conformalize",
     "decide",
     "diffusion",

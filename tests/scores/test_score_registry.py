@@ -27,6 +27,8 @@ NAMES = [
     "vacuity",
     "dissonance",
     "odin",
+    "differential-entropy",
+    "predicted-evidence",
     "mahalanobis",
     "gebm",
 ]
@@ -91,7 +93,9 @@ def test_uncertain_half_scores_higher(name, make_graph) -> None:
 )
 def test_available_scores_are_those_that_do_not_refuse(kind, missing, make_graph) -> None:
     prediction, graph = half_uncertain(kind), make_graph(two_cliques())
-    missing = missing | (set() if kind == "dirichlet" else {"vacuity", "dissonance"})
+    missing = missing | (
+        set() if kind == "dirichlet" else {"vacuity", "dissonance", "differential-entropy", "predicted-evidence"}
+    )
     assert set(FROM_PREDICTIONS) - set(available_scores(prediction, graph)) == missing
     for name in missing:
         with pytest.raises(BadUsage) as caught:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy import stats
 
 from graphsde.prediction import Prediction
 from graphsde.scores import available_scores, score
@@ -135,3 +136,13 @@ def test_float32_samples_give_float64_scores_without_losing_digits(make_predicti
     for name in set(available_scores(prediction)) - {"variation-ratio"}:
         assert score(name, single).dtype == np.float64
         assert np.allclose(score(name, single), score(name, prediction), atol=2e-6), name
+
+
+def test_differential_entropy_and_predicted_evidence() -> None:
+    alpha = np.array([[1.0, 1.0, 1.0], [20.0, 2.0, 1.0], [2.0, 3.0, 7.5], [100.0, 100.0, 100.0]])
+    p = Prediction(
+        (alpha / alpha.sum(-1, keepdims=True))[None], np.arange(4), ("a", "b", "c"), "dirichlet", alpha=alpha
+    )
+    expected = [stats.dirichlet(row).entropy() for row in alpha]
+    np.testing.assert_allclose(score("differential-entropy", p), expected, rtol=1e-10)
+    assert score("predicted-evidence", p).tolist() == [-1.0, -20.0, -7.5, -100.0]

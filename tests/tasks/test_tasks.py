@@ -244,3 +244,23 @@ def test_cost_compares_with_a_gcn_in_the_same_process() -> None:
         found.metrics["epoch_seconds"] / found.metrics["gcn_epoch_seconds"]
     )
     assert found.metrics["predict_seconds"] > 0
+
+
+def test_noise_on_edges_keeps_their_number_and_the_features(blocks: Graph) -> None:
+    task = TASKS.get("noise")(on="edges", severities=(0.3,), draws=2)
+    noisy = task._noisy(blocks, 0.3, 0)
+    before, after = blocks.adjacency.matrix.toarray() > 0, noisy.adjacency.matrix.toarray() > 0
+    undirected = blocks.num_edges // 2
+    gone, new = int((before & ~after).sum()) // 2, int((after & ~before).sum()) // 2
+    assert gone == new == round(0.3 * undirected) and np.array_equal(after, after.T)
+    assert np.array_equal(noisy.features, blocks.features)
+    assert (task._noisy(blocks, 0.3, 0).adjacency.matrix != noisy.adjacency.matrix).nnz == 0
+    found = task.measure(lambda **s: GCN(**{"epochs": 10, "hidden": 4, **s}), blocks, 0)
+    assert set(found.metrics) >= {"accuracy@0", "accuracy@0.3"} and found.curves["severity"] == [0.0, 0.3]
+
+
+@pytest.mark.parametrize("protocol", ["bernoulli-features", "normal-features"])
+def test_random_features_in_the_same_graph(blocks: Graph, protocol: str) -> None:
+    task = TASKS.get("ood")(protocol=protocol, scores=("msp",))
+    found = task.measure(lambda **s: GCN(**{"epochs": 10, "hidden": 4, **s}), block_graph(per_class=40), 0)
+    assert 0 <= found.metrics["ood_auroc"] <= 1 and "ood_auroc_propagated[msp]" in found.metrics

@@ -52,6 +52,37 @@ def dissonance(prediction: Prediction) -> np.ndarray:
     return total
 
 
+@SCORES.register(
+    "differential-entropy",
+    summary="spread of the Dirichlet over class probabilities: its differential entropy",
+    paper="Malinin and Gales, Predictive Uncertainty Estimation via Prior Networks",
+    year=2018,
+    needs=("alpha",),
+    kinds=("dirichlet",),
+)
+def differential_entropy(prediction: Prediction) -> np.ndarray:
+    """``ln B(α) + (α₀ − C) ψ(α₀) − Σ_c (α_c − 1) ψ(α_c)``; negative, lower with more evidence.  # [N]"""
+    from scipy.special import digamma, gammaln
+
+    alpha = _concentrations(prediction)
+    total = alpha.sum(axis=-1)
+    log_beta = gammaln(alpha).sum(axis=-1) - gammaln(total)
+    return log_beta + (total - alpha.shape[-1]) * digamma(total) - ((alpha - 1.0) * digamma(alpha)).sum(axis=-1)
+
+
+@SCORES.register(
+    "predicted-evidence",
+    summary="lack of evidence for the predicted class: its concentration, negated",
+    paper="Stadler et al., Graph Posterior Network: Bayesian Predictive Uncertainty for Node Classification",
+    year=2021,
+    needs=("alpha",),
+    kinds=("dirichlet",),
+)
+def predicted_evidence(prediction: Prediction) -> np.ndarray:
+    """``−α_ŷ``, ŷ the class with the highest mean.  # [N]"""
+    return -_concentrations(prediction).max(axis=-1)
+
+
 def _concentrations(prediction: Prediction) -> np.ndarray:
     if prediction.alpha is None:
         raise BadUsage("this score reads Dirichlet concentrations, and the prediction has none", code="E-SCORE")

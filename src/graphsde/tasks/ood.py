@@ -19,7 +19,12 @@ from graphsde.tasks.shifted import detect_shift
 from graphsde.tasks.task import Measurement, ModelMaker, Task, TaskOptions, register_task
 
 MAIN = "entropy"
-SHIFT_OF = {"features": "interpolate-features", "structure": "rewire-sbm"}
+SHIFT_OF = {
+    "features": "interpolate-features",
+    "structure": "rewire-sbm",
+    "bernoulli-features": "bernoulli-features",
+    "normal-features": "normal-features",
+}
 
 
 class OODOptions(TaskOptions):
@@ -27,7 +32,8 @@ class OODOptions(TaskOptions):
 
     Args:
         protocol: ``leave-class-out`` (a class is never trained on), ``label-leave-out`` (GNNSafe's: several classes are
-            foreign), ``features`` and ``structure`` (a shifted copy of the graph).
+            foreign), ``features`` and ``structure`` (a shifted copy of the graph), ``bernoulli-features`` and
+            ``normal-features`` (GPN's: a tenth of the nodes gets random features, in the same graph).
         leave: with ``leave-class-out``: every class in turn (``each``), the ``last`` one, or a class by position.
         scores: what to tell foreign nodes by, beside entropy; those that a model can't give are left out.
         compat: with ``leave-class-out``: leave the class among the validation nodes, and add what the paper prints:
@@ -36,7 +42,9 @@ class OODOptions(TaskOptions):
         base: with ``leave-class-out``: the split to start from.
     """
 
-    protocol: Literal["leave-class-out", "label-leave-out", "features", "structure"] = "leave-class-out"
+    protocol: Literal[
+        "leave-class-out", "label-leave-out", "features", "structure", "bernoulli-features", "normal-features"
+    ] = "leave-class-out"
     leave: Literal["each", "last"] | int = "each"
     scores: tuple[str, ...] = ("msp", "mutual-information", "energy", "vacuity")
     compat: bool = False
