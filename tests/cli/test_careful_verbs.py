@@ -71,6 +71,27 @@ def test_labels_outlive_a_run_that_is_replaced(learned: Path, blocks: Path) -> N
     assert "had learned" not in graphsde("fit", blocks, "--out", learned, *words).stderr
 
 
+def test_damaged_labels_do_not_keep_a_run_from_being_replaced(learned: Path, blocks: Path) -> None:
+    (learned / "labels.json").write_text("{")
+    (learned / "replaced-labels.json").write_text("of an earlier day")
+    told = graphsde("fit", blocks, "--out", learned, "--model", "gcn", "--set", "epochs=2", "--overwrite")
+    assert told.exit_code == 0 and "replaced-labels-2.json" in told.stderr
+    assert (learned / "replaced-labels-2.json").read_text() == "{"
+    assert (learned / "replaced-labels.json").read_text() == "of an earlier day"
+
+
+def test_a_run_with_options_of_a_benchmark_still_opens(tmp_path: Path) -> None:
+    quick = ["--model", "label-propagation", "--out", tmp_path / "run"]
+    answer("fit", "digits", *quick, "--json")
+    config = (tmp_path / "run" / "config.yaml").read_text()
+    (tmp_path / "run" / "config.yaml").write_text(config.replace("options: {}", "options: {impute: mean}", 1))
+    assert answer("evaluate", tmp_path / "run", "--json")["n_test"] == 1297
+    refused = graphsde("fit", "digits", *quick[:2], "--out", tmp_path / "other", "--read", "impute=mean")
+    assert refused.exit_code == 2 and "is a benchmark" in refused.stderr
+    again = graphsde("demo", "--out", tmp_path / "run", "--model", "label-propagation")
+    assert again.exit_code == 2 and "holds another run" in again.stderr  # of the same graph, but not a demo's
+
+
 def test_a_graph_is_read_as_the_run_read_its_own(fitted: Path, blocks: Path, tmp_path: Path) -> None:
     def probabilities(*words: object) -> list[float]:
         assert graphsde("predict", fitted, "--out", tmp_path / "p.csv", *words).exit_code == 0

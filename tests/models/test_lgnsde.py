@@ -21,7 +21,7 @@ from graphsde.models.lgnsde import PRESETS
 from graphsde.models.lgnsde.model import best_temperature, chunks
 from graphsde.models.lgnsde.module import LGNSDEModule, Noise
 from graphsde.models.lgnsde.objective import consistency, path_likelihood
-from graphsde.models.lgnsde.settings import ConsistencySettings
+from graphsde.models.lgnsde.settings import ConsistencySettings, Part
 from graphsde.models.neural import Inputs
 
 from support import block_graph, needs_real_data
@@ -233,6 +233,16 @@ def test_the_rest_follows_the_parts_given(blocks: Graph) -> None:
     assert model.settings.prior.options["teleport"] == 0.3
     assert model.settings.drift.options == {"teleport": 0.3, "source_operator": "smoothing"}
     assert gs.LGNSDE().settings.preset == "universal"
+    # whoever says how the parts go together keeps the default, as ever
+    said = gs.LGNSDE(drift="gat", sigma_is="absolute", diffusion="constant", kl_weight=0.0)
+    assert said.settings.preset == "universal" and gs.LGNSDE(prior="ou", kl_weight=0.0).settings.preset == "universal"
+    free = gs.LGNSDE(diffusion="smoothed", kl_weight=0.0)
+    free.resolve(blocks)
+    assert free.settings.drift.options["source_operator"] == "identity"
+    for wrong in (5, None, {"options": 3}):
+        with pytest.raises(BadUsage, match="E-SETTING"):
+            gs.LGNSDE(drift=wrong)
+    assert gs.LGNSDE(drift=Part(name="gcn")).settings.drift.name == "gcn"
 
 
 def test_the_kl_of_smoothed_noise_of_absolute_size(blocks: Graph) -> None:

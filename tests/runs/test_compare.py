@@ -9,9 +9,10 @@ import pytest
 from graphsde.errors import BadInput, BadUsage
 from graphsde.runs.cells import Cell
 from graphsde.runs.compare import collect, compare, headline, pairwise
-from graphsde.runs.direction import aim_of, in_words
+from graphsde.runs.direction import aim_of, first_judged, in_words
 from graphsde.runs.ranking import rank_models
 from graphsde.tasks import TASKS
+from graphsde.view.report.bench import leaders
 
 
 def record(
@@ -135,3 +136,15 @@ def test_what_is_shown_of_a_sweep_are_its_own_values() -> None:
     assert headline([swept("misclassification", accuracy=0.8, nll=0.5, ece=0.1)]) == ("accuracy", "nll", "ece")
     rows = compare([swept("cost", exponent_nodes=1.1)])
     assert [(row.metric, row.mean) for row in rows] == [("exponent_nodes", 1.1)]
+
+
+def test_what_is_not_judged_leads_nowhere() -> None:
+    records = [
+        record(model, s, **{"coverage[aps]": 0.9 + 0.01 * s, "set_size[aps]": size + 0.1 * s})
+        for model, size in (("appnp", 3.0), ("gcn", 2.0)) for s in range(3)
+    ]  # fmt: skip
+    rows = compare(records, ["coverage[aps]", "set_size[aps]"])
+    assert first_judged(row.metric for row in rows) == "set_size[aps]"
+    assert leaders(rows).startswith("On digits gcn has the best set_size[aps]")
+    assert leaders(compare(records, ["coverage[aps]"])) == "None of these figures says by itself who is better."
+    assert aim_of("worst_class_coverage[aps]") is None and aim_of("set_coverage") is None

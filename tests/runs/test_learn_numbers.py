@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -126,3 +127,15 @@ def test_a_file_with_numbers(run: Path, tmp_path: Path) -> None:
     assert learn(run, GivenLabels.read(path)).added == 2
     values = RunFolder(run).load_graph().values
     assert values is not None and values[[35, 37]].tolist() == [14.25, 14.3]
+
+
+def test_a_warm_start_speaks_in_the_units_that_its_weights_were_learned_in(run: Path) -> None:
+    folder = RunFolder(run)
+    graph, model = folder.load_graph(), folder.load_model()
+    assert graph.values is not None and graph.train_mask is not None
+    values = graph.values.copy()
+    values[35] = 1000.0  # far from all others: another mean, another deviation
+    train = graph.train_mask | (np.arange(40) == 35)
+    grown = dataclasses.replace(graph, values=values).with_masks(split=None, **{**graph.masks, "train": train})
+    warm = gs.GCN(hidden=4, epochs=1, lr=1e-9, early_stop=False).start_from(model).fit(grown)
+    np.testing.assert_allclose(warm.predict(graph).mean, model.predict(graph).mean, rtol=1e-4)

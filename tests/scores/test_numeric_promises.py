@@ -129,8 +129,10 @@ def test_what_is_refused() -> None:
         gs.abstain(prediction, graph)
     with pytest.raises(BadUsage, match="E-TARGET"):
         gs.abstain(prediction, graph, tolerance=1.0, by="entropy")
-    with pytest.raises(BadUsage, match="a tolerance is a distance"):
-        gs.abstain(prediction, graph, tolerance=-1.0)
+    for wrong in (-1.0, float("nan"), float("inf")):
+        for by in (None, np.ones(graph.num_nodes)):
+            with pytest.raises(BadUsage, match="a tolerance is a distance"):
+                gs.abstain(prediction, graph, tolerance=wrong, by=by)
     with pytest.raises(BadUsage, match=r"is not for numbers.*one of deviation"):
         fit_calibrator(prediction, graph, by="temperature")
     with pytest.raises(BadUsage, match="no score of intervals"):

@@ -52,3 +52,15 @@ def test_a_node_without_neighbours_and_a_model_of_classes() -> None:
         explain_numbers(gs.LabelPropagation().fit(digits), digits, 0)
     with pytest.raises(BadUsage, match="E-TARGET"):
         gs.explain(model, graph, 0)
+
+
+def test_text_columns_are_said_not_to_have_been_tried() -> None:
+    rng = np.random.default_rng(0)
+    kind = np.array(["a", "b"], dtype=object)[np.arange(40) % 2]
+    role, values = np.arange(40) % 3, (np.arange(40) % 2) * 5.0 + rng.normal(size=40)
+    graph = gs.from_arrays(
+        np.zeros((40, 0), dtype=np.float32), rng.integers(0, 40, (2, 60)), labels=values, categorical={"kind": kind},
+        target="numeric", train_mask=role == 0, val_mask=role == 1, test_mask=role == 2,
+    )  # fmt: skip
+    found = explain_numbers(gs.GCN(epochs=5).fit(graph), graph, 0)
+    assert found.features == () and "text columns were not" in found.how

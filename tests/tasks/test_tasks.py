@@ -264,3 +264,10 @@ def test_random_features_in_the_same_graph(blocks: Graph, protocol: str) -> None
     task = TASKS.get("ood")(protocol=protocol, scores=("msp",))
     found = task.measure(lambda **s: GCN(**{"epochs": 10, "hidden": 4, **s}), block_graph(per_class=40), 0)
     assert 0 <= found.metrics["ood_auroc"] <= 1 and "ood_auroc_propagated[msp]" in found.metrics
+
+
+def test_severities_of_edges_are_shares(blocks: Graph) -> None:
+    usual = TASKS.get("noise")(on="edges")
+    assert usual.options.steps == (0.1, 0.25, 0.5, 1.0) and TASKS.get("noise")().options.steps[-1] == 2.0
+    with pytest.raises(BadUsage, match="severities up to 1"):
+        TASKS.get("noise")(on="edges", severities=(0.5, 2.0))

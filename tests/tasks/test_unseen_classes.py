@@ -9,12 +9,14 @@ import pytest
 
 import graphsde as gs
 from graphsde.data.graph import UNLABELLED, Graph
+from graphsde.data.shifts import normal_features
 from graphsde.data.splits.calibration import calibration_nodes
 from graphsde.errors import BadInput
 from graphsde.models import MODELS
 from graphsde.tasks.decide import decide
 from graphsde.tasks.evaluation import judged_nodes
 from graphsde.tasks.fitting import validation_figures
+from graphsde.tasks.shifted import detect_shift
 from graphsde.view.report.judged_nodes import judge
 
 from support import block_graph
@@ -91,3 +93,23 @@ def test_validation_nodes_of_unseen_classes_alone_are_refused() -> None:
     masks = dict(graph.masks) | {"val": graph.masks["val"] & (graph.labels == 2)}
     with pytest.raises(BadInput, match="no validation node has a class that is trained on"):
         gs.GCN(epochs=2).fit(graph.with_masks(split=None, **masks))
+
+
+def test_a_shift_is_measured_on_what_was_shifted() -> None:
+    graph = with_a_stranger()
+    assert graph.labels is not None and graph.test_mask is not None
+    model = gs.GCN(epochs=3, hidden=4).fit(graph)
+    seen = graph.test_mask & graph.familiar
+    whole = detect_shift(model, graph, "interpolate-features", ["entropy"])
+    assert (whole["n_id"], whole["n_ood"]) == (int(seen.sum()), graph.num_nodes)
+    some = detect_shift(model, graph, "normal-features", ["entropy"], share=0.2)
+    changed = normal_features(graph, share=0.2).ood_mask
+    assert changed is not None
+    assert (some["n_id"], some["n_ood"]) == (int((seen & ~changed).sum()), int(changed.sum()))
+
+
+def test_sets_for_every_class_that_was_trained_on() -> None:
+    graph = with_a_stranger(per_class=200)
+    prediction = gs.GCN(epochs=20, hidden=8).fit(graph).predict(graph)
+    found = gs.conformalize(prediction, graph, class_conditional=True)
+    assert np.isfinite(found.quantiles).all() and "trained on" in found.guarantee

@@ -24,9 +24,11 @@ def compare(
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Say what the runs of a bench show: mean, spread, interval, rank, and who is best, tied or behind."""
+    from graphsde.errors import BadUsage
     from graphsde.runs.bench_folder import BenchFolder
     from graphsde.runs.compare import causes_of
     from graphsde.runs.compare import compare as compare_records
+    from graphsde.runs.direction import first_judged
     from graphsde.runs.export import write_table
 
     _, contents = BenchFolder(folder).read()
@@ -35,7 +37,10 @@ def compare(
     records = list(contents.records)
     rows = compare_records(records, metric or None)
     if diagram is not None:
-        _draw(records, rows[0].metric, diagram)
+        judged = first_judged(row.metric for row in rows)
+        if judged is None:
+            raise BadUsage("none of these figures says who is better", fix="name one that does with --metric")
+        _draw(records, judged, diagram)
     if pair is not None:
         _print_pair(records, rows, pair, json)
         return

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from graphsde.cli.fit import DEFAULT_MODEL
 from graphsde.cli.output import print_table, say
-from graphsde.errors import BadUsage
+from graphsde.errors import BadUsage, GraphsdeError
+
+if TYPE_CHECKING:
+    from graphsde.runs.folder import RunFolder
 
 
 def demo(
@@ -19,15 +22,14 @@ def demo(
 
     from graphsde.runs.fit import FitRequest, fit_run
     from graphsde.runs.folder import RunFolder
-    from graphsde.runs.rounds import present_round
     from graphsde.runs.source import GraphSource
     from graphsde.training.progress import ProgressBar
     from graphsde.view.report.run import report_on_run
 
     folder = RunFolder(out)
-    if folder.started and (folder.read_config()["graph"]["graph"] != "digits" or present_round(out)):
+    if folder.started and not _earlier_demo(folder):
         raise BadUsage(
-            f"{out} holds another run, or one that has learned labels",
+            f"{out} holds another run",
             code="E-RUN-EXISTS",
             fix="choose another --out",
         )
@@ -65,3 +67,17 @@ def demo(
     )
     typer.echo(f"\nThe report: {path}\nLook at the entropy of right and wrong predictions, then at the images above.")
     typer.echo("Your own files next: graphsde check FOLDER, graphsde fit FOLDER --out runs/first")
+
+
+def _earlier_demo(folder: RunFolder) -> bool:
+    """Whether the run was made by this verb, and nobody has worked on it since."""
+    import json
+
+    from graphsde.runs.rounds import present_round
+
+    try:
+        command = json.loads(folder.environment.read_text(encoding="utf-8"))["command"]
+        calibrated = folder.finished and folder.load_model().calibrator is not None
+    except (OSError, ValueError, KeyError, TypeError, GraphsdeError):
+        return False
+    return "demo" in command[1:2] and not calibrated and not present_round(folder.path)

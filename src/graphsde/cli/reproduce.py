@@ -9,7 +9,7 @@ from graphsde.cli.bench import names_of, seeds_of
 from graphsde.cli.cell_bar import CellBar
 from graphsde.cli.options import JSON
 from graphsde.cli.output import print_json, print_table, say
-from graphsde.errors import BadUsage
+from graphsde.errors import BadUsage, GraphsdeError
 
 
 def reproduce(
@@ -102,7 +102,14 @@ def everything(plan: Any, records: Any) -> list[Any]:
     here = dict.fromkeys(record["cell"]["dataset"] for record in records)
     graphs = [graph for graph in plan.datasets if graph in here]
     graphs += [graph for graph in here if graph not in graphs]
-    return beside(plan, records, graphs, [], sorted({record["cell"]["seed"] for record in records}))
+    seeds = sorted({record["cell"]["seed"] for record in records})
+    rows = []
+    for graph in graphs:
+        try:
+            rows += beside(plan, records, [graph], [], seeds)
+        except GraphsdeError as error:
+            say(f"{graph} is left out of the table: {error}")
+    return rows
 
 
 def write_results(folder: Path, about: str, rows: list[Any]) -> None:

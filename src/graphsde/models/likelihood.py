@@ -126,10 +126,10 @@ class GaussianLikelihood:
         return Validation(float(-mixture.detach().mean()), None)
 
 
-def likelihood_of(graph: Graph, module: nn.Module) -> Likelihood:
-    """The likelihood that suits what ``graph`` is to be predicted: classes or numbers."""
+def likelihood_of(graph: Graph, module: nn.Module, scale: TargetScale | None = None) -> Likelihood:
+    """The likelihood that suits what ``graph`` is to be predicted: classes or numbers, these in ``scale`` if given."""
     if graph.target == "numeric":
-        return GaussianLikelihood(TargetScale.of(graph), module.get_parameter(NOISE))
+        return GaussianLikelihood(scale or TargetScale.of(graph), module.get_parameter(NOISE))
     return ClassLikelihood()
 
 

@@ -86,6 +86,7 @@ class NeuralModel(Model):
         self.module: nn.Module | None = None
         self._first_tensors: dict[str, Tensor] | None = None
         self._first_encoder: FeatureEncoder | None = None
+        self._first_scale: TargetScale | None = None
         self._first_momentum: dict[str, Tensor] = {}
         self._momentum: dict[str, Tensor] | None = None
 
@@ -258,7 +259,7 @@ class NeuralModel(Model):
         if not isinstance(previous, NeuralModel) or previous.module is None or previous.name != self.name:
             raise BadUsage(f"{self.name} can't go on from {previous.name}", fix="start from a fitted model of its kind")
         self._first_tensors = {name: tensor.clone() for name, tensor in previous.module.state_dict().items()}
-        self._first_encoder = previous.encoder
+        self._first_encoder, self._first_scale = previous.encoder, previous.target_scale
         # the optimiser writes into what it is given
         kept = (previous._momentum or {}) if momentum else {}
         self._first_momentum = {name: tensor.clone() for name, tensor in kept.items()}
@@ -296,7 +297,7 @@ class GraphLearner:
         assert graph.train_mask is not None
         self.model, self.module, self.encoder = model, module, encoder
         self.inputs = Inputs(encode(encoder, graph), graph.adjacency.operator)
-        self.likelihood = likelihood_of(graph, module)
+        self.likelihood = likelihood_of(graph, module, model._first_scale)
         labels = self.likelihood.targets(graph)
         self.train = torch.from_numpy(np.flatnonzero(graph.train_mask))
         self.train_labels = labels[self.train]

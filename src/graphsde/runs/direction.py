@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from graphsde.scores.metrics import METRICS
@@ -13,7 +13,7 @@ Aim = Literal["higher", "lower"] | float | None
 LOWER_IS_BETTER = ("seconds", "epochs", "bytes", "over_gcn", "exponent", "error", "set_size", "false_alarms")
 LOWER_METRICS = ("nll", "aurc", "fpr", "ece")
 # conformal sets are meant to hold a share that was asked for: more is no merit, and the name does not tell the share
-NOT_JUDGED = ("coverage[",)
+NOT_JUDGED = ("coverage[", "worst_class_coverage[", "set_coverage")
 
 
 def aim_of(metric: str) -> Aim:
@@ -30,6 +30,11 @@ def aim_of(metric: str) -> Aim:
         facts = METRICS.entry(base).facts
         return facts["best"] if "best" in facts else facts["better"]
     return "lower" if any(word in base for word in (*LOWER_IS_BETTER, *LOWER_METRICS)) else "higher"
+
+
+def first_judged(metrics: Iterable[str]) -> str | None:
+    """The first metric by which somebody can lead."""
+    return next((metric for metric in metrics if aim_of(metric) is not None), None)
 
 
 def in_words(metric: str) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from graphsde import storage
 from graphsde.data.graph import Graph
-from graphsde.errors import BadUsage
+from graphsde.errors import BadInput, BadUsage
 from graphsde.memory import human_bytes
 from graphsde.models import MODELS, Model
 from graphsde.prediction import Prediction
@@ -143,11 +145,25 @@ def _differences(then: Any, now: Any, name: str = "") -> list[str]:
 
 def _save_labels(folder: RunFolder, say: Callable[[str], None]) -> None:
     """Labels that people gave to a run are in no other file: they outlive it, as ``learn`` would take them again."""
-    learned = LabelBook.of_run(folder.path).labels
+    try:
+        learned = LabelBook.of_run(folder.path).labels
+    except BadInput:
+        aside = _free(folder.path / "replaced-labels.json")
+        (folder.path / "labels.json").rename(aside)
+        say(f"the labels that the run had learned can't be read; their file is kept as {aside}")
+        return
     if learned:
-        path = folder.path / REPLACED_LABELS
+        path = _free(folder.path / REPLACED_LABELS)
         write_table({"id": [one[0] for one in learned], "label": [one[1] for one in learned]}, path)
         say(f"the run that is replaced had learned {len(learned):,} labels; they are kept in {path}")
+
+
+def _free(path: Path) -> Path:
+    """``path``, or the first of ``name-2``, ``name-3``, … that is not taken."""
+    numbers = itertools.count(2)
+    while path.exists():
+        path = path.with_name(f"{path.stem.rstrip('0123456789').rstrip('-')}-{next(numbers)}{path.suffix}")
+    return path
 
 
 def _clear(folder: RunFolder) -> None:

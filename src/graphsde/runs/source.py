@@ -23,12 +23,7 @@ def open_graph(text: str, **options: Any) -> Graph:
     A name of a benchmark wins over a folder of that name; write ``./cora`` for the folder.
     """
     if is_benchmark(text):
-        if options:
-            raise BadUsage(
-                f"'{text}' is a benchmark, which is read in one way only",
-                found=", ".join(f"{name}={value}" for name, value in options.items()),
-                fix=f"leave the options out, or write ./{text} for a folder of that name",
-            )
+        _refuse_options(text, options)
         return load(text)
     path = Path(text)
     if not path.exists():
@@ -40,6 +35,15 @@ def open_graph(text: str, **options: Any) -> Graph:
             fix="check the spelling, or give a folder with nodes.csv and edges.csv",
         )
     return read(path, **options)
+
+
+def _refuse_options(text: str, options: dict[str, Any]) -> None:
+    if options:
+        raise BadUsage(
+            f"'{text}' is a benchmark, which is read in one way only",
+            found=", ".join(f"{name}={value}" for name, value in options.items()),
+            fix=f"leave the options out, or write ./{text} for a folder of that name",
+        )
 
 
 def is_benchmark(text: str) -> bool:
@@ -68,11 +72,14 @@ class GraphSource:
     @classmethod
     def typed(cls, graph: str, **fields: Any) -> GraphSource:
         """From what a user typed: a relative path is made absolute, so that the run can be read from elsewhere."""
+        if is_benchmark(graph):
+            _refuse_options(graph, fields.get("options") or {})
         return cls(graph if is_benchmark(graph) else str(Path(graph).resolve()), **fields)
 
     def open(self) -> tuple[Graph, dict[str, Any]]:
         """The graph with its masks, and the facts that tell whether it is still the same."""
-        graph = open_graph(self.graph, **self.options)
+        # runs of former days may have options of a benchmark, which nobody has ever looked at
+        graph = open_graph(self.graph, **({} if is_benchmark(self.graph) else self.options))
         name = self.split or default_split(graph)
         if name == KEPT_ROLES:
             split = Split(KEPT_ROLES, self.seed, {})

@@ -227,9 +227,10 @@ def _of_numbers(
             found=by if isinstance(by, str) else None,
             fix="give tolerance= (--tolerance), the error that is still right, and no score of classes",
         )
+    chance = prediction.beyond(tolerance)  # refuses what is no distance
     wrong = np.abs(prediction.mean[held.nodes] - held.labels) > tolerance
     if by is None:
-        return BEYOND, prediction.beyond(tolerance), wrong
+        return BEYOND, chance, wrong
     return "given", _checked(by, prediction.num_nodes), wrong
 
 

@@ -50,7 +50,8 @@ def evaluate(
     known = judged_nodes(prediction, graph)
     if not known.any():
         raise BadInput(
-            f"{graph.name} has no labelled test nodes",
+            f"{graph.name} has no labelled test nodes"
+            + ("" if graph.foreign is None else " of a class that was trained on"),
             code="E-SPLIT-EMPTY",
             fix="give test nodes in a split column, or choose --split fractions",
         )

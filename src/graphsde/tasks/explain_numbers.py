@@ -12,7 +12,7 @@ from graphsde.errors import BadUsage, shorten
 from graphsde.models import Model
 from graphsde.prediction import NumericPrediction
 from graphsde.tasks.explain import FEATURES, NEIGHBOURS, plain_id, position_of, without_edges
-from graphsde.tasks.feature_effects import NOT_AT_ALL, FeatureEffect, average_node, trials
+from graphsde.tasks.feature_effects import FeatureEffect, average_node, nothing_found, trials, untried
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def _features(
 ) -> tuple[list[FeatureEffect], str]:
     usual = said(average_node(graph, row))
     if float(usual.mean[row]) == mean and float(np.sqrt(usual.total[row])) == deviation:
-        return [], NOT_AT_ALL
+        return [], nothing_found(graph)
     found = [
         FeatureEffect(
             one.name,
@@ -185,5 +185,7 @@ def _features(
         )
         for one in trials(graph, row, most)
     ]
-    words = f"by trial: the {len(found)} that are farthest from their average were set to it one at a time"
+    words = (
+        f"by trial: the {len(found)} that are farthest from their average were set to it one at a time{untried(graph)}"
+    )
     return sorted(found, key=lambda one: -abs(one.adds)), words

@@ -81,13 +81,22 @@ def _by_trial(
         return float(model.predict(moved, samples=samples, seed=seed).total[node])
 
     if entropy_on(average_node(graph, node)) == entropy:
-        return [], NOT_AT_ALL
+        return [], nothing_found(graph)
     effects = [
         FeatureEffect(one.name, one.value, one.average, entropy - entropy_on(one.graph))
         for one in trials(graph, node, most)
     ]
-    words = f"{BY_TRIAL}; the {len(effects)} that are farthest from it were tried"
+    words = f"{BY_TRIAL}; the {len(effects)} that are farthest from it were tried{untried(graph)}"
     return sorted(effects, key=lambda one: -abs(one.adds)), words
+
+
+def nothing_found(graph: Graph) -> str:
+    """In words, where trying the numeric features changed nothing."""
+    return NOT_AT_ALL if not graph.categorical else f"not at all: the numeric ones do nothing{untried(graph)}"
+
+
+def untried(graph: Graph) -> str:
+    return ", text columns were not" if graph.categorical else ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from graphsde.data.adjacency import Adjacency
 from graphsde.data.graph import Graph
@@ -34,6 +34,17 @@ class NoiseOptions(TaskOptions):
     rows: Literal["all", "test"] = "all"
     on: Literal["features", "edges"] = "features"
 
+    @model_validator(mode="after")
+    def _shares(self) -> Self:
+        if self.on == "edges" and "severities" in self.model_fields_set and max(self.severities, default=0.0) > 1:
+            raise ValueError("of edges at most all can be changed: severities up to 1")
+        return self
+
+    @property
+    def steps(self) -> tuple[float, ...]:
+        """The severities; of the usual ones, those that are shares where edges are changed."""
+        return self.severities if self.on == "features" else tuple(one for one in self.severities if one <= 1)
+
 
 @register_task
 class FeatureNoise(Task):
@@ -54,8 +65,8 @@ class FeatureNoise(Task):
         clean = model.predict(graph, samples=self.options.samples)
         figures = evaluate(clean, graph)
         metrics = {f"{name}@0": figures[name] for name in SHOWN}
-        curves: dict[str, list[float]] = {"severity": [0.0, *self.options.severities]}
-        for severity in self.options.severities:
+        curves: dict[str, list[float]] = {"severity": [0.0, *self.options.steps]}
+        for severity in self.options.steps:
             found = []
             for draw in range(self.options.draws):
                 noisy = self._noisy(graph, severity, draw)
@@ -63,7 +74,7 @@ class FeatureNoise(Task):
             for name in SHOWN:
                 metrics[f"{name}@{severity:g}"] = float(np.mean([figures[name] for figures in found]))
         for name in SHOWN:
-            curves[name] = [metrics[f"{name}@{severity:g}"] for severity in (0.0, *self.options.severities)]
+            curves[name] = [metrics[f"{name}@{severity:g}"] for severity in (0.0, *self.options.steps)]
         return Measurement(metrics | validation_figures(clean, graph) | cost, curves)
 
     def _noisy(self, graph: Graph, severity: float, draw: int) -> Graph:

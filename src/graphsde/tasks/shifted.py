@@ -12,7 +12,7 @@ from graphsde.data.shifts import SHIFTS
 from graphsde.errors import BadUsage
 from graphsde.prediction import Prediction, Predictor
 from graphsde.scores import propagate, score
-from graphsde.scores.metrics.summary import familiar_and_foreign, only_of_the_score, summarise_both
+from graphsde.scores.metrics.summary import only_of_the_score, summarise_both
 from graphsde.scores.registry import spreads
 
 OF_THE_NODES = ("n_id", "n_ood", "ood_aupr_in_chance", "ood_aupr_out_chance")
@@ -71,7 +71,14 @@ def detect_shift(
     clean = (model.predict(graph, samples=samples).untempered(), graph)
     moved = (model.predict(shifted, samples=samples).untempered(), shifted)
     marked = shifted.ood_mask is not graph.ood_mask  # the shift says itself which nodes it changed
-    familiar, foreign = familiar_and_foreign(shifted) if marked else _all_against_test(graph)
+    # what nobody was trained on is neither: it has not been shifted, and no model can be sure of it
+    assert shifted.test_mask is not None
+    familiar = shifted.test_mask & (shifted.familiar | ~shifted.labelled)
+    if shifted.ood_mask is not None:
+        familiar = familiar & ~shifted.ood_mask
+    foreign = shifted.ood_mask if marked else None
+    if foreign is None:
+        foreign = np.ones(graph.num_nodes, dtype=bool)
     shared: dict[str, float] = {}
     by_score: dict[str, dict[str, float]] = {}
     for name in dict.fromkeys(scores):
@@ -82,12 +89,6 @@ def detect_shift(
         shared = {key: figures[key] for key in OF_THE_NODES}
         by_score[name] = only_of_the_score(figures)
     return {"shift": shift, "seed": seed, **shared, "scores": by_score}
-
-
-def _all_against_test(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
-    assert graph.test_mask is not None
-    familiar = graph.test_mask if graph.ood_mask is None else graph.test_mask & ~graph.ood_mask
-    return familiar, np.ones(graph.num_nodes, dtype=bool)
 
 
 def _plain_and_spread(

@@ -83,6 +83,7 @@ class GraphGP(Model):
         self.inducing: list[Any] = []
         self.feature_map: FeatureMap | None = None
         self._first: Knowledge | NumericKnowledge | None = None
+        self._first_map: FeatureMap | None = None
 
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
         return dict(_NUMERIC) if graph.target == "numeric" else {}
@@ -122,7 +123,7 @@ class GraphGP(Model):
                 found=previous.settings.features,
                 expected=self.settings.features,
             )
-        self._first = previous.module
+        self._first, self._first_map = previous.module, previous.feature_map
         return self
 
     @property
@@ -253,7 +254,7 @@ class GraphGP(Model):
         if graph.target == "class":
             parts = _variational_parts()  # before the modes, which can take a minute
         wanted = self.settings
-        features = None if wanted.features == "none" else FeatureMap.fit(graph, wanted.scaling, wanted.hops)
+        features = None if wanted.features == "none" else self._map_of(graph)
         places = self._places(graph, features)
         kappa = wanted.kappa or length_for(places.values, graph.num_classes, wanted.nu)
         kernel = NodeKernel(wanted.nu, kappa, wanted.sigma, wanted.features).on(places)
@@ -271,6 +272,10 @@ class GraphGP(Model):
                 labels = torch.from_numpy(graph.labels[rows.numpy()])
                 posterior.begin_at(*self._best_q(graph, kernel.between(rows, rows), rows, labels, graph.num_classes))
         return GraphGPLearner(posterior, wanted, graph), features
+
+    def _map_of(self, graph: Graph) -> FeatureMap:
+        """That of the model gone on from, whose kernel was learned under it, or a new one."""
+        return self._first_map or FeatureMap.fit(graph, self.settings.scaling, self.settings.hops)
 
     def _best_q(self, graph: Graph, prior: Tensor, rows: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
         """q of the nodes ``rows`` with these labels, whitened, where the kernel is known.  # [C, M], [C, M, M]

@@ -9,6 +9,7 @@ from graphsde.dynamics.diffusion import DIFFUSIONS
 from graphsde.dynamics.drift import DRIFTS
 from graphsde.dynamics.prior import PRIORS
 from graphsde.dynamics.solvers import SOLVERS
+from graphsde.models.lgnsde.settings import Part
 from graphsde.registry import Registry, unknown_name
 
 
@@ -41,12 +42,15 @@ def _letters(name: str) -> str:
     return name.replace("-", "").replace("_", "").lower()
 
 
+def _spelt(part: Any) -> Any:
+    if isinstance(part, str):
+        return {"name": part}
+    return part.model_dump() if isinstance(part, Part) else part
+
+
 def plain_parts(settings: dict[str, Any]) -> dict[str, Any]:
     """Short forms spelt out: ``drift="gcn"`` is ``drift={"name": "gcn"}``, and a solver's ``steps`` are the model's."""
-    spelt: dict[str, Any] = {
-        name: {"name": value} if name in PART_NAMES and isinstance(value, str) else value
-        for name, value in settings.items()
-    }
+    spelt: dict[str, Any] = {name: _spelt(value) if name in PART_NAMES else value for name, value in settings.items()}
     given = spelt.get("solver")
     if isinstance(given, dict):
         own = {key: value for key, value in given.items() if key != "steps"}

@@ -55,28 +55,46 @@ CHANNELS = {"smoothed": "smoothing", "constant": "identity"}
 
 
 def preset_for(given: Mapping[str, Any]) -> str:
-    """The preset that goes with the parts somebody gave: graph diffusion's parts fit together only with each other."""
-    drift, prior = (given.get(part, {}) for part in ("drift", "prior"))
-    own = drift.get("name", "diffusion") == "diffusion" and prior.get("name", "graph-diffusion") == "graph-diffusion"
-    return "universal" if own else "paper"
+    """The preset that goes with the parts somebody gave: those of graph diffusion fit together only with each other.
+
+    Whoever says what sigma is, or wants no KL, has said how the parts go together.
+    """
+    drift, prior = _name(given, "drift", "diffusion"), _name(given, "prior", "graph-diffusion")
+    held = prior != "graph-diffusion" and given.get("kl_weight") != 0
+    return "paper" if "sigma_is" not in given and (drift != "diffusion" or held) else "universal"
 
 
 def follow_parts(values: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """A preset's settings after the parts somebody gave: the prior has the teleport of the drift, and the source takes
-    the channel of the noise, unless these were given too."""
+    """A preset's settings after the parts somebody gave, where else the path KL would have no closed form: the prior
+    has the teleport of the drift, and the source takes the channel of the noise, unless these were given too."""
     if values["drift"]["name"] != "diffusion" or values["prior"]["name"] != "graph-diffusion":
         return values
+    if given.get("kl_weight") == 0:
+        return values
+    relative, noise = given.get("sigma_is", "ratio") == "ratio", _name(given, "diffusion", "")
     drift, prior = dict(values["drift"]["options"]), dict(values["prior"]["options"])
-    teleport = given.get("drift", {}).get("options", {}).get("teleport")
-    if teleport is not None:
+    teleport = _options(given, "drift").get("teleport")
+    if teleport is not None and (relative or noise == "smoothed"):
         prior["teleport"] = teleport
-    channel = CHANNELS.get(given.get("diffusion", {}).get("name", ""))
-    if channel is not None:
-        drift["source_operator"] = channel
+    if noise in CHANNELS and (relative or noise == "smoothed"):
+        drift["source_operator"] = CHANNELS[noise]
     return values | {
         "drift": {**values["drift"], "options": drift},
         "prior": {**values["prior"], "options": prior},
     }
+
+
+def _name(given: Mapping[str, Any], part: str, otherwise: str) -> str:
+    """The name of a part as given; what is no part at all is for the settings to refuse."""
+    found = given.get(part)
+    name = found.get("name", otherwise) if isinstance(found, Mapping) else otherwise
+    return name if isinstance(name, str) else otherwise
+
+
+def _options(given: Mapping[str, Any], part: str) -> Mapping[str, Any]:
+    found = given.get(part)
+    options = found.get("options") if isinstance(found, Mapping) else None
+    return options if isinstance(options, Mapping) else {}
 
 
 def preset_settings(preset: str, graph: Graph | None) -> dict[str, Any]:

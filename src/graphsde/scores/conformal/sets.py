@@ -15,7 +15,7 @@ from graphsde.scores.conformal.intervals import ConformalIntervals, conformal_in
 from graphsde.scores.conformal.quantile import conformal_quantile
 from graphsde.scores.conformal.registry import CONFORMAL_SCORES, Case
 from graphsde.scores.held_out import held_out, require_share
-from graphsde.scores.training_nodes import require_same_nodes
+from graphsde.scores.training_nodes import align_labels, require_same_nodes
 from graphsde.seeds import check_seed
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Conformal:
     @property
     def guarantee(self) -> str:
         """What is promised, and what it rests on, in words."""
-        per_class = " of every class" if self.class_conditional else ""
+        per_class = " of every class that was trained on" if self.class_conditional else ""
         return (
             f"on average over draws of the {int(self.calibration.sum())} calibration nodes, at least "
             f"{self.confidence_level:.1%} of the nodes{per_class} have their true class in the set. It rests on "
@@ -162,10 +162,14 @@ def conformalize(
     scores = strangeness(by, prediction, graph, seed, options)
     own = scores[held.nodes, held.labels]
     if class_conditional:
+        # a class that nobody was trained on has no calibration nodes either: it goes by those of all classes
+        known = np.unique(align_labels(graph, prediction.class_names)[graph.familiar])
         quantiles = np.array(
             [
                 conformal_quantile(
-                    own[held.labels == position], confidence_level, of=f"calibration nodes of class '{name}'"
+                    own[held.labels == position] if position in known else own,
+                    confidence_level,
+                    of=f"calibration nodes of class '{name}'",
                 )
                 for position, name in enumerate(prediction.class_names)
             ]

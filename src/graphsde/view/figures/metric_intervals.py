@@ -14,6 +14,7 @@ from graphsde.view.figures.chart import Axis, Chart, Dots, Panel
 from graphsde.view.figures.palette import BLUE, GREY, VERMILLION
 from graphsde.view.figures.picture import Picture
 
+NOT_JUDGED = "not judged"
 LEADING = ("best", "tied", "only")
 
 
@@ -52,7 +53,8 @@ class MetricIntervals(Picture):
         marks = [Dots("one run", x, y, GREY, size=5.0, opacity=0.6, hover="%{x:.4g}")]
         for name, colour, own in (
             ("mean, not told from the best", BLUE, [row for row in shown if row.verdict in LEADING]),
-            ("mean, behind or too few runs", VERMILLION, [row for row in shown if row.verdict not in LEADING]),
+            ("mean", BLUE, [row for row in shown if row.verdict == NOT_JUDGED]),
+            ("mean, behind or too few runs", VERMILLION, [r for r in shown if r.verdict not in (*LEADING, NOT_JUDGED)]),
         ):
             if own:
                 marks.append(

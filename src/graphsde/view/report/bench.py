@@ -12,7 +12,7 @@ from graphsde.errors import BadInput
 from graphsde.runs.bench_folder import BenchFolder
 from graphsde.runs.cells import Cell
 from graphsde.runs.compare import Row, compare
-from graphsde.runs.direction import in_words
+from graphsde.runs.direction import first_judged, in_words
 from graphsde.storage import write_text
 from graphsde.tasks.task import TASKS
 from graphsde.view.figures.picture import save_both
@@ -104,9 +104,11 @@ def render_bench_report(question: Mapping[str, Any], records: Sequence[Mapping[s
 
 
 def leaders(rows: Sequence[Row]) -> str:
-    """Who leads by the task's first metric on each graph, and whether that can be told from chance."""
+    """Who leads by the first metric that can be judged on each graph, and whether that can be told from chance."""
     sentences = []
-    first = rows[0].metric
+    first = first_judged(row.metric for row in rows)
+    if first is None:
+        return "None of these figures says by itself who is better."
     for dataset in dict.fromkeys(row.dataset for row in rows):
         own = [row for row in rows if (row.dataset, row.metric) == (dataset, first) and row.mean is not None]
         if not own:

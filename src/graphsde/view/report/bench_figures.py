@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from graphsde.runs.compare import Row
-from graphsde.runs.direction import aim_of
+from graphsde.runs.direction import first_judged
 from graphsde.runs.ranking import rank_models
 from graphsde.view.figures.cost_panel import CostPanel
 from graphsde.view.figures.critical_difference import CriticalDifference
@@ -38,9 +38,9 @@ BAND = "Lines are means over seeds, bands the 95 % bootstrap intervals of these 
 
 def bench_pictures(task: str, records: Records, rows: Sequence[Row]) -> Iterator[tuple[str, str, str, Picture]]:
     """Key, title, caption and picture of everything that can be drawn, in the order of the page."""
-    first = rows[0].metric
+    first = first_judged(row.metric for row in rows)
     done = [record for record in records if record["status"] == "done"]
-    ranking = rank_models(done, first) if aim_of(first) is not None else None
+    ranking = None if first is None else rank_models(done, first)
     if ranking is not None:
         picture = CriticalDifference(tuple(ranking.models), ranking.ranks, ranking.distance)
         caption = (
