@@ -13,7 +13,7 @@ from graphsde.runs.compare import compare
 from graphsde.scores.entropy_bins import count_entropies, entropy_edges
 from graphsde.scores.metrics.selective import optimal_aurc
 from graphsde.tasks.dynamics import averaged, between_share, main_plane
-from graphsde.view.figures.critical_difference import CriticalDifference, groups
+from graphsde.view.figures.critical_difference import CriticalDifference, bar_levels, groups
 from graphsde.view.figures.curves import gather
 from graphsde.view.figures.detection_curves import Detection
 from graphsde.view.figures.entropy_by_model import EntropyByModel
@@ -169,3 +169,13 @@ def test_nearest_nodes_of_a_chain() -> None:
     chain = sp.csr_array(sp.diags([np.ones(99), np.ones(99)], [1, -1]))
     assert nearest(chain, 50, 5).tolist() == [48, 49, 50, 51, 52]
     assert len(nearest(chain, 50, 1000)) == 100
+
+
+def test_bars_that_share_a_model_never_share_a_height() -> None:
+    ranks = np.array([1.8, 2.0, 2.7, 4.1, 4.8, 6.0, 7.2, 7.4, 9.0])
+    found = groups(ranks, 5.37)
+    levels = bar_levels(found)
+    for one, (first, _) in enumerate(found):
+        for other in range(one):
+            assert levels[one] != levels[other] or found[other][1] < first, (found, levels)
+    assert len(found) == 4 and len(set(levels)) == 4

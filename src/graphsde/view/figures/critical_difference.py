@@ -48,8 +48,11 @@ class CriticalDifference(Picture):
             words = f"{self.names[index]}  {rank:.2f}" if left else f"{rank:.2f}  {self.names[index]}"
             marks.append(Words(edge, level, f"{words} " if left else f" {words}", "left" if left else "right"))
         ordered = np.sort(self.ranks)
-        for bar, (first, last) in enumerate(groups(ordered, self.distance)):
-            y, ends = -0.28 - 0.2 * (bar % 3), ordered[[first, last]] + np.array([-0.01, 0.01]) * span
+        alike = groups(ordered, self.distance)
+        levels = bar_levels(alike)
+        apart = min(0.2, 0.5 / max([1, *levels]))
+        for level, (first, last) in zip(levels, alike, strict=True):
+            y, ends = -0.25 - apart * level, ordered[[first, last]] + np.array([-0.01, 0.01]) * span
             marks.append(Line("not told apart", ends, [y, y], BLUE, width=5.0, legend=False, hover=None))
         shown = min(self.distance, span)  # over few graphs it is longer than all ranks
         marks.append(_stroke([low, low + shown], [1.15, 1.15], 1.6))
@@ -86,6 +89,22 @@ def groups(ordered: np.ndarray, distance: float) -> list[tuple[int, int]]:
         if last > first and (not found or last > found[-1][1]):
             found.append((first, last))
     return found
+
+
+def bar_levels(found: list[tuple[int, int]]) -> list[int]:
+    """A height for each bar, from 0 down: those that share a model never share a height, or two would look like one.
+
+    Example:
+        >>> bar_levels([(0, 3), (2, 5), (4, 6)])
+        [0, 1, 0]
+    """
+    ends: list[int] = []
+    levels = []
+    for first, last in found:
+        level = next((k for k, end in enumerate(ends) if end < first), len(ends))
+        ends[level : level + 1] = [last]
+        levels.append(level)
+    return levels
 
 
 def _stroke(x: list[float], y: list[float], width: float) -> Line:
