@@ -9,7 +9,7 @@ import pytest
 from graphsde.errors import BadInput, BadUsage
 from graphsde.runs.cells import Cell
 from graphsde.runs.compare import collect, compare, headline, pairwise
-from graphsde.runs.direction import aim_of, first_judged, in_words
+from graphsde.runs.direction import aim_of, first_judged, in_words, within_range
 from graphsde.runs.ranking import rank_models
 from graphsde.tasks import TASKS
 from graphsde.view.report.bench import leaders
@@ -148,3 +148,14 @@ def test_what_is_not_judged_leads_nowhere() -> None:
     assert leaders(rows).startswith("On digits gcn has the best set_size[aps]")
     assert leaders(compare(records, ["coverage[aps]"])) == "None of these figures says by itself who is better."
     assert aim_of("worst_class_coverage[aps]") is None and aim_of("set_coverage") is None
+
+
+def test_intervals_stay_within_what_a_figure_can_be() -> None:
+    records = [record("gcn", 0, accuracy=0.3, nll=-0.5), record("gcn", 1, accuracy=0.9, nll=0.4)]
+    rows = {row.metric: row for row in compare(records, ["accuracy", "nll"])}
+    assert (rows["accuracy"].ci_low, rows["accuracy"].ci_high) == (0.0, 1.0)
+    assert rows["nll"].ci_low is not None and rows["nll"].ci_low < -0.5
+    assert (
+        within_range("ood_aurc_all", (-1.0, 2.0)) == within_range("ood_threshold_accuracy", (-1.0, 2.0)) == (0.0, 1.0)
+    )
+    assert within_range("ood_fpr95[energy]", (-5.0, 130.0), scale=100.0) == (0.0, 100.0)

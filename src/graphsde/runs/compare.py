@@ -13,7 +13,7 @@ import numpy as np
 
 from graphsde.errors import BadInput, BadUsage
 from graphsde.runs.cells import Cell
-from graphsde.runs.direction import judged_values
+from graphsde.runs.direction import judged_values, within_range
 from graphsde.runs.statistics import Comparison, bootstrap_interval, compare_pairs, paired_ranks, verdicts
 from graphsde.tasks.task import TASKS
 
@@ -157,7 +157,7 @@ def _rows(dataset: str, metric: str, models: Mapping[str, Runs]) -> list[Row]:
     for label, runs in models.items():
         x = np.array([values[label][seed] for seed in sorted(values[label], key=int)])
         # one run has no spread: an interval of no width would look like certainty
-        low, high = bootstrap_interval(x.tolist()) if x.size > 1 else (None, None)
+        low, high = within_range(metric, bootstrap_interval(x.tolist())) if x.size > 1 else (None, None)
         causes: dict[str, int] = defaultdict(int)
         for cause in runs.failed:
             causes[cause.partition(":")[0]] += 1

@@ -61,3 +61,24 @@ def turned(metric: str, value: float) -> float:
     if aim is None or isinstance(aim, str):
         return -value if aim == "lower" else value
     return -abs(value - aim)
+
+
+def within_range(metric: str, interval: tuple[float, float], scale: float = 1.0) -> tuple[float, float]:
+    """An interval cut to what the figure can be: of two runs it may else reach beyond 0 and 1.
+
+    Example:
+        >>> within_range("ood_auroc_all@gcn", (-0.3, 0.8)), within_range("epoch_seconds", (-0.1, 2.0))
+        ((0.0, 0.8), (-0.1, 2.0))
+    """
+    base = metric.partition("@")[0].partition("[")[0].removeprefix("val_")
+    for ending in ("_all", "_propagated", "_area", "_exact"):
+        base = base.removesuffix(ending)
+    if base not in METRICS:
+        base = "accuracy" if base.endswith("accuracy") else base.removeprefix("ood_")
+    if base not in METRICS or base == "nll":  # that of a density goes below 0, and has the same name
+        return interval
+    low, high = METRICS.entry(base).facts["range"]
+    return (
+        interval[0] if low is None else max(interval[0], scale * low),
+        interval[1] if high is None else min(interval[1], scale * high),
+    )

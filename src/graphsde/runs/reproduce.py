@@ -11,6 +11,7 @@ import numpy as np
 
 from graphsde.data.graph import Graph
 from graphsde.runs.cells import Cell, ModelSpec, plan_cells
+from graphsde.runs.direction import within_range
 from graphsde.runs.statistics import bootstrap_interval
 from graphsde.tasks.paper import PaperTable, System
 
@@ -103,7 +104,7 @@ def _beside(table: PaperTable, dataset: str, system: System, metric: str, record
     printed = table.printed_figure(dataset, system, metric)
     mean = float(x.mean()) if x.size else None
     std = float(x.std(ddof=1)) if x.size > 1 else None
-    low, high = bootstrap_interval(x.tolist()) if x.size > 1 else (None, None)
+    low, high = within_range(ours, bootstrap_interval(x.tolist()), table.scale) if x.size > 1 else (None, None)
     return Beside(
         table.name,
         dataset,
