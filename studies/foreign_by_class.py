@@ -1,6 +1,6 @@
 """Which foreign classes a model is in doubt about: entropy by class under label leave-out, one seed.
 
-    python studies/foreign_by_class.py computers gcn
+python studies/foreign_by_class.py computers gcn
 """
 
 from __future__ import annotations

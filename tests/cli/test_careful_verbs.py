@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pyarrow.csv as pa_csv
 import pytest
-from typer.testing import CliRunner, Result
 
 import graphsde as gs
-from graphsde.cli.app import app
+from cli_support import answer, graphsde
 from graphsde.runs.new_labels import GivenLabels
 
 from support import block_graph
-
-
-def graphsde(*words: object) -> Result:
-    return CliRunner().invoke(app, [str(word) for word in words])
-
-
-def answer(*words: object) -> Any:
-    result = graphsde(*words)
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
 
 
 @pytest.fixture(scope="module")

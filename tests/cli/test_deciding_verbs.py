@@ -5,24 +5,12 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
 
-from graphsde.cli.app import app
-
-
-def graphsde(*words: object) -> Result:
-    return CliRunner().invoke(app, [str(word) for word in words])
-
-
-def answer(*words: object) -> Any:
-    result = graphsde(*words)
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
+from cli_support import answer, graphsde
 
 
 @pytest.fixture(scope="module")

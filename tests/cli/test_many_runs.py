@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from graphsde.cli.app import app
+from cli_support import answer, graphsde
 from graphsde.data.formats.write import write_tables
 from graphsde.runs.cells import Cell
 from graphsde.runs.lock import exclusive
@@ -21,16 +19,6 @@ from graphsde.runs.search.space import settings_of
 from support import block_graph
 
 KEYS = {"dataset", "model", "metric", "mean", "std", "n", "ci_low", "ci_high", "rank", "verdict"}
-
-
-def graphsde(*words: object) -> Result:
-    return CliRunner().invoke(app, [str(word) for word in words])
-
-
-def answer(*words: object) -> Any:
-    result = graphsde(*words)
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
 
 
 @pytest.fixture(scope="module")

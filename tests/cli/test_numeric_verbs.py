@@ -6,30 +6,19 @@ import itertools
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
 
 import graphsde as gs
-from graphsde.cli.app import VERBS, app
+from cli_support import answer, graphsde
+from graphsde.cli.app import VERBS
 from graphsde.runs.numeric_runs import NUMERIC_VERBS, refuse_numeric_run
 
 KEYS = ["rmse", "mae", "r2", "nll", "crps", "coverage90", "interval_width90", "calibration_error", "n_test"]
 COLUMNS = ["id", "mean", "total", "aleatoric", "epistemic", "low90", "high90"]
 QUICK = {"gcn": "epochs=5", "lgnsde": "epochs=5", "graph-gp": "epochs=3", "ensemble": "members=2"}
-
-
-def graphsde(*words: object) -> Result:
-    return CliRunner().invoke(app, [str(word) for word in words])
-
-
-def answer(*words: object) -> Any:
-    result = graphsde(*words)
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
 
 
 @pytest.fixture(scope="module")

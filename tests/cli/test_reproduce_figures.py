@@ -7,15 +7,11 @@ from pathlib import Path
 
 import pyarrow.csv as pa_csv
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from graphsde.cli.app import app
+from cli_support import graphsde
 from graphsde.tasks.paper import TABLES
 from graphsde.view.paper_figures import PAPER_FIGURES
-
-
-def graphsde(*words: object) -> Result:
-    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 def test_every_figure_has_a_plan_and_a_picture() -> None:

@@ -9,18 +9,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow.csv as pa_csv
 import pytest
-from typer.testing import CliRunner, Result
 
 import graphsde as gs
-from graphsde.cli.app import app
+from cli_support import graphsde
 from graphsde.tasks.theory import TheoryOptions, measure_theory
 from graphsde.view.figures.theory_panel import MEASURED, Panel, theory_figure, theory_panels, theory_png
 
 from support import block_graph
-
-
-def graphsde(*words: object) -> Result:
-    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 def fit(folder: Path, *words: object) -> Path:

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 import graphsde as gs
+from cli_support import answer, graphsde
 from graphsde.cli.app import app
 
 from support import block_graph, needs_real_data
-
-
-def graphsde(*words: object, env: dict[str, str] | None = None) -> Result:
-    return CliRunner().invoke(app, [str(word) for word in words], env=env)
-
-
-def answer(*words: object) -> Any:
-    result = graphsde(*words)
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
 
 
 def write_shop(folder: Path, nodes: int = 60) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -86,6 +87,35 @@ class Abstention:
     curve: AbstentionCurve
     foreign: ForeignFlag | None = None
     tolerance: float | None = None
+
+    def summary(self) -> dict[str, Any]:
+        """Limit, threshold, bound, coverage and promise, as plain values."""
+        return {
+            "max_error": self.max_error,
+            "delta": self.delta,
+            "uncertainty": self.by,
+            "threshold": self.threshold,
+            "upper_bound": None if self.threshold is None else self.upper_bound,
+            "coverage": self.coverage,
+            "guarantee": self.guarantee,
+        }
+
+    def realised(self, test: np.ndarray, wrong: np.ndarray) -> dict[str, Any]:
+        """What became of the promise on some nodes.
+
+        Args:
+            test: which nodes.  # [N] bool
+            wrong: whose answer is not right.  # [N] bool
+        """
+        accepted = test & self.accepted
+        return {
+            "nodes": int(test.sum()),
+            "accepted": int(accepted.sum()),
+            "coverage": float(accepted[test].mean()),
+            "wrong": int(wrong[accepted].sum()),
+            "error": float(wrong[accepted].mean()) if accepted.any() else None,
+            "error_of_all": float(wrong[test].mean()),
+        }
 
     @property
     def guaranteed_error(self) -> float | None:

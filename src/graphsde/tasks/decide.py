@@ -82,13 +82,7 @@ class Decisions:
         labels = align_labels(self.graph, self.prediction.class_names)
         test = judged_nodes(self.prediction, self.graph) & ~a.calibration
         found: dict[str, Any] = {
-            "max_error": a.max_error,
-            "delta": a.delta,
-            "uncertainty": a.by,
-            "threshold": a.threshold,
-            "upper_bound": None if a.threshold is None else a.upper_bound,
-            "coverage": a.coverage,
-            "guarantee": a.guarantee,
+            **a.summary(),
             "actions": {name: int((self.actions == name).sum()) for name in ACTIONS},
             "calibration": {"nodes": int(a.calibration.sum()), "source": a.calibration_source},
             "foreign": {
@@ -113,16 +107,8 @@ class Decisions:
         return found
 
     def _realised(self, test: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
-        accepted = test & self.abstention.accepted
-        wrong = self.prediction.index != labels
         sets = summarise_sets(self.sets[test], labels[test])
-        return {
-            "nodes": int(test.sum()),
-            "accepted": int(accepted.sum()),
-            "coverage": float(accepted[test].mean()),
-            "wrong": int(wrong[accepted].sum()),
-            "error": float(wrong[accepted].mean()) if accepted.any() else None,
-            "error_of_all": float(wrong[test].mean()),
+        return self.abstention.realised(test, self.prediction.index != labels) | {
             "false_alarms": float(self.foreign.flagged[test].mean()),
             "set_coverage": sets["coverage"],
             "set_size": sets["mean_size"],

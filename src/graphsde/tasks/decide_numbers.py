@@ -71,13 +71,7 @@ class NumericDecisions:
         a, c = self.abstention, self.conformal
         found: dict[str, Any] = {
             "tolerance": a.tolerance,
-            "max_error": a.max_error,
-            "delta": a.delta,
-            "uncertainty": a.by,
-            "threshold": a.threshold,
-            "upper_bound": None if a.threshold is None else a.upper_bound,
-            "coverage": a.coverage,
-            "guarantee": a.guarantee,
+            **a.summary(),
             "actions": {name: int((self.actions == name).sum()) for name in ACTIONS},
             "calibration": {"nodes": int(a.calibration.sum()), "source": a.calibration_source},
             "intervals": {
@@ -95,16 +89,9 @@ class NumericDecisions:
     def _realised(self, test: np.ndarray) -> dict[str, Any]:
         assert self.graph.values is not None and self.abstention.tolerance is not None
         truth = np.where(test, self.graph.values, 0.0)
-        accepted = test & self.abstention.accepted
         wrong = np.abs(self.prediction.mean - truth) > self.abstention.tolerance
         covered = (self.low <= truth) & (truth <= self.high)
-        return {
-            "nodes": int(test.sum()),
-            "accepted": int(accepted.sum()),
-            "coverage": float(accepted[test].mean()),
-            "wrong": int(wrong[accepted].sum()),
-            "error": float(wrong[accepted].mean()) if accepted.any() else None,
-            "error_of_all": float(wrong[test].mean()),
+        return self.abstention.realised(test, wrong) | {
             "interval_coverage": float(covered[test].mean()),
             "interval_width": float((self.high - self.low)[test].mean()),
         }

@@ -153,7 +153,7 @@ def explain(
         raise BadUsage("a number of neighbours or features is 0 or more", found=min(neighbours, features))
     row = position_of(graph, node)
     here = model.predict(graph, samples=samples, seed=seed)
-    tried = _most_telling(graph, here, row, neighbours)
+    tried = most_telling(graph, row, neighbours, np.abs(here.mean - here.mean[row]).sum(axis=1) / 2)
     effects = [_without(model, graph, here, row, int(other), seed) for other in tried]
     alone = model.predict(without_edges(graph, row, graph.adjacency.neighbours(row)), samples=samples, seed=seed)
     found, how = feature_effects(model, graph, row, float(here.total[row]), features, samples, seed)
@@ -189,13 +189,13 @@ def position_of(graph: Graph, node: Any) -> int:
     return row
 
 
-def _most_telling(graph: Graph, here: Prediction, row: int, most: int) -> np.ndarray:
+def most_telling(graph: Graph, row: int, most: int, other_opinion: np.ndarray) -> np.ndarray:
+    """The neighbours to try: all, or those on heavy edges whose opinion differs most.  # other_opinion [N]"""
     around = graph.adjacency.neighbours(row)
     if len(around) <= most:
         return around
     shares = graph.adjacency.normalized[[row]].toarray()[0, around]
-    other_opinion = np.abs(here.mean[around] - here.mean[row]).sum(axis=1) / 2
-    return around[np.argsort(-shares * other_opinion, kind="stable")[:most]]
+    return around[np.argsort(-shares * other_opinion[around], kind="stable")[:most]]
 
 
 def _without(model: Model, graph: Graph, here: Prediction, row: int, other: int, seed: int | None) -> NeighbourEffect:

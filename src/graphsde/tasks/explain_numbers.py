@@ -11,7 +11,7 @@ from graphsde.data.graph import Graph
 from graphsde.errors import BadUsage, shorten
 from graphsde.models import Model
 from graphsde.prediction import NumericPrediction
-from graphsde.tasks.explain import FEATURES, NEIGHBOURS, plain_id, position_of, without_edges
+from graphsde.tasks.explain import FEATURES, NEIGHBOURS, most_telling, plain_id, position_of, without_edges
 from graphsde.tasks.feature_effects import FeatureEffect, average_node, nothing_found, trials, untried
 
 
@@ -131,7 +131,7 @@ def explain_numbers(
     around = graph.adjacency.neighbours(row)
     alone = said(without_edges(graph, row, around))
     effects = []
-    for other in _most_telling(graph, here, row, neighbours).tolist():
+    for other in most_telling(graph, row, neighbours, np.abs(here.mean - mean)).tolist():
         changed = said(without_edges(graph, row, np.array([other])))
         trained = graph.train_mask is not None and bool(graph.train_mask[other]) and graph.values is not None
         effects.append(
@@ -159,14 +159,6 @@ def explain_numbers(
         how=how,
         samples=here.num_samples,
     )
-
-
-def _most_telling(graph: Graph, here: NumericPrediction, row: int, most: int) -> np.ndarray:
-    around = graph.adjacency.neighbours(row)
-    if len(around) <= most:
-        return around
-    shares = graph.adjacency.normalized[[row]].toarray()[0, around]
-    return around[np.argsort(-shares * np.abs(here.mean[around] - here.mean[row]), kind="stable")[:most]]
 
 
 def _features(
