@@ -9,7 +9,7 @@ from _workload import HORIZON, SIGMA, THETA, LatentSDE, Task, evidence_bound
 from torch import Tensor, nn
 from torch.nn import functional
 
-from graphsde.dynamics.layers import Linear
+from graphsde.nn.layers import Linear
 
 
 def same_steps(steps: int) -> float:

@@ -11,20 +11,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from graphsde.data.benchmarks import load
-from graphsde.data.graph import Graph
-from graphsde.data.sparse import SparseMatrix
-from graphsde.data.synthetic import synthetic
-from graphsde.dynamics.brownian import BrownianMotion, node_keys
-from graphsde.dynamics.diffusion import ConstantDiffusion
-from graphsde.dynamics.drift import GCNDrift
-from graphsde.dynamics.integrate import Gradients, integrate
-from graphsde.dynamics.layers import Linear
-from graphsde.dynamics.path import Path
-from graphsde.dynamics.prior import OrnsteinUhlenbeckPrior
-from graphsde.errors import StorageError
+from graphsde.base.errors import StorageError
+from graphsde.base.seeds import torch_stream
+from graphsde.datasets.benchmarks import load
+from graphsde.datasets.synthetic import synthetic
+from graphsde.graph.graph import Graph
+from graphsde.graph.sparse import SparseMatrix
 from graphsde.models.lgnsde.model import chunks
-from graphsde.seeds import torch_stream
+from graphsde.nn.layers import Linear
+from graphsde.sde.brownian import BrownianMotion, node_keys
+from graphsde.sde.diffusion import ConstantDiffusion
+from graphsde.sde.drift import GCNDrift
+from graphsde.sde.integrate import Gradients, Path, integrate
+from graphsde.sde.prior import OrnsteinUhlenbeckPrior
 
 SIGMA = 1.0
 THETA = 1.0
@@ -94,7 +93,7 @@ class LatentSDE(nn.Module):
         task: the graph.
         width: d.
         steps: L.
-        solver, gradients: as in :func:`graphsde.dynamics.integrate.integrate`.
+        solver, gradients: as in :func:`graphsde.sde.integrate.integrate`.
     """
 
     def __init__(

@@ -27,7 +27,7 @@ from _workload import LatentSDE, Task, epochs_of, make_task
 from memory import checkpoint_peak_ratio
 from torch import nn
 
-from graphsde.dynamics.compiled import load as load_kernels
+from graphsde.base.keyed_normals import load as load_kernels
 
 ROUNDS, PREDICTION_ROUNDS = 5, 3
 SAMPLES = 32

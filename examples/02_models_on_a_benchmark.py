@@ -11,7 +11,7 @@ import argparse
 import numpy as np
 
 import graphsde as gs
-from graphsde.data.splits import default_split
+from graphsde.datasets.splits import default_split
 from graphsde.models import MODELS
 
 METRICS = ("accuracy", "micro_auroc", "misclassification_auroc", "aurc", "nll", "ece")

@@ -14,9 +14,9 @@ from pydantic import Field
 from torch import nn
 
 import graphsde as gs
-from graphsde.dynamics.layers import Linear
-from graphsde.models.contract import MODEL_CHECKS, ModelCase
 from graphsde.models.neural import Inputs, NeuralModel, NeuralSettings, Outputs
+from graphsde.nn.layers import Linear
+from graphsde.testing.models import MODEL_CHECKS, ModelCase
 
 
 class SmoothedSettings(NeuralSettings):

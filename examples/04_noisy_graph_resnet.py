@@ -11,10 +11,10 @@ from __future__ import annotations
 import torch
 
 import graphsde as gs
-from graphsde.dynamics.brownian import BrownianMotion, node_keys
-from graphsde.dynamics.diffusion import ConstantDiffusion
-from graphsde.dynamics.drift import GCNDrift
-from graphsde.dynamics.integrate import integrate
+from graphsde.sde.brownian import BrownianMotion, node_keys
+from graphsde.sde.diffusion import ConstantDiffusion
+from graphsde.sde.drift import GCNDrift
+from graphsde.sde.integrate import integrate
 
 LAYERS, WIDTH, PATHS, SIGMA = 6, 16, 3, 0.2
 

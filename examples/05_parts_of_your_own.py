@@ -9,15 +9,15 @@ import torch
 from torch import Tensor, nn
 
 import graphsde as gs
-from graphsde.data.sparse import SparseMatrix
-from graphsde.dynamics.brownian import Increment
-from graphsde.dynamics.component_contract import DRIFT_CHECKS, PRIOR_CHECKS, ComponentCase
-from graphsde.dynamics.contract import SOLVER_CHECKS, SolverCase
-from graphsde.dynamics.drift import register_drift
-from graphsde.dynamics.field import Drift, Prior
-from graphsde.dynamics.prior import register_prior
-from graphsde.dynamics.solvers import StepSolver, System, register_solver
-from graphsde.dynamics.solvers.path_kl import kl_rate, weighted
+from graphsde.graph.sparse import SparseMatrix
+from graphsde.sde.brownian import Increment
+from graphsde.sde.drift import register_drift
+from graphsde.sde.field import Drift, Prior
+from graphsde.sde.prior import register_prior
+from graphsde.sde.solvers import StepSolver, System, register_solver
+from graphsde.sde.solvers.base import kl_rate, weighted
+from graphsde.testing.parts import DRIFT_CHECKS, PRIOR_CHECKS, ComponentCase
+from graphsde.testing.solvers import SOLVER_CHECKS, SolverCase
 
 
 @register_drift

@@ -9,11 +9,11 @@ import sys
 
 import numpy as np
 
+from graphsde.bench.tasks.task import TASKS
 from graphsde.cli.output import print_table
+from graphsde.datasets.source import open_graph
+from graphsde.metrics import ood_auroc
 from graphsde.models import MODELS
-from graphsde.runs.source import open_graph
-from graphsde.scores.metrics import ood_auroc
-from graphsde.tasks.task import TASKS
 
 
 def main(dataset: str, model: str, seed: int = 0) -> None:

@@ -1,8 +1,8 @@
 """A golden record: everything that a move of code must leave as it is, to the bit.
 
-``make`` writes predictions of every model, settings on every benchmark, the ``--json`` of every verb, a resumed run, the
-comparison of the committed journals and the cells that a bench on them would still run. ``compare`` holds two records
-against each other, the older one read through the table of renames.
+``make`` writes predictions of every model, settings on every benchmark, the ``--json`` of every verb, a resumed run,
+the comparison of the committed journals and the cells that a bench on them would still run. ``compare`` holds two
+records against each other, the older one read through the table of renames.
 
     python studies/golden_record.py make before/            # with the code of before
     python studies/golden_record.py make after/ --old before/

@@ -12,16 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from graphsde.bench.cells import Cell
+from graphsde.bench.compare import Row, compare, headline
+from graphsde.bench.folder import BenchFolder
+from graphsde.bench.paper import TABLES, PaperTable
+from graphsde.bench.reproduce import beside_table, cells_of, markdown_table
 from graphsde.cli.reproduce import everything, write_results
-from graphsde.runs.bench_folder import BenchFolder
-from graphsde.runs.cells import Cell
-from graphsde.runs.compare import Row, compare, headline
 from graphsde.runs.export import write_table
-from graphsde.runs.markdown import beside_table, markdown_table
-from graphsde.runs.reproduce import cells_of
-from graphsde.tasks.paper import TABLES, PaperTable
-from graphsde.view.figures.metric_intervals import MetricIntervals
-from graphsde.view.figures.print_style import save_figure
+from graphsde.view.figures.bench import MetricIntervals
+from graphsde.view.figures.style import save_figure
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS, PAGES = ROOT / "results", ROOT / "docs" / "results"

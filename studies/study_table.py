@@ -9,9 +9,9 @@ from typing import Any
 
 from rich.console import Console
 
-from graphsde.runs.bench import BenchRequest, Progress, run_bench
-from graphsde.runs.bench_folder import BenchFolder
-from graphsde.runs.cells import ModelSpec
+from graphsde.bench.cells import ModelSpec
+from graphsde.bench.folder import BenchFolder
+from graphsde.bench.run import BenchRequest, Progress, run_bench
 
 
 def run_cells(

@@ -15,11 +15,11 @@ from typing import Any
 
 from rich.console import Console
 
-from graphsde.runs.bench import BenchRequest, Progress, run_bench
-from graphsde.runs.bench_folder import BenchFolder
-from graphsde.runs.cells import Cell, ModelSpec, plan_cells
-from graphsde.runs.markdown import markdown_table
-from graphsde.tasks.paper.extended_ood import BACKBONE
+from graphsde.bench.cells import Cell, ModelSpec, plan_cells
+from graphsde.bench.folder import BenchFolder
+from graphsde.bench.paper.tables import EXTENDED_BACKBONE as BACKBONE
+from graphsde.bench.reproduce import markdown_table
+from graphsde.bench.run import BenchRequest, Progress, run_bench
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS, PAGE = ROOT / "results" / "systems", ROOT / "docs" / "systems-table.md"

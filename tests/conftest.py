@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from graphsde.data.graph import Graph
+from graphsde.graph.graph import Graph
 
 from support import block_graph
 

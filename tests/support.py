@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphsde.data.build import from_arrays
-from graphsde.data.graph import Graph
+from graphsde.graph.build import from_arrays
+from graphsde.graph.graph import Graph
 
 
 def real_data() -> Path | None:

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphsde import memory, seeds, storage
-from graphsde.errors import BadInput, BadUsage, MissingExtra, StorageError, UnknownName, shorten
+from graphsde.base import memory, seeds, storage
+from graphsde.base.errors import BadInput, BadUsage, MissingExtra, StorageError, UnknownName, shorten
+from graphsde.base.registry import Registry
 from graphsde.prediction import Prediction, entropy
-from graphsde.registry import Registry
 
 
 def test_an_error_tells_what_where_and_what_to_do() -> None:

@@ -11,10 +11,13 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "graphsde"
-ORDER = ["data", "dynamics", "scores", "training", "models", "tasks", "runs", "view", "cli"]
+ORDER = [
+    "base", "graph", "io", "datasets", "nn", "sde", "prediction", "uncertainty", "metrics", "models", "acting", "runs",
+    "bench", "view", "cli", "testing",
+]  # fmt: skip
 FILES = sorted(PACKAGE.rglob("*.py"))
 # the one reader of pickled files: hash-checked, allow-listed (the Planetoid publications)
-PICKLE_READER = PACKAGE / "data" / "planetoid_pickle.py"
+PICKLE_READER = PACKAGE / "datasets" / "planetoid.py"
 
 
 def imported_modules(path: Path) -> set[str]:
@@ -48,10 +51,8 @@ def test_a_folder_imports_only_what_stands_above_it(path: Path) -> None:
 
 
 def test_the_ground_floor_is_small() -> None:
-    names = {path.stem for path in PACKAGE.glob("*.py")}
-    assert names == {
-        "__init__", "__main__", "_version", "errors", "memory", "prediction", "registry", "seeds", "storage"
-    }  # fmt: skip
+    assert {path.stem for path in PACKAGE.glob("*.py")} == {"__init__", "__main__", "_version"}
+    assert {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"} == set(ORDER)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
@@ -81,7 +82,7 @@ def test_no_global_random_state(path: Path) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_files_stay_small(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 600
 
 
 def loaded_after(code: str) -> set[str]:

@@ -11,17 +11,22 @@ from typing import TYPE_CHECKING, Any
 from graphsde._version import __version__
 
 if TYPE_CHECKING:
-    from graphsde.data.benchmarks import load
-    from graphsde.data.build import from_arrays
-    from graphsde.data.checks import check
-    from graphsde.data.formats.networkx_graph import from_networkx, to_networkx
-    from graphsde.data.formats.pyg import from_pyg, to_pyg
-    from graphsde.data.formats.write import write_tables
-    from graphsde.data.graph import Graph
-    from graphsde.data.reading import read
-    from graphsde.data.splits import make_split
-    from graphsde.data.synthetic import synthetic, synthetic_values
-    from graphsde.errors import GraphsdeError
+    from graphsde.acting.abstain import abstain
+    from graphsde.acting.ask import ask
+    from graphsde.acting.decide import decide
+    from graphsde.acting.explain import explain
+    from graphsde.base.errors import GraphsdeError
+    from graphsde.datasets.benchmarks import load
+    from graphsde.datasets.source import read
+    from graphsde.datasets.splits import make_split
+    from graphsde.datasets.synthetic import synthetic, synthetic_values
+    from graphsde.graph.build import from_arrays
+    from graphsde.graph.checks import check
+    from graphsde.graph.graph import Graph
+    from graphsde.io.networkx_graph import from_networkx, to_networkx
+    from graphsde.io.pyg import from_pyg, to_pyg
+    from graphsde.io.write import write_tables
+    from graphsde.metrics.evaluation import evaluate
     from graphsde.models import (
         APPNP,
         BGCN,
@@ -47,15 +52,10 @@ if TYPE_CHECKING:
         register_model,
     )
     from graphsde.models.citing import citation
-    from graphsde.models.lgnsde.parts import diffusion, drift, prior, solver
+    from graphsde.models.lgnsde.settings import diffusion, drift, prior, solver
     from graphsde.prediction import NumericPrediction, Prediction
-    from graphsde.scores import score
-    from graphsde.scores.conformal import conformalize
-    from graphsde.tasks.abstain import abstain
-    from graphsde.tasks.ask import ask
-    from graphsde.tasks.decide import decide
-    from graphsde.tasks.evaluation import evaluate
-    from graphsde.tasks.explain import explain
+    from graphsde.uncertainty.conformal import conformalize
+    from graphsde.uncertainty.scores import score
 
 _HOMES = {
     "GraphGP": "graphsde.models",
@@ -72,8 +72,8 @@ _HOMES = {
     "BGCNMeanField": "graphsde.models",
     "BGCN": "graphsde.models",
     "APPNP": "graphsde.models",
-    "Graph": "graphsde.data.graph",
-    "GraphsdeError": "graphsde.errors",
+    "Graph": "graphsde.graph.graph",
+    "GraphsdeError": "graphsde.base.errors",
     "GCN": "graphsde.models",
     "GNODE": "graphsde.models",
     "LGNSDE": "graphsde.models",
@@ -82,32 +82,32 @@ _HOMES = {
     "Model": "graphsde.models",
     "NumericPrediction": "graphsde.prediction",
     "Prediction": "graphsde.prediction",
-    "abstain": "graphsde.tasks.abstain",
-    "ask": "graphsde.tasks.ask",
-    "check": "graphsde.data.checks",
+    "abstain": "graphsde.acting.abstain",
+    "ask": "graphsde.acting.ask",
+    "check": "graphsde.graph.checks",
     "citation": "graphsde.models.citing",
-    "conformalize": "graphsde.scores.conformal",
-    "decide": "graphsde.tasks.decide",
-    "diffusion": "graphsde.models.lgnsde.parts",
-    "drift": "graphsde.models.lgnsde.parts",
-    "evaluate": "graphsde.tasks.evaluation",
-    "explain": "graphsde.tasks.explain",
-    "from_arrays": "graphsde.data.build",
-    "from_networkx": "graphsde.data.formats.networkx_graph",
-    "from_pyg": "graphsde.data.formats.pyg",
-    "load": "graphsde.data.benchmarks",
+    "conformalize": "graphsde.uncertainty.conformal",
+    "decide": "graphsde.acting.decide",
+    "diffusion": "graphsde.models.lgnsde.settings",
+    "drift": "graphsde.models.lgnsde.settings",
+    "evaluate": "graphsde.metrics.evaluation",
+    "explain": "graphsde.acting.explain",
+    "from_arrays": "graphsde.graph.build",
+    "from_networkx": "graphsde.io.networkx_graph",
+    "from_pyg": "graphsde.io.pyg",
+    "load": "graphsde.datasets.benchmarks",
     "load_model": "graphsde.models",
-    "make_split": "graphsde.data.splits",
-    "prior": "graphsde.models.lgnsde.parts",
-    "read": "graphsde.data.reading",
+    "make_split": "graphsde.datasets.splits",
+    "prior": "graphsde.models.lgnsde.settings",
+    "read": "graphsde.datasets.source",
     "register_model": "graphsde.models",
-    "score": "graphsde.scores",
-    "solver": "graphsde.models.lgnsde.parts",
-    "synthetic": "graphsde.data.synthetic",
-    "synthetic_values": "graphsde.data.synthetic",
-    "to_networkx": "graphsde.data.formats.networkx_graph",
-    "to_pyg": "graphsde.data.formats.pyg",
-    "write_tables": "graphsde.data.formats.write",
+    "score": "graphsde.uncertainty.scores",
+    "solver": "graphsde.models.lgnsde.settings",
+    "synthetic": "graphsde.datasets.synthetic",
+    "synthetic_values": "graphsde.datasets.synthetic",
+    "to_networkx": "graphsde.io.networkx_graph",
+    "to_pyg": "graphsde.io.pyg",
+    "write_tables": "graphsde.io.write",
 }
 
 __all__ = [

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import graphsde as gs
+from graphsde.acting.shifted import detect_shift
 from graphsde.cli.app import app
-from graphsde.tasks.shifted import detect_shift
 
 from support import block_graph
 

@@ -9,12 +9,10 @@ from pathlib import Path
 import pytest
 
 from cli_support import answer, graphsde
-from graphsde.data.formats.write import write_tables
-from graphsde.runs.cells import Cell
-from graphsde.runs.lock import exclusive
-from graphsde.runs.search import Trial, best_trial, read_trials, space_of
-from graphsde.runs.search.configs import read_settings
-from graphsde.runs.search.space import settings_of
+from graphsde.base.lock import exclusive
+from graphsde.bench.cells import Cell
+from graphsde.bench.search import Trial, best_trial, read_settings, read_trials, settings_of, space_of
+from graphsde.io.write import write_tables
 
 from support import block_graph
 

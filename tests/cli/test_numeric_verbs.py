@@ -169,7 +169,7 @@ def test_what_goes_by_classes_is_refused_in_one_line(
 
 
 def test_every_verb_on_a_run_either_works_with_numbers_or_refuses(runs: dict[str, Path]) -> None:
-    from graphsde.errors import BadUsage
+    from graphsde.base.errors import BadUsage
 
     assert set(NUMERIC_VERBS) <= set(VERBS)
     with pytest.raises(BadUsage, match=r"'theory' goes by classes.*predict, evaluate, calibrate, decide"):

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import Result
 
 from cli_support import graphsde
-from graphsde.tasks.paper import TABLES
-from graphsde.view.paper_figures import PAPER_FIGURES
+from graphsde.bench.paper import TABLES
+from graphsde.view.figures.paper import PAPER_FIGURES
 
 
 def test_every_figure_has_a_plan_and_a_picture() -> None:

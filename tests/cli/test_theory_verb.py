@@ -12,8 +12,8 @@ import pytest
 
 import graphsde as gs
 from cli_support import graphsde
-from graphsde.tasks.theory import TheoryOptions, measure_theory
-from graphsde.view.figures.theory_panel import MEASURED, Panel, theory_figure, theory_panels, theory_png
+from graphsde.bench.theory import TheoryOptions, measure_theory
+from graphsde.view.figures.theory import MEASURED, PropositionPanel, theory_figure, theory_panels, theory_png
 
 from support import block_graph
 
@@ -95,6 +95,6 @@ def test_both_pictures_show_the_same_panels(model: type[gs.LGNSDE], panels: int)
 
 def test_rounding_at_the_start_is_not_drawn() -> None:
     lines = {MEASURED: np.array([1e-32, 2.0, 3.0]), "chain": np.array([0.0, 1e25, np.inf])}
-    panel = Panel("title", "t", "variance", np.arange(3.0), lines)
+    panel = PropositionPanel("title", "t", "variance", np.arange(3.0), lines)
     assert panel.points(MEASURED)[1].tolist() == [2.0, 3.0]
     assert panel.points("chain")[0].tolist() == [1.0]

@@ -166,7 +166,7 @@ def test_too_little_memory_is_exit_code_71(shop: Path, tmp_path: Path) -> None:
 
 
 def test_an_internal_fault_is_one_line_and_exit_code_70(monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphsde.runs import source
+    from graphsde.datasets import source
 
     def fault(*args: object, **options: object) -> None:
         raise ZeroDivisionError("\x1b[31mred")

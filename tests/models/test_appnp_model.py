@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import graphsde as gs
-from graphsde.data.graph import Graph
+from graphsde.graph.graph import Graph
 from graphsde.models.appnp import APPNP, APPNPModule, APPNPSettings, personalised_pagerank
 from graphsde.models.neural import Inputs
 

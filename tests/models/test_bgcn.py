@@ -11,15 +11,13 @@ from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import graphsde as gs
-from graphsde.data.graph import Graph
-from graphsde.data.sparse import SparseMatrix
-from graphsde.dynamics.brownian import node_keys
-from graphsde.dynamics.keyed_masks import KeyedMasks
-from graphsde.errors import BadUsage
-from graphsde.models.bgcn import BGCN
-from graphsde.models.bgcn.edge_masks import EdgeMasks, edge_masks
-from graphsde.models.bgcn.module import BGCNModule, DropConnectConv
+from graphsde.base.errors import BadUsage
+from graphsde.graph.graph import Graph
+from graphsde.graph.sparse import SparseMatrix
+from graphsde.models.bgcn import BGCN, BGCNModule, DropConnectConv, EdgeMasks, edge_masks
 from graphsde.models.neural import Inputs
+from graphsde.nn.keyed_masks import KeyedMasks
+from graphsde.sde.brownian import node_keys
 
 from support import needs_real_data
 

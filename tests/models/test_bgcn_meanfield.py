@@ -12,11 +12,11 @@ from torch.distributions import Normal, kl_divergence
 from torch.nn import functional
 
 import graphsde as gs
-from graphsde.data.graph import Graph
-from graphsde.dynamics.brownian import node_keys
-from graphsde.dynamics.keyed_masks import KeyedMasks
+from graphsde.graph.graph import Graph
 from graphsde.models.bgcn_meanfield import RELEASED, BGCNMeanField, BGCNMeanFieldModule, GaussianWeight
 from graphsde.models.neural import Inputs
+from graphsde.nn.keyed_masks import KeyedMasks
+from graphsde.sde.brownian import node_keys
 
 from support import needs_real_data
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.distributions import Beta, Kumaraswamy, RelaxedBernoulli
 
-from graphsde.models.bgcn.rates import KeepRate, kumaraswamy_kl, log_odds, relaxed_bernoulli
+from graphsde.models.bgcn import KeepRate, kumaraswamy_kl, log_odds, relaxed_bernoulli
 
 SHAPES = [(0.8, 1.0), (1.5, 0.97), (0.3, 0.4), (4.0, 2.5), (0.9, 20.0)]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from graphsde.models import MODELS
-from graphsde.models.contract import MODEL_CHECKS, Check, ModelCase
+from graphsde.testing.models import MODEL_CHECKS, Check, ModelCase
 
 # what makes a model small and quick enough for this; models that ignore features or edges say so
 SMALL = {

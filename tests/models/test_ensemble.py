@@ -12,19 +12,19 @@ import pytest
 import torch
 
 import graphsde as gs
-from graphsde.data.graph import Graph
-from graphsde.errors import BadInput, BadUsage, UnknownName
+from graphsde.base.errors import BadInput, BadUsage, UnknownName
+from graphsde.base.interrupt import Interrupted, InterruptGuard
+from graphsde.base.seeds import derive
+from graphsde.datasets.source import GraphSource
+from graphsde.graph.graph import Graph
 from graphsde.models.ensemble import Ensemble
 from graphsde.models.files import load_model
 from graphsde.models.mc_dropout import MCDropout
+from graphsde.nn.callbacks import Callback, EpochRecord
+from graphsde.nn.checkpoint import Checkpoint
 from graphsde.prediction import Perturb
 from graphsde.runs.fit import FitRequest, fit_run
 from graphsde.runs.folder import RunFolder
-from graphsde.runs.source import GraphSource
-from graphsde.seeds import derive
-from graphsde.training.callbacks import Callback, EpochRecord
-from graphsde.training.checkpoint import Checkpoint
-from graphsde.training.interrupt import Interrupted, InterruptGuard
 
 SMALL: dict[str, Any] = {"members": 3, "base_settings": {"hidden": 4, "epochs": 6}}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import graphsde as gs
-from graphsde.errors import BadInput
+from graphsde.base.errors import BadInput
 from graphsde.models import files, load_model
 from graphsde.models.files import DESCRIPTION, TENSORS
 from graphsde.models.gcn import GCN

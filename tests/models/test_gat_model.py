@@ -10,12 +10,12 @@ import scipy.sparse as sp
 import torch
 
 import graphsde as gs
-from graphsde.data.graph import Graph
-from graphsde.data.sparse import SparseMatrix
-from graphsde.dynamics.brownian import node_keys
-from graphsde.dynamics.keyed_masks import KeyedMasks
+from graphsde.graph.graph import Graph
+from graphsde.graph.sparse import SparseMatrix
 from graphsde.models.gat import GAT, GATModule, GATSettings, GraphAttention
 from graphsde.models.neural import Inputs
+from graphsde.nn.keyed_masks import KeyedMasks
+from graphsde.sde.brownian import node_keys
 
 
 def attention(heads: int, width: int, *, average: bool, rate: float = 0.0, inputs: int = 8) -> GraphAttention:

@@ -6,10 +6,10 @@ import scipy.sparse as sp
 import torch
 
 import graphsde as gs
-from graphsde.data.graph import Graph
-from graphsde.data.sparse import SparseMatrix
-from graphsde.dynamics.layers import GraphConv, dropout
+from graphsde.graph.graph import Graph
+from graphsde.graph.sparse import SparseMatrix
 from graphsde.models.neural import Inputs
+from graphsde.nn.layers import GraphConv, dropout
 
 from support import needs_real_data
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import graphsde as gs
-from graphsde.data.graph import Graph
+from graphsde.graph.graph import Graph
 from graphsde.models.gcn import GCN, GCNModule, GCNSettings
 from graphsde.models.neural import Inputs
 

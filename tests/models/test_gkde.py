@@ -12,11 +12,11 @@ from scipy.sparse.csgraph import shortest_path
 from torch.distributions import Dirichlet, kl_divergence
 
 import graphsde as gs
-from graphsde.data.adjacency import Adjacency
-from graphsde.data.graph import Graph
+from graphsde.graph.adjacency import Adjacency
+from graphsde.graph.graph import Graph
 from graphsde.models import gkde
 from graphsde.models.gkde import GKDE, kernel_prior, squared_risk
-from graphsde.scores.registry import score
+from graphsde.uncertainty.scores.registry import score
 
 from support import block_graph, needs_real_data
 

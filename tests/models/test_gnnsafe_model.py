@@ -11,12 +11,12 @@ import torch
 from torch.nn import functional
 
 import graphsde as gs
-from graphsde.data.graph import Graph
-from graphsde.data.shifts import interpolate_features
-from graphsde.errors import BadUsage
+from graphsde.base.errors import BadUsage
+from graphsde.datasets.shifts import interpolate_features
+from graphsde.graph.graph import Graph
 from graphsde.models.gcn import GCN
 from graphsde.models.gnnsafe import GNNSafe, GNNSafeLearner, energies, energy_penalty, exposure_of, neighbour_mean
-from graphsde.scores import propagate, score
+from graphsde.uncertainty.scores import propagate, score
 
 
 def exposed(graph: Graph, *nodes: int) -> Graph:

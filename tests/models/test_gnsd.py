@@ -10,15 +10,13 @@ import torch
 from torch import Tensor
 
 import graphsde as gs
-from graphsde.data.graph import Graph
-from graphsde.data.spectrum import laplacian_modes
-from graphsde.dynamics.brownian import BrownianMotion, node_keys
-from graphsde.errors import BadUsage
-from graphsde.models.gnsd import GNSD
-from graphsde.models.gnsd.dynamics import AttentionFlow
-from graphsde.models.gnsd.network import GNSDModule, Noise
+from graphsde.base.errors import BadUsage
+from graphsde.graph.graph import Graph
+from graphsde.graph.spectrum import laplacian_modes
+from graphsde.models.gnsd import GNSD, AttentionFlow, GNSDModule, Noise
 from graphsde.models.neural import Inputs
 from graphsde.prediction import Perturb
+from graphsde.sde.brownian import BrownianMotion, node_keys
 
 from support import block_graph, needs_real_data
 

@@ -12,15 +12,15 @@ import torch
 from torch import Tensor
 
 import graphsde as gs
-from graphsde.data.graph import Graph
-from graphsde.models.gpn import GPN, GPNModule, GPNSettings, RadialFlows, flows
-from graphsde.models.gpn.module import spread_evidence
+from graphsde.base.interrupt import Interrupted, InterruptGuard
+from graphsde.graph.graph import Graph
+from graphsde.metrics.detection import ood_auroc
+from graphsde.models import gpn as flows
+from graphsde.models.gpn import GPN, GPNModule, GPNSettings, RadialFlows, spread_evidence
 from graphsde.models.neural import Inputs
-from graphsde.scores.metrics.detection import ood_auroc
-from graphsde.scores.registry import score
-from graphsde.training.callbacks import Callback, EpochRecord
-from graphsde.training.checkpoint import Checkpoint
-from graphsde.training.interrupt import Interrupted, InterruptGuard
+from graphsde.nn.callbacks import Callback, EpochRecord
+from graphsde.nn.checkpoint import Checkpoint
+from graphsde.uncertainty.scores.registry import score
 
 from support import block_graph, needs_real_data
 

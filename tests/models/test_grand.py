@@ -11,13 +11,12 @@ import torch
 from torch import Tensor
 
 import graphsde as gs
-from graphsde.data.graph import Graph
-from graphsde.dynamics.divergence import EvaluationsExhausted, SolverDiverged
-from graphsde.errors import BadUsage
-from graphsde.models.grand import GRAND
-from graphsde.models.grand.network import FlowModel, FlowModule
+from graphsde.base.errors import BadUsage
+from graphsde.graph.graph import Graph
+from graphsde.models.grand import GRAND, FlowModel, FlowModule
 from graphsde.models.gread import GREAD, REACTIONS
 from graphsde.models.neural import Inputs
+from graphsde.sde.solvers.base import EvaluationsExhausted, SolverDiverged
 
 from support import needs_real_data
 

@@ -13,18 +13,17 @@ import pytest
 import torch
 
 import graphsde as gs
-from graphsde.data.graph import Graph
-from graphsde.data.spectrum import graph_spectrum
-from graphsde.errors import BadInput, BadUsage, Diverged, MissingExtra
+from graphsde.base.errors import BadInput, BadUsage, Diverged, MissingExtra
+from graphsde.base.interrupt import Interrupted, InterruptGuard
+from graphsde.graph.graph import Graph
+from graphsde.graph.spectrum import graph_spectrum
 from graphsde.models.files import load_model
 from graphsde.models.graph_gp import GraphGP
-from graphsde.models.graph_gp.kernel import NodeKernel, Places
-from graphsde.models.graph_gp.knowledge import infer
+from graphsde.models.graph_gp.kernel import NodeKernel, Places, infer
 from graphsde.models.graph_gp.learner import GraphGPLearner
 from graphsde.models.graph_gp.settings import GraphGPSettings
-from graphsde.training.callbacks import Callback, EpochRecord
-from graphsde.training.checkpoint import Checkpoint
-from graphsde.training.interrupt import Interrupted, InterruptGuard
+from graphsde.nn.callbacks import Callback, EpochRecord
+from graphsde.nn.checkpoint import Checkpoint
 
 from support import block_graph, needs_real_data
 

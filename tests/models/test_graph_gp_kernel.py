@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graphsde as gs
-from graphsde.data.graph import Graph
-from graphsde.data.spectrum import Laplacian, graph_spectrum
-from graphsde.models.graph_gp.features import FeatureMap
-from graphsde.models.graph_gp.kernel import FeatureKind, NodeKernel, Places, length_for
+from graphsde.graph.graph import Graph
+from graphsde.graph.spectrum import Laplacian, graph_spectrum
+from graphsde.models.graph_gp.kernel import FeatureKind, FeatureMap, NodeKernel, Places, length_for
 
 ALL = torch.arange(24)
 KINDS: tuple[Laplacian, ...] = ("normalised", "unnormalised")

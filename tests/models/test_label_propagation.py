@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import graphsde as gs
-from graphsde.errors import BadInput
+from graphsde.base.errors import BadInput
 
 
 def path_graph(n: int = 7, **fields: object) -> gs.Graph:

@@ -14,15 +14,15 @@ import pytest
 import torch
 
 import graphsde as gs
-from graphsde.data.graph import Graph
-from graphsde.dynamics.brownian import node_keys
-from graphsde.errors import BadUsage
+from graphsde.base.errors import BadUsage
+from graphsde.graph.graph import Graph
 from graphsde.models.lgnsde import PRESETS
+from graphsde.models.lgnsde.learner import consistency, path_likelihood
 from graphsde.models.lgnsde.model import best_temperature, chunks
 from graphsde.models.lgnsde.module import LGNSDEModule, Noise
-from graphsde.models.lgnsde.objective import consistency, path_likelihood
 from graphsde.models.lgnsde.settings import ConsistencySettings, Part
 from graphsde.models.neural import Inputs
+from graphsde.sde.brownian import node_keys
 
 from support import block_graph, needs_real_data
 

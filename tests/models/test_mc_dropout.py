@@ -9,13 +9,13 @@ import pytest
 import torch
 
 import graphsde as gs
-from graphsde.data.graph import Graph
-from graphsde.dynamics.brownian import node_keys
-from graphsde.dynamics.keyed_masks import KeyedMasks
-from graphsde.errors import BadUsage
+from graphsde.base.errors import BadUsage
+from graphsde.base.seeds import derive
+from graphsde.graph.graph import Graph
 from graphsde.models.mc_dropout import MCDropout
 from graphsde.models.sampled import SampledLearner
-from graphsde.seeds import derive
+from graphsde.nn.keyed_masks import KeyedMasks
+from graphsde.sde.brownian import node_keys
 
 
 def test_samples_of_a_linear_network_average_to_the_network_without_dropout(blocks: Graph) -> None:

@@ -13,14 +13,14 @@ import torch
 from scipy import stats
 
 import graphsde as gs
-from graphsde.data.graph import Graph
-from graphsde.errors import BadInput, BadUsage
+from graphsde.base.errors import BadInput, BadUsage
+from graphsde.graph.graph import Graph
 from graphsde.models import MODELS
 from graphsde.models.base import handled_targets
 from graphsde.models.graph_gp.kernel import NodeKernel, Places
 from graphsde.models.graph_gp.regression import JITTER, collapsed, marginals
-from graphsde.models.lgnsde.objective import path_likelihood
-from graphsde.models.likelihood import ClassLikelihood, GaussianLikelihood, TargetScale, log_density, mean_and_variance
+from graphsde.models.lgnsde.learner import path_likelihood
+from graphsde.nn.likelihood import ClassLikelihood, GaussianLikelihood, TargetScale, log_density, mean_and_variance
 from graphsde.prediction import NumericPrediction, Perturb
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -142,7 +142,7 @@ def test_prediction_with_a_fixed_kernel_is_the_exact_posterior() -> None:
 
 
 def test_the_bound_is_the_marginal_likelihood_and_below_it_with_fewer_inducing_nodes() -> None:
-    from graphsde.data.spectrum import graph_spectrum
+    from graphsde.graph.spectrum import graph_spectrum
 
     graph = numbers_graph()
     places = Places.of(graph_spectrum(graph.adjacency, "normalised", graph.num_nodes))

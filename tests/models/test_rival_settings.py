@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphsde.data.benchmarks import load
+from graphsde.datasets.benchmarks import load
 from graphsde.models import GNODE, BGCNMeanField
 
 from support import needs_real_data

@@ -8,8 +8,8 @@ import scipy.sparse as sp
 import torch
 
 import graphsde as gs
-from graphsde.data.graph import Graph
-from graphsde.errors import NotEnoughMemory
+from graphsde.base.errors import NotEnoughMemory
+from graphsde.graph.graph import Graph
 from graphsde.models.neural import Inputs
 from graphsde.models.sgc import SGC, SGCModule, SGCSettings, averaged_features
 

@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import graphsde as gs
-from graphsde.errors import BadInput, BadUsage, NotEnoughMemory
+from graphsde.base.errors import BadInput, BadUsage, NotEnoughMemory
+from graphsde.base.interrupt import Interrupted
+from graphsde.datasets.source import GraphSource
+from graphsde.nn.callbacks import Callback, EpochRecord
 from graphsde.runs.fit import FitOutcome, FitRequest, fit_run
 from graphsde.runs.folder import RunFolder
-from graphsde.runs.source import GraphSource
-from graphsde.training.callbacks import Callback, EpochRecord
-from graphsde.training.interrupt import Interrupted
 
 from support import block_graph
 

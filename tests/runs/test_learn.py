@@ -16,16 +16,16 @@ import pyarrow.parquet as pq
 import pytest
 
 import graphsde as gs
-from graphsde.data.graph import Graph
-from graphsde.errors import BadInput, BadUsage, GraphsdeError
+from graphsde.base.errors import BadInput, BadUsage, GraphsdeError
+from graphsde.base.interrupt import Interrupted
+from graphsde.datasets.source import GraphSource
+from graphsde.graph.graph import Graph
+from graphsde.nn.callbacks import Callback, EpochRecord
 from graphsde.runs import rounds
 from graphsde.runs.fit import FitRequest, fit_run
 from graphsde.runs.folder import RunFolder
 from graphsde.runs.learn import Learned, learn
 from graphsde.runs.new_labels import GivenLabels
-from graphsde.runs.source import GraphSource
-from graphsde.training.callbacks import Callback, EpochRecord
-from graphsde.training.interrupt import Interrupted
 
 from support import block_graph
 
@@ -338,7 +338,7 @@ def test_a_killed_process_holds_nothing_up(run: Path) -> None:
     code = (
         "import os, signal, sys\n"
         "from graphsde.runs.learn import learn\n"
-        "from graphsde.training.callbacks import Callback\n"
+        "from graphsde.nn.callbacks import Callback\n"
         "class Kill(Callback):\n"
         "    def on_epoch(self, record):\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 import graphsde as gs
-from graphsde.data.graph import Graph
-from graphsde.errors import BadInput
+from graphsde.acting.change import NumericChange
+from graphsde.base.errors import BadInput
+from graphsde.datasets.source import GraphSource
+from graphsde.graph.graph import Graph
 from graphsde.prediction import NumericPrediction
 from graphsde.runs.fit import FitRequest, fit_run
 from graphsde.runs.folder import RunFolder
 from graphsde.runs.learn import Learned, learn
 from graphsde.runs.new_labels import GivenLabels
-from graphsde.runs.source import GraphSource
-from graphsde.tasks.numeric_change import NumericChange
 
 
 def chain(nodes: int = 40) -> Graph:

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from graphsde.data.adjacency import Adjacency
-from graphsde.data.graph import UNLABELLED, Graph
+from graphsde.graph.adjacency import Adjacency
+from graphsde.graph.graph import UNLABELLED, Graph
+from graphsde.metrics import summarise
 from graphsde.prediction import Prediction
-from graphsde.scores.metrics import summarise
 from graphsde.view.report import ReportContent
 
 HISTORY = [

@@ -7,29 +7,24 @@ from typing import Any
 import numpy as np
 
 import graphsde as gs
+from graphsde.bench.cells import Cell
+from graphsde.bench.compare import compare
+from graphsde.bench.reproduce import Beside
+from graphsde.bench.theory import TheoryOptions, measure_theory
 from graphsde.prediction import Trajectories
-from graphsde.runs.cells import Cell
-from graphsde.runs.compare import compare
-from graphsde.runs.reproduce import Beside
-from graphsde.tasks.theory import TheoryOptions, measure_theory
-from graphsde.view.figures.beside_paper import BesidePaper
-from graphsde.view.figures.cost_panel import CostPanel
-from graphsde.view.figures.critical_difference import CriticalDifference
-from graphsde.view.figures.curves import Curves, gather
-from graphsde.view.figures.detection_curves import DetectionCurves
-from graphsde.view.figures.entropy_by_model import EntropyByModel
-from graphsde.view.figures.entropy_histogram import EntropyHistogram
-from graphsde.view.figures.metric_intervals import MetricIntervals
-from graphsde.view.figures.noise_robustness import NoiseRobustness
-from graphsde.view.figures.phase_portrait import PhasePortrait
+from graphsde.view.figures.bench import BesidePaper, CostPanel, CriticalDifference, Curves, MetricIntervals, gather
+from graphsde.view.figures.dynamics import EntropyByModel, PhasePortrait, SamplePaths
+from graphsde.view.figures.evaluation import (
+    DetectionCurves,
+    EntropyHistogram,
+    ReliabilityDiagram,
+    RiskCoverageCurves,
+    UncertaintyScatter,
+)
+from graphsde.view.figures.nodes import UncertaintyGraph
 from graphsde.view.figures.picture import Picture
-from graphsde.view.figures.reliability import ReliabilityDiagram
-from graphsde.view.figures.risk_coverage import RiskCoverageCurves
-from graphsde.view.figures.sample_paths import SamplePaths
-from graphsde.view.figures.theory_panel import TheoryPanel
+from graphsde.view.figures.theory import NoiseRobustness, TheoryPanel
 from graphsde.view.figures.training_curve import TrainingCurve
-from graphsde.view.figures.uncertainty_graph import UncertaintyGraph
-from graphsde.view.figures.uncertainty_scatter import UncertaintyScatter
 
 from support import block_graph
 
@@ -95,7 +90,7 @@ def _entropy_records() -> list[dict[str, Any]]:
 
 
 def _dynamics_records() -> list[dict[str, Any]]:
-    from graphsde.tasks.dynamics import averaged
+    from graphsde.bench.tasks.dynamics import averaged
 
     rng = np.random.default_rng(3)
     found = []

@@ -12,11 +12,10 @@ import pytest
 from picture_gallery import bench_records, record
 from typer.testing import CliRunner
 
+from graphsde.base.errors import BadInput
+from graphsde.bench.compare import compare
 from graphsde.cli.app import app
-from graphsde.errors import BadInput
-from graphsde.runs.compare import compare
-from graphsde.view.report.bench import leaders, render_bench_report
-from graphsde.view.report.bench_command import bench_commands
+from graphsde.view.report.bench import bench_commands, leaders, render_bench_report
 
 QUESTION: dict[str, Any] = {"task": "misclassification", "options": {}}
 

@@ -13,12 +13,12 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from picture_gallery import every_picture
 
-from graphsde.errors import BadUsage
+from graphsde.base.errors import BadUsage
 from graphsde.view.figures.chart import Axis, Chart, Dots, Line, Panel, Words
-from graphsde.view.figures.looks import look
 from graphsde.view.figures.page_face import draw_page
 from graphsde.view.figures.picture import Picture
 from graphsde.view.figures.print_face import draw_print
+from graphsde.view.figures.style import look
 
 HOSTILE = ["<img src=x onerror=alert(1)>", r"$\frac{1}", "n" * 500, "a\u202eb", "{{ 7 * 7 }}"]
 

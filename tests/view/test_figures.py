@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from graphsde.view.figures import (
     EgoNode,
     ego_network_svg,
-    entropy_histogram,
     pixel_png,
     reliability_diagram,
     risk_coverage_curve,
     training_curve,
-    uncertainty_scatter,
 )
-from graphsde.view.figures.plot_style import plot_text, thin
+from graphsde.view.figures import evaluation as entropy_histogram
+from graphsde.view.figures import evaluation as uncertainty_scatter
+from graphsde.view.figures.style import plot_text, thin
 from graphsde.view.figures.training_curve import best_epoch
 
 HOSTILE = "<img src=x onerror=alert(1)>"

@@ -9,18 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from picture_gallery import bench_records, record
 
-from graphsde.runs.compare import compare
-from graphsde.scores.entropy_bins import count_entropies, entropy_edges
-from graphsde.scores.metrics.selective import optimal_aurc
-from graphsde.tasks.dynamics import averaged, between_share, main_plane
-from graphsde.view.figures.critical_difference import CriticalDifference, bar_levels, groups
-from graphsde.view.figures.curves import gather
-from graphsde.view.figures.detection_curves import Detection
-from graphsde.view.figures.entropy_by_model import EntropyByModel
-from graphsde.view.figures.graph_layout import spring_layout
-from graphsde.view.figures.metric_intervals import MetricIntervals
-from graphsde.view.figures.risk_coverage import RiskCoverageCurves
-from graphsde.view.figures.uncertainty_graph import nearest
+from graphsde.bench.compare import compare
+from graphsde.bench.tasks.dynamics import averaged, between_share, main_plane
+from graphsde.metrics.evaluation import count_entropies, entropy_edges
+from graphsde.metrics.selective import optimal_aurc
+from graphsde.view.figures.bench import CriticalDifference, MetricIntervals, bar_levels, gather, groups
+from graphsde.view.figures.dynamics import EntropyByModel
+from graphsde.view.figures.evaluation import Detection, RiskCoverageCurves
+from graphsde.view.figures.nodes import nearest, spring_layout
 
 
 @settings(max_examples=30, deadline=None)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphsde.view.report.formatting import count, flatten, is_number, name, number, percent
+from graphsde.view.report.content import count, flatten, is_number, name, number, percent
 
 
 @pytest.mark.parametrize(

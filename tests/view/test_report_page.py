@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphsde.data.findings import Finding
-from graphsde.errors import BadInput, StorageError
+from graphsde.base.errors import BadInput, StorageError
+from graphsde.graph.raw import Finding
 from graphsde.prediction import Prediction
 from graphsde.view.report import ReportContent, render_report, write_report
-from graphsde.view.report.judged_nodes import JudgedNodes, judge
-from graphsde.view.report.verdict import verdict
+from graphsde.view.report.build import verdict
+from graphsde.view.report.content import JudgedNodes, judge
 
 Make = Callable[..., ReportContent]
 
@@ -146,7 +146,7 @@ def test_the_most_uncertain_test_nodes_come_first(make_content: Make) -> None:
 
 
 def test_more_neighbours_than_fit_are_counted(make_content: Make) -> None:
-    from graphsde.data.adjacency import Adjacency
+    from graphsde.graph.adjacency import Adjacency
 
     content = make_content(nodes=40)
     everyone = np.ones((40, 40), dtype=np.float32) - np.eye(40, dtype=np.float32)
@@ -157,7 +157,7 @@ def test_more_neighbours_than_fit_are_counted(make_content: Make) -> None:
 
 
 def test_an_isolated_node_says_so(make_content: Make) -> None:
-    from graphsde.data.adjacency import Adjacency
+    from graphsde.graph.adjacency import Adjacency
 
     content = make_content(nodes=10)
     lonely = content.graph.with_adjacency(Adjacency(np.zeros((10, 10), dtype=np.float32)))

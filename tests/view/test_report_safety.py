@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from graphsde.data.findings import Finding
+from graphsde.graph.raw import Finding
 from graphsde.view.report import ReportContent, render_report
 from graphsde.view.report.figure_blocks import script_json
 

@@ -5,7 +5,7 @@ import pytest
 
 import graphsde as gs
 from graphsde.prediction import Trajectories
-from graphsde.view.figures.sample_paths import leading_classes, sample_paths
+from graphsde.view.figures.dynamics import leading_classes, sample_paths
 
 from support import block_graph
 

@@ -12,6 +12,7 @@ from typing import Any
 import typer
 
 from graphsde._version import __version__
+from graphsde.base.errors import GraphsdeError, shorten
 from graphsde.cli import (
     ask,
     bench,
@@ -33,7 +34,6 @@ from graphsde.cli import (
     search,
     theory,
 )
-from graphsde.errors import GraphsdeError, shorten
 from graphsde.runs.numeric_runs import refuse_numeric_run
 
 VERBS: dict[str, Callable[..., None]] = {
@@ -104,7 +104,7 @@ def _guarded(verb: Callable[..., None], name: str) -> Callable[..., None]:
 
 def _load_plugins() -> None:
     if os.environ.get("GRAPHSDE_PLUGINS"):
-        from graphsde.runs.plugins import load_plugins
+        from graphsde.base.plugins import load_plugins
 
         load_plugins()
 

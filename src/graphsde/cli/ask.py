@@ -24,10 +24,10 @@ def ask(
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Choose the nodes whose labels would help most, with the reason for each."""
+    from graphsde.acting.acquisition import ACQUISITIONS
+    from graphsde.acting.ask import ask as choose
     from graphsde.runs.export import write_table
     from graphsde.runs.folder import RunFolder
-    from graphsde.tasks.acquisition import ACQUISITIONS
-    from graphsde.tasks.ask import ask as choose
 
     ACQUISITIONS.entry(by)  # a wrong name is told before the work begins
     folder = RunFolder(run)

@@ -1,21 +1,80 @@
+"""Many runs from the command line, with a progress bar over their cells."""
+
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
-from graphsde.cli.cell_bar import CellBar
+from graphsde.base.errors import BadUsage, GraphsdeError
 from graphsde.cli.options import JSON, key_values
-from graphsde.cli.output import print_json, print_table
-from graphsde.errors import BadUsage, GraphsdeError
+from graphsde.cli.output import print_json, print_table, say
 
 if TYPE_CHECKING:
-    from graphsde.runs.bench import BenchSummary
-    from graphsde.runs.cells import ModelSpec
-    from graphsde.runs.record import Record
-    from graphsde.runs.table import TableRow
+    from rich.progress import Progress as RichProgress
+    from rich.progress import TaskID
+
+    from graphsde.bench.cells import ModelSpec
+    from graphsde.bench.journal import Record
+    from graphsde.bench.run import BenchSummary, Progress
+    from graphsde.bench.table import TableRow
+
+
+# cells may take minutes: speed is measured over hours, not over the half minute that is usual for files
+ESTIMATE_SECONDS = 6 * 3600
+
+
+class CellBar:
+    """Cells, failures and time left on standard error; words appear above the bar."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self._bar: RichProgress | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def show(self, state: Progress) -> None:
+        if self._bar is None or self._task is None:
+            if state.skipped:
+                self.say(f"{state.skipped:,} cells are there already, {state.total:,} are to be run")
+            self._bar = _make_bar()
+            self._task = self._bar.add_task(self.title, total=state.total, status="")
+            self._bar.start()
+        failures = sum(state.failed.values())
+        self._bar.update(self._task, completed=state.finished, status=f"{failures} failed" if failures else "")
+
+    def say(self, text: str) -> None:
+        if self._bar is None:
+            say(text)
+            return
+        from rich.text import Text
+
+        self._bar.console.print(Text(text), soft_wrap=True)
+
+
+def _make_bar() -> RichProgress:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[status]}"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        speed_estimate_period=ESTIMATE_SECONDS,
+    )
 
 
 def bench(
@@ -45,22 +104,22 @@ def bench(
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Put one question to many models on many graphs. Run it again to go on, or with more models, graphs or seeds."""
-    from graphsde.runs.lock import refuse_if_held
+    from graphsde.base.lock import refuse_if_held
 
     refuse_if_held(out)
+    from graphsde.bench.compare import causes_of
+    from graphsde.bench.engines import Limits
+    from graphsde.bench.run import BenchRequest, run_bench
+    from graphsde.bench.table import tabulate
     from graphsde.cli.compare import print_causes
-    from graphsde.runs.bench import BenchRequest, run_bench
-    from graphsde.runs.compare import causes_of
-    from graphsde.runs.engines import Limits
-    from graphsde.runs.source import GraphSource
-    from graphsde.runs.table import tabulate
+    from graphsde.datasets.source import GraphSource
 
     values = key_values(settings, "--set")
     graphs = tuple(GraphSource.typed(name).graph for name in names_of(datasets, "--datasets"))
     texts = names_of(models, "--models")
     specs = _models(texts, values)
     if configs is not None:
-        from graphsde.runs.search.configs import tuned
+        from graphsde.bench.search import tuned
 
         specs = tuple(tuned(spec, text, graphs, configs) for spec, text in zip(specs, texts, strict=True))
     request = BenchRequest(
@@ -93,7 +152,7 @@ def bench(
 
 def _refuse_silence(summary: BenchSummary, records: list[Record]) -> None:
     """A bench without a single result is no success, whoever only looks at the exit code."""
-    from graphsde.runs.compare import causes_of
+    from graphsde.bench.compare import causes_of
 
     if summary.failed and not any(record["status"] == "done" for record in records):
         raise GraphsdeError(
@@ -130,8 +189,8 @@ def seeds_of(text: str) -> tuple[int, ...]:
 
 def _models(texts: list[str], values: dict[str, Any]) -> tuple[ModelSpec, ...]:
     """``lgnsde@paper.steps=5`` is for that entry alone, ``lgnsde.steps=5`` for that model, ``steps=5`` for all."""
+    from graphsde.bench.cells import ModelSpec
     from graphsde.models.base import merge_settings
-    from graphsde.runs.cells import ModelSpec
 
     named = set(texts) | {text.partition("@")[0] for text in texts}
     for name in named & set(values):
@@ -149,7 +208,7 @@ def _models(texts: list[str], values: dict[str, Any]) -> tuple[ModelSpec, ...]:
 
 def _print_means(task: str, rows: list[TableRow]) -> None:
     """One line per model on a graph, the task's headline in columns: mean ± standard deviation over n seeds."""
-    from graphsde.tasks.task import TASKS
+    from graphsde.bench.tasks.task import TASKS
 
     groups: dict[tuple[str, str, str], list[TableRow]] = {}
     for row in rows:

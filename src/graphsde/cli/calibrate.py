@@ -29,7 +29,7 @@ def calibrate(
     """Make a run's uncertainty mean what it says: fit a calibrator on its validation nodes and keep it."""
     from graphsde.runs.calibrate import calibrate_run
     from graphsde.runs.folder import RunFolder
-    from graphsde.scores.calibrate import CALIBRATORS
+    from graphsde.uncertainty.calibration import CALIBRATORS
 
     if by is None:
         by = "temperature" if RunFolder(run).load_model().target_scale is None else "deviation"

@@ -14,8 +14,8 @@ def check(
     """Say in plain words what a graph is and what is odd about it."""
     import typer
 
-    from graphsde.data.checks import check as check_graph
-    from graphsde.runs.source import open_graph
+    from graphsde.datasets.source import open_graph
+    from graphsde.graph.checks import check as check_graph
 
     report = check_graph(open_graph(graph, **key_values(read, "--read")))
     if json:

@@ -24,11 +24,11 @@ def compare(
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Say what the runs of a bench show: mean, spread, interval, rank, and who is best, tied or behind."""
-    from graphsde.errors import BadUsage
-    from graphsde.runs.bench_folder import BenchFolder
-    from graphsde.runs.compare import causes_of
-    from graphsde.runs.compare import compare as compare_records
-    from graphsde.runs.direction import first_judged
+    from graphsde.base.errors import BadUsage
+    from graphsde.bench.compare import causes_of
+    from graphsde.bench.compare import compare as compare_records
+    from graphsde.bench.direction import first_judged
+    from graphsde.bench.folder import BenchFolder
     from graphsde.runs.export import write_table
 
     _, contents = BenchFolder(folder).read()
@@ -81,8 +81,8 @@ def _line(row: dict[str, Any]) -> dict[str, Any]:
 def _print_pair(records: list[Any], rows: list[Any], pair: str, json: bool) -> None:
     from dataclasses import asdict
 
-    from graphsde.errors import BadUsage
-    from graphsde.runs.compare import pairwise
+    from graphsde.base.errors import BadUsage
+    from graphsde.bench.compare import pairwise
 
     known = {row.model for row in rows}
     parts = pair.split(",")
@@ -109,10 +109,10 @@ def _meant(name: str, known: set[str]) -> str | None:
 
 
 def _draw(records: list[Any], metric: str, path: Path) -> None:
-    from graphsde.errors import BadInput
-    from graphsde.runs.ranking import rank_models
-    from graphsde.view.figures.critical_difference import critical_difference_diagram
-    from graphsde.view.figures.print_style import save_figure
+    from graphsde.base.errors import BadInput
+    from graphsde.bench.compare import rank_models
+    from graphsde.view.figures.bench import critical_difference_diagram
+    from graphsde.view.figures.style import save_figure
 
     ranking = rank_models(records, metric)
     if ranking is None:

@@ -48,12 +48,12 @@ def decide(
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Say of every node whether to accept its answer, to review it, or (of classes) to treat it as foreign."""
+    from graphsde.acting.decide import decide as judge
+    from graphsde.acting.decide_numbers import decide_numbers
     from graphsde.runs.export import require_table_name, write_table
     from graphsde.runs.folder import RunFolder
-    from graphsde.scores.conformal import CONFORMAL_SCORES
-    from graphsde.scores.registry import SCORES
-    from graphsde.tasks.decide import decide as judge
-    from graphsde.tasks.decide_numbers import decide_numbers
+    from graphsde.uncertainty.conformal import CONFORMAL_SCORES
+    from graphsde.uncertainty.scores.registry import SCORES
 
     require_table_name(out)
     if sets_by is not None:
@@ -83,7 +83,7 @@ def decide(
 
 
 def _refuse_options(numeric: bool, of_classes: dict[str, Any], tolerance: float | None) -> None:
-    from graphsde.errors import BadUsage
+    from graphsde.base.errors import BadUsage
 
     if numeric and tolerance is None:
         raise BadUsage(

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from graphsde.base.errors import BadUsage, GraphsdeError
 from graphsde.cli.fit import DEFAULT_MODEL
 from graphsde.cli.output import print_table, say
-from graphsde.errors import BadUsage, GraphsdeError
 
 if TYPE_CHECKING:
     from graphsde.runs.folder import RunFolder
@@ -20,10 +20,10 @@ def demo(
     """Train on the embedded graph of handwritten digits, show the most uncertain nodes, write a report."""
     import numpy as np
 
+    from graphsde.datasets.source import GraphSource
+    from graphsde.nn.callbacks import ProgressBar
     from graphsde.runs.fit import FitRequest, fit_run
     from graphsde.runs.folder import RunFolder
-    from graphsde.runs.source import GraphSource
-    from graphsde.training.progress import ProgressBar
     from graphsde.view.report.run import report_on_run
 
     folder = RunFolder(out)

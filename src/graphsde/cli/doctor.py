@@ -25,8 +25,8 @@ def doctor(
     """Tell what this machine has, and whether a run is whole."""
     from importlib.util import find_spec
 
-    from graphsde.data.benchmarks import DATASETS, where_is
-    from graphsde.memory import available_bytes, human_bytes
+    from graphsde.base.memory import available_bytes, human_bytes
+    from graphsde.datasets.benchmarks import DATASETS, where_is
     from graphsde.runs.folder import environment
 
     facts: dict[str, Any] = environment()
@@ -45,7 +45,7 @@ def doctor(
 
 
 def _examine(run: Path) -> dict[str, Any]:
-    from graphsde.errors import GraphsdeError
+    from graphsde.base.errors import GraphsdeError
     from graphsde.runs.folder import RunFolder
 
     folder = RunFolder(run)

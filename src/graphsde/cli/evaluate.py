@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
+from graphsde.base.errors import BadUsage
 from graphsde.cli.options import JSON, RUN, SAMPLES
 from graphsde.cli.output import print_json, print_table
-from graphsde.errors import BadUsage
 
 SCORE = typer.Option(
     "--score",
@@ -41,10 +41,10 @@ def evaluate(
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Measure a run on its test nodes."""
-    from graphsde.data.shifts import SHIFTS
+    from graphsde.acting.shifted import detect_shift
+    from graphsde.datasets.shifts import SHIFTS
+    from graphsde.metrics.evaluation import evaluate as measure
     from graphsde.runs.folder import RunFolder
-    from graphsde.tasks.evaluation import evaluate as measure
-    from graphsde.tasks.shifted import detect_shift
 
     scores = _names(score)
     if shift is not None:
@@ -67,7 +67,7 @@ def evaluate(
 
 
 def _names(given: list[str] | None) -> list[str]:
-    from graphsde.scores import SCORES
+    from graphsde.uncertainty.scores import SCORES
 
     names = [name.strip() for text in given or () for name in text.split(",") if name.strip()]
     for name in names:
@@ -76,7 +76,7 @@ def _names(given: list[str] | None) -> list[str]:
 
 
 def _print(metrics: dict[str, Any]) -> None:
-    from graphsde.scores.metrics import METRICS
+    from graphsde.metrics import METRICS
 
     rows = []
     for name, value in metrics.items():

@@ -23,9 +23,9 @@ def explain(
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Show which neighbours and which features move a node's uncertainty."""
+    from graphsde.acting.explain import explain as of_classes
+    from graphsde.acting.explain_numbers import explain_numbers
     from graphsde.runs.folder import RunFolder
-    from graphsde.tasks.explain import explain as of_classes
-    from graphsde.tasks.explain_numbers import explain_numbers
 
     folder = RunFolder(run)
     model, graph = folder.load_model(), folder.load_graph()
@@ -33,7 +33,7 @@ def explain(
     measure: Any = of_classes if model.target_scale is None else explain_numbers
     found = measure(model, graph, node, neighbours=neighbours, features=features, samples=drawn)
     if out is not None:
-        from graphsde.view.figures.explanation import ExplanationBars
+        from graphsde.view.figures.nodes import ExplanationBars
 
         ExplanationBars.of(found).save(out)
     if json:

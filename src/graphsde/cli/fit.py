@@ -36,10 +36,10 @@ def fit(
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Fit a model on a graph and keep everything in a folder. Run it again to resume or to see the result."""
+    from graphsde.datasets.source import GraphSource
+    from graphsde.nn.callbacks import ProgressBar
     from graphsde.runs.fit import FitRequest, fit_run
     from graphsde.runs.folder import RunFolder
-    from graphsde.runs.source import GraphSource
-    from graphsde.training.progress import ProgressBar
 
     values: dict[str, Any] = key_values(settings, "--set")
     if preset is not None:
@@ -76,7 +76,7 @@ def fit(
 
 
 def _all_epochs(model: str, values: dict[str, Any]) -> dict[str, Any]:
-    from graphsde.errors import BadUsage
+    from graphsde.base.errors import BadUsage
     from graphsde.models import MODELS
 
     settings = MODELS.get(model)(**values).training_settings(early_stop=False)

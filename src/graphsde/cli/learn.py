@@ -26,9 +26,9 @@ def learn(
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Take in new labels, fit on from the present model, and show what changed. Earlier rounds are kept."""
+    from graphsde.nn.callbacks import ProgressBar
     from graphsde.runs.learn import learn as take_in
     from graphsde.runs.new_labels import GivenLabels
-    from graphsde.training.progress import ProgressBar
 
     learned = take_in(
         run,
@@ -47,7 +47,7 @@ def learn(
 
 
 def _print(learned: Learned) -> None:
-    from graphsde.tasks.numeric_change import NumericChange
+    from graphsde.acting.change import NumericChange
 
     if learned.already_known:
         typer.echo(f"All {learned.known} labels are in use already: nothing to do. The last round:")

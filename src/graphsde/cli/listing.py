@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
+from graphsde.base.registry import unknown_name
 from graphsde.cli.options import JSON
 from graphsde.cli.output import print_json, print_table
-from graphsde.registry import unknown_name
 
 
 def listing(
@@ -37,91 +37,91 @@ def _models() -> list[dict[str, Any]]:
 
 
 def _drifts() -> list[dict[str, Any]]:
-    from graphsde.dynamics.drift import DRIFTS
+    from graphsde.sde.drift import DRIFTS
 
     return DRIFTS.describe()
 
 
 def _priors() -> list[dict[str, Any]]:
-    from graphsde.dynamics.prior import PRIORS
+    from graphsde.sde.field import PRIORS
 
     return PRIORS.describe()
 
 
 def _diffusions() -> list[dict[str, Any]]:
-    from graphsde.dynamics.diffusion import DIFFUSIONS
+    from graphsde.sde.diffusion import DIFFUSIONS
 
     return DIFFUSIONS.describe()
 
 
 def _solvers() -> list[dict[str, Any]]:
-    from graphsde.dynamics.solvers import SOLVERS
+    from graphsde.sde.solvers import SOLVERS
 
     return SOLVERS.describe()
 
 
 def _scores() -> list[dict[str, Any]]:
-    from graphsde.scores import SCORES
+    from graphsde.uncertainty.scores import SCORES
 
     return SCORES.describe()
 
 
 def _metrics() -> list[dict[str, Any]]:
-    from graphsde.scores.metrics import METRICS
+    from graphsde.metrics import METRICS
 
     return METRICS.describe()
 
 
 def _datasets() -> list[dict[str, Any]]:
-    from graphsde.data.benchmarks import DATASETS
+    from graphsde.datasets.benchmarks import DATASETS
 
     return DATASETS.describe()
 
 
 def _splits() -> list[dict[str, Any]]:
-    from graphsde.data.splits import SPLITS
+    from graphsde.datasets.splits import SPLITS
 
     return SPLITS.describe()
 
 
 def _shifts() -> list[dict[str, Any]]:
-    from graphsde.data.shifts import SHIFTS
+    from graphsde.datasets.shifts import SHIFTS
 
     return SHIFTS.describe()
 
 
 def _tasks() -> list[dict[str, Any]]:
-    from graphsde.tasks import TASKS
+    from graphsde.bench.tasks import TASKS
 
     return TASKS.describe()
 
 
 def _acquisitions() -> list[dict[str, Any]]:
-    from graphsde.tasks.acquisition import ACQUISITIONS
+    from graphsde.acting.acquisition import ACQUISITIONS
 
     return ACQUISITIONS.describe()
 
 
 def _tables() -> list[dict[str, Any]]:
-    from graphsde.tasks.paper import TABLES
+    from graphsde.bench.paper import TABLES
 
     return TABLES.describe()
 
 
 def _calibrators() -> list[dict[str, Any]]:
-    from graphsde.scores.calibrate import CALIBRATORS
+    from graphsde.uncertainty.calibration import CALIBRATORS
 
     return CALIBRATORS.describe()
 
 
 def _conformal() -> list[dict[str, Any]]:
-    from graphsde.scores.conformal import CONFORMAL_SCORES
+    from graphsde.uncertainty.conformal import CONFORMAL_SCORES
 
     return CONFORMAL_SCORES.describe()
 
 
 def _engines() -> list[dict[str, Any]]:
-    from graphsde.runs.engines import ENGINES
+    from graphsde.bench.engines import ENGINES
 
     return ENGINES.describe()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from graphsde.errors import BadUsage
+from graphsde.base.errors import BadUsage
 
 GRAPH = typer.Argument(help="A benchmark's name (see: graphsde list datasets), a folder of tables, or a file.")
 RUN = typer.Argument(help="The folder of a run.")

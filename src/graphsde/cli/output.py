@@ -27,7 +27,7 @@ def print_table(rows: list[dict[str, Any]], columns: list[str] | None = None) ->
     from rich.table import Table
     from rich.text import Text
 
-    from graphsde.errors import shorten
+    from graphsde.base.errors import shorten
 
     if not rows:
         return

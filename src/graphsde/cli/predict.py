@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
+from graphsde.base.errors import BadUsage
 from graphsde.cli.options import READ, RUN, SAMPLES, key_values
-from graphsde.errors import BadUsage
 
 
 def predict(
@@ -20,9 +20,9 @@ def predict(
     read: Annotated[list[str], READ] = [],  # noqa: B006
 ) -> None:
     """Predict every node of the run's graph, or of another one, with its uncertainty."""
+    from graphsde.datasets.source import is_benchmark, open_graph
     from graphsde.runs.export import prediction_columns, write_table
     from graphsde.runs.folder import RunFolder
-    from graphsde.runs.source import is_benchmark, open_graph
 
     folder = RunFolder(run)
     model = folder.load_model()

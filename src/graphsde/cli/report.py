@@ -18,7 +18,7 @@ def report(
     ] = None,
 ) -> None:
     """Write one self-contained HTML page about a run, or about all runs of a bench."""
-    from graphsde.runs.bench_folder import BenchFolder
+    from graphsde.bench.folder import BenchFolder
 
     bench = BenchFolder(folder)
     if bench.question.is_file():

@@ -5,11 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from graphsde.cli.bench import names_of, seeds_of
-from graphsde.cli.cell_bar import CellBar
+from graphsde.base.errors import BadUsage, GraphsdeError
+from graphsde.cli.bench import CellBar, names_of, seeds_of
 from graphsde.cli.options import JSON
 from graphsde.cli.output import print_json, print_table, say
-from graphsde.errors import BadUsage, GraphsdeError
 
 
 def reproduce(
@@ -33,13 +32,13 @@ def reproduce(
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Run a table or figure of the paper and print ours beside it, cell by cell. Run it again to go on."""
-    from graphsde.runs.bench import BenchRequest, run_bench
-    from graphsde.runs.bench_folder import BenchFolder
-    from graphsde.runs.engines import Limits
-    from graphsde.runs.reproduce import Beside, beside, records_of
-    from graphsde.runs.source import GraphSource
-    from graphsde.tasks.paper import TABLES
-    from graphsde.view.paper_figures import PAPER_FIGURES
+    from graphsde.bench.engines import Limits
+    from graphsde.bench.folder import BenchFolder
+    from graphsde.bench.paper import TABLES
+    from graphsde.bench.reproduce import Beside, beside, records_of
+    from graphsde.bench.run import BenchRequest, run_bench
+    from graphsde.datasets.source import GraphSource
+    from graphsde.view.figures.paper import PAPER_FIGURES
 
     asked = names_of(models, "--models") if models else []
     systems = {name for plan in TABLES.get(table) for s in plan.systems for name in (s.model, s.printed) if name}
@@ -55,7 +54,7 @@ def reproduce(
         wanted = seeds_of(seeds) if seeds else tuple(range(plan.seeds))
         folder = out / plan.name.replace(":", "-")
         if not show:
-            from graphsde.runs.reproduce import specs_of
+            from graphsde.bench.reproduce import specs_of
 
             request = BenchRequest(
                 task=plan.task,
@@ -97,7 +96,7 @@ def reproduce(
 
 def everything(plan: Any, records: Any) -> list[Any]:
     """All graphs, systems and seeds that the journal has, whatever was asked for this time."""
-    from graphsde.runs.reproduce import beside
+    from graphsde.bench.reproduce import beside
 
     here = dict.fromkeys(record["cell"]["dataset"] for record in records)
     graphs = [graph for graph in plan.datasets if graph in here]
@@ -114,11 +113,11 @@ def everything(plan: Any, records: Any) -> list[Any]:
 
 def write_results(folder: Path, about: str, rows: list[Any]) -> None:
     """``table.md``, ``table.csv`` and ``beside.png`` next to the journal."""
-    from graphsde import storage
+    from graphsde.base import storage
+    from graphsde.bench.reproduce import beside_table
     from graphsde.runs.export import write_table
-    from graphsde.runs.markdown import beside_table
-    from graphsde.view.figures.beside_paper import beside_paper
-    from graphsde.view.figures.print_style import save_figure
+    from graphsde.view.figures.bench import beside_paper
+    from graphsde.view.figures.style import save_figure
 
     if not rows:
         return
@@ -131,9 +130,9 @@ def write_results(folder: Path, about: str, rows: list[Any]) -> None:
 
 def _draw_figure(name: str, folder: Path, journals: dict[str, list[tuple[Any, list[Any]]]], rows: list[Any]) -> None:
     """A figure of the paper: an image and a table for every graph, and one page of Markdown."""
-    from graphsde import storage
-    from graphsde.runs.markdown import beside_table
-    from graphsde.view.paper_figures import PAPER_FIGURES
+    from graphsde.base import storage
+    from graphsde.bench.reproduce import beside_table
+    from graphsde.view.figures.paper import PAPER_FIGURES
 
     parts = []
     for graph, found in journals.items():

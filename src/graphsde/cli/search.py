@@ -26,12 +26,11 @@ def search(
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Choose hyperparameters on validation nodes, with the same budget for every model. Run it again to go on."""
+    from graphsde.base.errors import BadUsage
+    from graphsde.bench.cells import ModelSpec
+    from graphsde.bench.search import SearchRequest, best_trial, place_of, run_search, write_best
     from graphsde.cli.bench import names_of
-    from graphsde.errors import BadUsage
-    from graphsde.runs.cells import ModelSpec
-    from graphsde.runs.search import SearchRequest, best_trial, run_search
-    from graphsde.runs.search.configs import place_of, write_best
-    from graphsde.runs.source import GraphSource
+    from graphsde.datasets.source import GraphSource
 
     if sampler not in ("random", "tpe") or select not in ("nll", "accuracy"):
         raise BadUsage("unknown way to search", found=f"{sampler}, {select}", expected="random or tpe, nll or accuracy")

@@ -16,16 +16,16 @@ def theory(
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Measure both sides of the paper's two propositions on a run of lgnsde."""
+    from graphsde.bench.theory import TheoryOptions, measure_theory
     from graphsde.runs.folder import RunFolder
-    from graphsde.tasks.theory import TheoryOptions, measure_theory
 
     folder = RunFolder(run)
     model, graph = folder.load_model(), folder.load_graph()
     report = measure_theory(model, graph, TheoryOptions(samples=samples))
     if out is not None:
-        from graphsde import storage
+        from graphsde.base import storage
         from graphsde.runs.export import write_table
-        from graphsde.view.figures.theory_panel import theory_png
+        from graphsde.view.figures.theory import theory_png
 
         storage.write_bytes(out / "theory.png", theory_png(report))
         write_table(report.columns(), out / "theory.csv")

@@ -8,11 +8,11 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from graphsde.data.graph import Graph
-from graphsde.data.sparse import SparseMatrix
-from graphsde.dynamics.layers import Linear, Randomness, dropout
+from graphsde.graph.graph import Graph
+from graphsde.graph.sparse import SparseMatrix
 from graphsde.models.base import register_model
 from graphsde.models.neural import Inputs, NeuralModel, NeuralSettings, Outputs
+from graphsde.nn.layers import Linear, Randomness, dropout
 
 # chosen on validation nodes
 _AMAZON = {"scaling": "none", "weight_decay": 1e-3, "teleport": 0.2, "steps": 5}

@@ -13,19 +13,19 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from graphsde.data.encoding import FeatureEncoder
-from graphsde.data.graph import Graph
-from graphsde.errors import BadInput, BadUsage, NotFitted
-from graphsde.models.likelihood import TargetScale
+from graphsde.base.errors import BadInput, BadUsage, NotFitted
+from graphsde.base.interrupt import InterruptGuard
+from graphsde.base.registry import Registry
+from graphsde.graph.graph import Graph
+from graphsde.nn.callbacks import Callback, EpochRecord
+from graphsde.nn.checkpoint import Checkpoint
+from graphsde.nn.encoding import FeatureEncoder
+from graphsde.nn.likelihood import TargetScale
+from graphsde.nn.settings import Settings
 from graphsde.prediction import Perturb, Prediction
-from graphsde.registry import Registry
-from graphsde.training.callbacks import Callback, EpochRecord
-from graphsde.training.checkpoint import Checkpoint
-from graphsde.training.interrupt import InterruptGuard
-from graphsde.training.settings import Settings
 
 if TYPE_CHECKING:
-    from graphsde.scores.calibrate import Calibrator
+    from graphsde.uncertainty.calibration import Calibrator
 
 
 class ModelSettings(Settings):
@@ -166,7 +166,7 @@ class Model(ABC):
         """
         self._require_fitted()
         if by is not None:
-            from graphsde.scores.calibrate import fit_calibrator, require_calibrator
+            from graphsde.uncertainty.calibration import fit_calibrator, require_calibrator
 
             require_calibrator(by, "class" if self.target_scale is None else "numeric")
         self.calibrator = None
@@ -268,7 +268,7 @@ def encode(encoder: FeatureEncoder, graph: Graph) -> Tensor | Any:
     """Encoded features as a tensor or a :class:`SparseMatrix`."""
     import scipy.sparse as sp
 
-    from graphsde.data.sparse import SparseMatrix
+    from graphsde.graph.sparse import SparseMatrix
 
     matrix = encoder.transform(graph)
     if sp.issparse(matrix):

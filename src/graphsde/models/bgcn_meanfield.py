@@ -9,14 +9,14 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from graphsde.data.encoding import FeatureEncoder
-from graphsde.data.graph import Graph
-from graphsde.data.sparse import SparseMatrix
-from graphsde.dynamics.keyed_masks import KeyedMasks
-from graphsde.dynamics.layers import Features, Randomness, dropout, glorot
+from graphsde.graph.graph import Graph
+from graphsde.graph.sparse import SparseMatrix
 from graphsde.models.base import register_model
 from graphsde.models.neural import Inputs, NeuralSettings, Outputs
 from graphsde.models.sampled import SampledLearner, SampledModel
+from graphsde.nn.encoding import FeatureEncoder
+from graphsde.nn.keyed_masks import KeyedMasks
+from graphsde.nn.layers import Features, Randomness, dropout, glorot
 
 RELEASED: dict[str, Any] = {
     "hidden": 64,

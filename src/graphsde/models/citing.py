@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphsde.dynamics.diffusion import DIFFUSIONS
-from graphsde.dynamics.drift import DRIFTS
-from graphsde.dynamics.prior import PRIORS
-from graphsde.dynamics.solvers import SOLVERS
 from graphsde.models import MODELS
+from graphsde.sde.diffusion import DIFFUSIONS
+from graphsde.sde.drift import DRIFTS
+from graphsde.sde.field import PRIORS
+from graphsde.sde.solvers import SOLVERS
 
 
 def citation(model: Any) -> list[str]:

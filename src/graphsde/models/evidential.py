@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from graphsde.data.graph import Graph
+from graphsde.graph.graph import Graph
 from graphsde.models.neural import Inputs, NeuralModel, Response
 from graphsde.prediction import Kind
 

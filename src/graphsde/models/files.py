@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from graphsde import storage
 from graphsde._version import __version__
-from graphsde.errors import BadInput
+from graphsde.base import storage
+from graphsde.base.errors import BadInput
 from graphsde.models.base import MODELS, Model
 
 if TYPE_CHECKING:
-    from graphsde.scores.calibrate import Calibrator
+    from graphsde.uncertainty.calibration import Calibrator
 
 FORMAT = 1
 TENSORS = "model.safetensors"
@@ -75,7 +75,7 @@ def _description_of(calibrator: Calibrator) -> dict[str, Any]:
 
 
 def _calibrator(kept: dict[str, Any], classes: int) -> Calibrator:
-    from graphsde.scores.calibrate import CALIBRATORS
+    from graphsde.uncertainty.calibration import CALIBRATORS
 
     calibrator = CALIBRATORS.get(kept["name"])(classes, list(kept["trained"]))
     load_tensors(calibrator, {name: torch.tensor(n, dtype=torch.float64) for name, n in kept["numbers"].items()})

@@ -9,14 +9,13 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from graphsde.data.graph import Graph
-from graphsde.data.sparse import SparseMatrix
-from graphsde.dynamics.drift.attention import additive_attention
-from graphsde.dynamics.drift.edge_space import EdgeSpace, edge_space
-from graphsde.dynamics.keyed_masks import KeyedMasks
-from graphsde.dynamics.layers import Features, Randomness, dropout, glorot
+from graphsde.graph.graph import Graph
+from graphsde.graph.sparse import SparseMatrix
 from graphsde.models.base import register_model
 from graphsde.models.neural import Inputs, NeuralModel, NeuralSettings, Outputs
+from graphsde.nn.attention import EdgeSpace, additive_attention, edge_space
+from graphsde.nn.keyed_masks import KeyedMasks
+from graphsde.nn.layers import Features, Randomness, dropout, glorot
 
 # the paper's for PubMed; a stronger decay on CiteSeer by validation accuracy (.731 against .722 with half of it, two
 # seeds); the Amazon graphs' were chosen on validation nodes among those that train in two minutes

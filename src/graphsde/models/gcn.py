@@ -8,10 +8,10 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from graphsde.data.graph import Graph
-from graphsde.dynamics.layers import GraphConv, Randomness, dropout
+from graphsde.graph.graph import Graph
 from graphsde.models.base import register_model
 from graphsde.models.neural import Inputs, NeuralModel, NeuralSettings, Outputs
+from graphsde.nn.layers import GraphConv, Randomness, dropout
 
 # Shchur et al.'s width and decay; raw features and the dropout were chosen on validation nodes
 _AMAZON = {"hidden": 64, "dropout": 0.5, "weight_decay": 1e-3, "scaling": "none"}

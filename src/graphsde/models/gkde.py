@@ -12,19 +12,19 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import one_hot, softplus
 
-from graphsde.data.adjacency import Adjacency
-from graphsde.data.build import require_trainable
-from graphsde.data.encoding import FeatureEncoder
-from graphsde.data.graph import Graph
-from graphsde.dynamics.layers import GraphConv, Randomness, dropout
+from graphsde.base.interrupt import InterruptGuard
+from graphsde.base.seeds import derive
+from graphsde.graph.adjacency import Adjacency
+from graphsde.graph.build import require_trainable
+from graphsde.graph.graph import Graph
 from graphsde.models.base import Estimate, Model, register_model
 from graphsde.models.evidential import LARGEST_LOG_EVIDENCE, EvidentialModel, dirichlet_kl
 from graphsde.models.gcn import GCN
 from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, NeuralSettings, Outputs
-from graphsde.seeds import derive
-from graphsde.training.callbacks import Callback
-from graphsde.training.checkpoint import Checkpoint
-from graphsde.training.interrupt import InterruptGuard
+from graphsde.nn.callbacks import Callback
+from graphsde.nn.checkpoint import Checkpoint
+from graphsde.nn.encoding import FeatureEncoder
+from graphsde.nn.layers import GraphConv, Randomness, dropout
 
 # distances that are held at once while the kernel is summed up
 BLOCK_FLOATS = 2**21

@@ -11,15 +11,15 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from graphsde.data.encoding import FeatureEncoder
-from graphsde.data.graph import Graph
-from graphsde.data.shifts import interpolate_features, rewire_sbm
-from graphsde.data.sparse import SparseMatrix
-from graphsde.errors import BadUsage
+from graphsde.base.errors import BadUsage
+from graphsde.base.seeds import derive
+from graphsde.datasets.shifts import interpolate_features, rewire_sbm
+from graphsde.graph.graph import Graph
+from graphsde.graph.sparse import SparseMatrix
 from graphsde.models.base import encode, register_model
 from graphsde.models.gcn import GCN, GCNSettings
 from graphsde.models.neural import GraphLearner, Inputs
-from graphsde.seeds import derive
+from graphsde.nn.encoding import FeatureEncoder
 
 Exposure = Literal["auto", "nodes", "features", "structure"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphsde.data.encoding import looks_like_bag_of_words
-from graphsde.data.graph import Graph
-from graphsde.errors import BadUsage
+from graphsde.base.errors import BadUsage
+from graphsde.graph.graph import Graph
 from graphsde.models.base import register_model
 from graphsde.models.lgnsde.model import LGNSDE
 from graphsde.models.lgnsde.presets import preset_settings
+from graphsde.nn.encoding import looks_like_bag_of_words
 
 # Poli et al.'s shape on the citation graphs: GCN encoder and decoder, width 64, Runge-Kutta; horizon, dropout and decay
 # by validation accuracy on Cora (their horizon of 1 had .72 there, this one .79)

@@ -7,11 +7,11 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from graphsde.data.graph import Graph
-from graphsde.dynamics.drift import ReactionDrift
-from graphsde.dynamics.drift.reaction import POINTWISE
+from graphsde.graph.graph import Graph
 from graphsde.models.base import register_model
-from graphsde.models.grand.network import FlowModel, FlowModule, FlowSettings
+from graphsde.models.grand import FlowModel, FlowModule, FlowSettings
+from graphsde.sde.drift import ReactionDrift
+from graphsde.sde.drift.reaction import POINTWISE
 
 REACTIONS = {
     "bs": "blurring-sharpening",
@@ -25,7 +25,7 @@ REACTIONS = {
 
 
 class GREADSettings(FlowSettings):
-    """Settings of :class:`GREAD`, besides those of :class:`~graphsde.models.grand.network.FlowSettings`.
+    """Settings of :class:`GREAD`, besides those of :class:`~graphsde.models.grand.FlowSettings`.
 
     Args:
         reaction: r. ``bs`` (A − A²)H; ``fisher`` H(1 − H), ``allen-cahn`` H(1 − H²), ``zeldovich`` H(H − H²), entry by

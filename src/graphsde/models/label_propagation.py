@@ -10,14 +10,14 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from graphsde.data.build import require_trainable
-from graphsde.data.graph import Graph
-from graphsde.errors import BadInput
+from graphsde.base.errors import BadInput
+from graphsde.base.interrupt import InterruptGuard
+from graphsde.graph.build import require_trainable
+from graphsde.graph.graph import Graph
 from graphsde.models.base import Estimate, Model, ModelSettings, register_model
+from graphsde.nn.callbacks import Callback
+from graphsde.nn.checkpoint import Checkpoint
 from graphsde.prediction import Perturb, Prediction
-from graphsde.training.callbacks import Callback
-from graphsde.training.checkpoint import Checkpoint
-from graphsde.training.interrupt import InterruptGuard
 
 
 class LabelPropagationSettings(ModelSettings):

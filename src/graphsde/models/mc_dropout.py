@@ -7,11 +7,11 @@ from typing import Any
 from pydantic import Field
 from torch import nn
 
-from graphsde.data.encoding import FeatureEncoder
-from graphsde.data.graph import Graph
+from graphsde.graph.graph import Graph
 from graphsde.models.base import register_model
 from graphsde.models.gcn import GCN, GCNSettings
 from graphsde.models.sampled import SampledLearner, SampledModel
+from graphsde.nn.encoding import FeatureEncoder
 
 
 class MCDropoutSettings(GCNSettings):

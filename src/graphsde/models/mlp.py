@@ -8,9 +8,9 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from graphsde.dynamics.layers import Linear, dropout
 from graphsde.models.base import register_model
 from graphsde.models.neural import Inputs, NeuralModel, NeuralSettings, Outputs
+from graphsde.nn.layers import Linear, dropout
 
 
 class MLPSettings(NeuralSettings):

@@ -13,30 +13,23 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from graphsde.data.build import require_trainable
-from graphsde.data.encoding import FeatureEncoder, Scaling
-from graphsde.data.graph import Graph
-from graphsde.data.sparse import SparseMatrix
-from graphsde.dynamics.layers import Features
-from graphsde.errors import BadUsage, Diverged
-from graphsde.memory import require_memory
+from graphsde.base.errors import BadUsage, Diverged
+from graphsde.base.interrupt import InterruptGuard
+from graphsde.base.memory import require_memory
+from graphsde.base.seeds import torch_stream
+from graphsde.graph.build import require_trainable
+from graphsde.graph.graph import Graph
+from graphsde.graph.sparse import SparseMatrix
 from graphsde.models.base import Estimate, Model, ModelSettings, encode
-from graphsde.models.likelihood import (
-    NOISE,
-    GaussianLikelihood,
-    TargetScale,
-    likelihood_of,
-    mean_and_variance,
-    with_noise,
-)
 from graphsde.models.perturbation import moved_features
+from graphsde.nn.callbacks import Callback
+from graphsde.nn.checkpoint import Checkpoint
+from graphsde.nn.encoding import FeatureEncoder, Scaling
+from graphsde.nn.layers import Features
+from graphsde.nn.likelihood import NOISE, GaussianLikelihood, TargetScale, likelihood_of, mean_and_variance, with_noise
+from graphsde.nn.settings import TrainSettings
+from graphsde.nn.training import OPTIMIZERS, Validation, train
 from graphsde.prediction import Kind, NumericKind, NumericPrediction, Perturb, Prediction
-from graphsde.seeds import torch_stream
-from graphsde.training.callbacks import Callback
-from graphsde.training.checkpoint import Checkpoint
-from graphsde.training.interrupt import InterruptGuard
-from graphsde.training.loop import OPTIMIZERS, Validation, train
-from graphsde.training.settings import TrainSettings
 
 
 class NeuralSettings(ModelSettings, TrainSettings):

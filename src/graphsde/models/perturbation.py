@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from graphsde.data.graph import Graph
-from graphsde.data.sparse import SparseMatrix
-from graphsde.dynamics.layers import Features
-from graphsde.errors import BadUsage
-from graphsde.memory import require_memory
+from graphsde.base.errors import BadUsage
+from graphsde.base.memory import require_memory
+from graphsde.graph.graph import Graph
+from graphsde.graph.sparse import SparseMatrix
+from graphsde.nn.layers import Features
 from graphsde.prediction import Perturb
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def moved_features(model: NeuralModel, graph: Graph, inputs: Inputs, perturb: Perturb) -> Features:
-    """See :class:`graphsde.prediction.Perturb`. The result is dense: the step reaches every column.  # [N, d]"""
+    """See :class:`~graphsde.prediction.Perturb`; dense: the step reaches every column.  # [N, d]"""
     if not perturb.temperature > 0:
         raise BadUsage("a temperature is positive", found=perturb.temperature, expected="a number above 0")
     if perturb.size == 0:

@@ -8,14 +8,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from graphsde.data.encoding import FeatureEncoder
-from graphsde.data.graph import Graph
-from graphsde.dynamics.brownian import node_keys
-from graphsde.dynamics.keyed_masks import KeyedMasks
+from graphsde.base.seeds import derive
+from graphsde.graph.graph import Graph
 from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, Outputs, Response
+from graphsde.nn.encoding import FeatureEncoder
+from graphsde.nn.keyed_masks import KeyedMasks
+from graphsde.nn.training import Validation
 from graphsde.prediction import Kind
-from graphsde.seeds import derive
-from graphsde.training.loop import Validation
+from graphsde.sde.brownian import node_keys
 
 VALIDATION_SAMPLES = 5
 

@@ -11,14 +11,14 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from graphsde.data.encoding import FeatureEncoder
-from graphsde.data.graph import Graph
-from graphsde.data.sparse import SparseMatrix
-from graphsde.dynamics.layers import Features, Randomness, glorot
-from graphsde.memory import require_memory
+from graphsde.base.memory import require_memory
+from graphsde.graph.graph import Graph
+from graphsde.graph.sparse import SparseMatrix
 from graphsde.models.base import register_model
 from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, NeuralSettings, Outputs
-from graphsde.training.loop import Validation
+from graphsde.nn.encoding import FeatureEncoder
+from graphsde.nn.layers import Features, Randomness, glorot
+from graphsde.nn.training import Validation
 
 # chosen by validation accuracy from weight decays 0 to 5e-4 (citation graphs) and 1e-4 to 1e-2 (Amazon), the latter
 # with raw, standardised and row-normalised features

@@ -6,13 +6,13 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from graphsde import storage
-from graphsde.data.graph import Graph
+from graphsde.base import storage
+from graphsde.graph.graph import Graph
+from graphsde.metrics.evaluation import evaluate, judged_nodes
 from graphsde.models import Model
 from graphsde.prediction import Prediction
 from graphsde.runs.export import prediction_columns, write_table
 from graphsde.runs.folder import RunFolder, without_nan
-from graphsde.tasks.evaluation import evaluate, judged_nodes
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from graphsde import storage
-from graphsde.data.formats.safe_cell import safe_cell
-from graphsde.data.graph import Graph
-from graphsde.errors import BadUsage
+from graphsde.base import storage
+from graphsde.base.errors import BadUsage
+from graphsde.graph.graph import Graph
+from graphsde.io.opening import safe_cell
 from graphsde.prediction import NumericPrediction, Prediction
 
 # probabilities of every class are written up to this many classes; beyond, the table would be mostly zeros

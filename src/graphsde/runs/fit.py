@@ -10,21 +10,21 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from graphsde import storage
-from graphsde.data.graph import Graph
-from graphsde.errors import BadInput, BadUsage
-from graphsde.memory import human_bytes
+from graphsde.base import storage
+from graphsde.base.errors import BadInput, BadUsage
+from graphsde.base.interrupt import Interrupted, InterruptGuard
+from graphsde.base.memory import human_bytes
+from graphsde.datasets.source import GraphSource
+from graphsde.graph.graph import Graph
+from graphsde.metrics.evaluation import evaluate, judged_nodes
 from graphsde.models import MODELS, Model
+from graphsde.nn.callbacks import Callback
+from graphsde.nn.checkpoint import Checkpoint
 from graphsde.prediction import Prediction
 from graphsde.runs.export import prediction_columns, write_table
 from graphsde.runs.folder import RunFolder
 from graphsde.runs.label_book import LabelBook
 from graphsde.runs.rounds import KEPT, forget_rounds
-from graphsde.runs.source import GraphSource
-from graphsde.tasks.evaluation import evaluate, judged_nodes
-from graphsde.training.callbacks import Callback
-from graphsde.training.checkpoint import Checkpoint
-from graphsde.training.interrupt import Interrupted, InterruptGuard
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,15 @@ from typing import Any
 
 import yaml
 
-from graphsde import storage
 from graphsde._version import __version__
-from graphsde.data.graph import Graph
-from graphsde.errors import BadInput
+from graphsde.base import storage
+from graphsde.base.errors import BadInput
+from graphsde.base.lock import exclusive
+from graphsde.datasets.source import GraphSource
+from graphsde.graph.graph import Graph
 from graphsde.models import Model, load_model
 from graphsde.runs.label_book import LabelBook
-from graphsde.runs.lock import exclusive
 from graphsde.runs.rounds import finish_round
-from graphsde.runs.source import GraphSource
 
 
 class RunFolder:

@@ -15,24 +15,22 @@ from typing import Any
 
 import numpy as np
 
-from graphsde import storage
-from graphsde.data.graph import Graph
-from graphsde.errors import BadInput, BadUsage
+from graphsde.acting.change import Change, NumericChange, compare, compare_numbers
+from graphsde.base import storage
+from graphsde.base.errors import BadInput, BadUsage
+from graphsde.base.interrupt import Interrupted, InterruptGuard
+from graphsde.datasets.source import KEPT_ROLES, GraphSource, is_benchmark
+from graphsde.graph.graph import Graph
+from graphsde.metrics.evaluation import evaluate, judged_nodes
 from graphsde.models import MODELS, Model
+from graphsde.nn.callbacks import Callback
+from graphsde.nn.checkpoint import Checkpoint
 from graphsde.prediction import NumericPrediction, Prediction
 from graphsde.runs.export import prediction_columns, write_table
 from graphsde.runs.folder import RunFolder, without_nan
-from graphsde.runs.grown import require_growth, roles_in
-from graphsde.runs.label_book import LabelBook
+from graphsde.runs.label_book import LabelBook, require_growth, roles_in
 from graphsde.runs.new_labels import GivenLabels, NewLabels, check_labels, check_values
 from graphsde.runs.rounds import begin_round, commit_round, present_round, staging
-from graphsde.runs.source import KEPT_ROLES, GraphSource, is_benchmark
-from graphsde.tasks.change import Change, compare
-from graphsde.tasks.evaluation import evaluate, judged_nodes
-from graphsde.tasks.numeric_change import NumericChange, compare_numbers
-from graphsde.training.callbacks import Callback
-from graphsde.training.checkpoint import Checkpoint
-from graphsde.training.interrupt import Interrupted, InterruptGuard
 
 SUMMARY = "learned.json"
 MISFITS = ("E-MODEL-SHAPE", "E-MODEL-TENSORS")

@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from graphsde.data.formats.csv_text import read_csv
-from graphsde.data.formats.parquet import read_parquet
-from graphsde.data.formats.safe_cell import safe_cell
-from graphsde.data.formats.table import Table
-from graphsde.data.graph import UNLABELLED, Graph
-from graphsde.data.ids import locate
-from graphsde.data.labels import MISSING
-from graphsde.data.values import encode_values
-from graphsde.errors import BadInput, BadUsage, shorten
+from graphsde.base.errors import BadInput, BadUsage, shorten
+from graphsde.graph.graph import UNLABELLED, Graph
+from graphsde.graph.ids import locate
+from graphsde.graph.labels import MISSING, encode_values
+from graphsde.io.columns import Table
+from graphsde.io.csv_table import read_csv
+from graphsde.io.opening import safe_cell
+from graphsde.io.parquet import read_parquet
 
 SHOWN = 5
 SAME_NUMBER = 1e-9  # a value that went through a spreadsheet may have lost its last digits

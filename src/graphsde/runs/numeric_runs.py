@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from graphsde.errors import BadUsage
+from graphsde.base.errors import BadUsage
 
 NUMERIC_VERBS = ("predict", "evaluate", "calibrate", "decide", "report", "ask", "learn", "explain", "doctor")
 

@@ -9,8 +9,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from graphsde import storage
-from graphsde.errors import BadInput
+from graphsde.base import storage
+from graphsde.base.errors import BadInput
 
 STAGING = ".learning"
 HISTORY = "history"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from graphsde.datasets.source import GraphSource
 from graphsde.runs.fit import FitRequest, fit_run
 from graphsde.runs.folder import RunFolder
-from graphsde.runs.source import GraphSource
 from graphsde.view.app.library import OpenRun
 
 pytest.importorskip("streamlit", reason="the extra 'app' is not installed")

@@ -14,10 +14,10 @@ import pytest
 from hostile_names import HOSTILE
 from page_driver import Visit, browser, server
 
-from graphsde.data.benchmarks import load
+from graphsde.datasets.benchmarks import load
+from graphsde.datasets.source import GraphSource
 from graphsde.runs.fit import FitRequest, fit_run
 from graphsde.runs.folder import RunFolder
-from graphsde.runs.source import GraphSource
 
 # one worker for all of them: two browsers and two servers on two cores only wait for each other
 pytestmark = pytest.mark.xdist_group("browser")

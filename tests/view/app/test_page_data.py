@@ -8,20 +8,26 @@ import numpy as np
 import pytest
 from hostile_names import HOSTILE
 
-from graphsde.data.benchmarks import load
-from graphsde.errors import BadInput, BadUsage
+from graphsde.acting.abstain import abstain
+from graphsde.acting.decide import decide
+from graphsde.base.errors import BadInput, BadUsage
+from graphsde.datasets.benchmarks import load
 from graphsde.models import LabelPropagation
-from graphsde.tasks.abstain import abstain
-from graphsde.tasks.decide import decide
 from graphsde.view.app.abstention import abstention_picture, outcome
 from graphsde.view.app.comparison import compare_runs, run_curves
 from graphsde.view.app.graph_view import MOST_NODES, arrange, choose_nodes, draw
+from graphsde.view.app.labelling import LabelQueue, label_columns, next_questions, round_curve
 from graphsde.view.app.library import OpenRun, free_name, list_runs, new_run
-from graphsde.view.app.node_facts import node_facts
-from graphsde.view.app.node_table import NodeFilter, columns_of, find_node, matching, node_table
-from graphsde.view.app.pictures import pictures, svg_image
-from graphsde.view.app.queue import LabelQueue, label_columns, next_questions
-from graphsde.view.app.rounds_view import round_curve
+from graphsde.view.app.node_table import (
+    NodeFilter,
+    columns_of,
+    find_node,
+    matching,
+    node_facts,
+    node_table,
+    pictures,
+    svg_image,
+)
 from graphsde.view.report.uncertain_nodes import describe
 
 from support import block_graph

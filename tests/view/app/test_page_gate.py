@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from graphsde.errors import BadUsage, MissingExtra
+from graphsde.base.errors import BadUsage, MissingExtra
 from graphsde.view.app import serve as serving
-from graphsde.view.app.gate import COOKIE, Gate
-from graphsde.view.app.limits import UPLOAD_BYTES
-from graphsde.view.app.serve import Place, is_loopback, options, serve
+from graphsde.view.app.serve import COOKIE, UPLOAD_BYTES, Gate, Place, is_loopback, options, serve
 
 TOKEN = "a-token-of-some-length"
 
@@ -55,7 +53,7 @@ def local() -> Gate:
 
 @pytest.fixture
 def locked(monkeypatch: pytest.MonkeyPatch) -> Gate:
-    monkeypatch.setattr("graphsde.view.app.gate.WRONG_TOKEN_SECONDS", 0.0)
+    monkeypatch.setattr("graphsde.view.app.serve.WRONG_TOKEN_SECONDS", 0.0)
     return Gate(behind, TOKEN, ())
 
 

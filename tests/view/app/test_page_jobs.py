@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from graphsde.data.benchmarks import load
-from graphsde.errors import BadUsage
+from graphsde.base.errors import BadUsage
+from graphsde.datasets.benchmarks import load
+from graphsde.datasets.source import GraphSource
 from graphsde.runs.folder import RunFolder
-from graphsde.runs.source import GraphSource
 from graphsde.view.app.jobs import Jobs
+from graphsde.view.app.labelling import round_curve
 from graphsde.view.app.library import OpenRun
-from graphsde.view.app.rounds_view import round_curve
 from graphsde.view.app.work import work
 
 
@@ -54,7 +54,7 @@ def test_a_fit_is_followed_and_cancelled(tmp_path: Path) -> None:
 
 
 def request_in(folder: Path, request: dict[str, Any]) -> Path:
-    from graphsde import storage
+    from graphsde.base import storage
 
     storage.write_json(folder / "request.json", request)
     return folder

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphsde.data.formats import read
-from graphsde.errors import BadInput, GraphsdeError
-from graphsde.view.app.limits import UPLOAD_BYTES
+from graphsde.base.errors import BadInput, GraphsdeError
+from graphsde.io.read import read
+from graphsde.view.app.serve import UPLOAD_BYTES
 from graphsde.view.app.uploads import Upload, keep_upload
 
 NODES = b"id,label,price\na,x,1\nb,y,2\nc,x,3\nd,y,4\n"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hostile_names import HOSTILE
 
-from graphsde.errors import BadInput
+from graphsde.base.errors import BadInput
 from graphsde.view.app.words import error_in_words, in_html, in_markdown, plain
 
 

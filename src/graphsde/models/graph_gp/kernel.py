@@ -1,15 +1,73 @@
-"""Covariances between nodes: Matérn on the graph's spectrum, and of features."""
+"""Covariances between nodes: Matérn on the graph's spectrum, and of features; what a fit leaves behind."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-from graphsde.data.spectrum import Spectrum
+from graphsde.base.memory import require_memory
+from graphsde.graph.graph import Graph
+from graphsde.graph.spectrum import Spectrum
+from graphsde.nn.encoding import FeatureEncoder, Scaling
+
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """φ = (Â^hops X − m)/s, with the mean m over the nodes of the graph fitted on and s so that |φ|² is one on average.
+
+    Args:
+        encoder: makes X.
+        hops: how often X is averaged.
+        mean: m.  # [d]
+        scale: s.
+    """
+
+    encoder: FeatureEncoder
+    hops: int
+    mean: np.ndarray
+    scale: float
+
+    @classmethod
+    def fit(cls, graph: Graph, scaling: Scaling, hops: int) -> FeatureMap:
+        encoder = FeatureEncoder.fit(graph, scaling)
+        values = _averaged(encoder, graph, hops)
+        mean = values.mean(axis=0, dtype=np.float64)
+        scale = float(np.sqrt(np.square(values - mean).sum(axis=1).mean()))
+        return cls(encoder, hops, mean, scale if scale > 0 else 1.0)
+
+    def of(self, graph: Graph) -> Tensor:
+        """φ of every node.  # [N, d] float32"""
+        values = _averaged(self.encoder, graph, self.hops)
+        return torch.from_numpy(((values - self.mean) / self.scale).astype(np.float32))
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "encoder": self.encoder.as_dict(),
+            "hops": self.hops,
+            "mean": self.mean.tolist(),
+            "scale": self.scale,
+        }
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> FeatureMap:
+        encoder = FeatureEncoder.from_dict(state["encoder"])
+        return cls(encoder, state["hops"], np.array(state["mean"], dtype=np.float64), float(state["scale"]))
+
+
+def _averaged(encoder: FeatureEncoder, graph: Graph, hops: int) -> np.ndarray:
+    require_memory(24 * graph.num_nodes * encoder.width, "a kernel of features", "use features='none'")
+    values: Any = encoder.transform(graph)
+    for _ in range(hops):
+        values = graph.adjacency.normalized @ values
+    return values.toarray() if sp.issparse(values) else np.asarray(values)
+
 
 FeatureKind = Literal["none", "linear", "rbf"]
 
@@ -64,8 +122,8 @@ class NodeKernel(nn.Module):
         features: ``none``, ``linear`` or ``rbf``.
 
     Example:
-        >>> from graphsde.data.spectrum import graph_spectrum
-        >>> from graphsde.data.synthetic import synthetic
+        >>> from graphsde.graph.spectrum import graph_spectrum
+        >>> from graphsde.datasets.synthetic import synthetic
         >>> spectrum = graph_spectrum(synthetic(50, classes=2).adjacency, "normalised", 50)
         >>> kernel = NodeKernel(1.5, 5.0, sigma=2.0).on(Places.of(spectrum))
         >>> round(float(kernel.variance(torch.arange(50)).mean()), 6)
@@ -138,3 +196,80 @@ def length_for(values: Tensor, classes: int, nu: float, weight: float = 0.125) -
 
 def _logarithm(value: float) -> nn.Parameter:
     return nn.Parameter(torch.tensor(math.log(value), dtype=torch.float64))
+
+
+_SAME_PRIOR = 1e-6
+_STEPS = 0.4 * 0.05 ** np.linspace(0.0, 1.0, 80)  # large to get there, small to settle where the prior is wide
+
+
+class Knowledge(nn.Module):
+    """The kernel's parameters, the labels of M inducing nodes, and q of their latent values, whitened.
+
+    Args:
+        kernel: its parameters.
+        classes: C.
+        inducing: M.
+    """
+
+    mean: Tensor
+    root: Tensor
+    prior: Tensor
+    labels: Tensor
+
+    def __init__(self, kernel: NodeKernel, classes: int, inducing: int) -> None:
+        super().__init__()
+        self.kernel = kernel
+        zeros = torch.zeros(classes, inducing, dtype=torch.float64)
+        self.register_buffer("mean", zeros)  # [C, M]
+        self.register_buffer("root", zeros[..., None].repeat(1, 1, inducing))  # [C, M, M], lower triangular
+        self.register_buffer("prior", zeros[0, :, None].repeat(1, inducing))  # [M, M], covariance without jitter
+        self.register_buffer("labels", torch.zeros(inducing, dtype=torch.int64))  # [M]
+
+    def covers(self, prior: Tensor) -> bool:
+        """Whether the inducing nodes have the prior that q was learnt under; else q would mean something else."""
+        return same_prior(prior, self.prior)
+
+
+def same_prior(prior: Tensor, known: Tensor) -> bool:
+    """Whether two covariances are the same but for rounding."""
+    size = float(known.diagonal().max())
+    return prior.shape == known.shape and torch.allclose(prior, known, atol=_SAME_PRIOR * size, rtol=0.0)
+
+
+def infer(prior: Tensor, labels: Tensor, noise: Tensor, jitter: float) -> tuple[Tensor, Tensor]:
+    r"""The best q of latent values with given labels under a fixed prior, whitened, by a damped fixed point.
+
+    Paper: Opper and Archambeau, "The variational Gaussian approximation revisited", Neural Computation 2009. At the
+    optimum q is the prior times a Gaussian factor per node and class, of precision
+    :math:`\lambda = E_q[p_c (1 - p_c)]` and natural mean :math:`\lambda m + E_q[1_{y=c} - p_c]`, p = softmax(f).
+
+    Args:
+        prior: covariance of the nodes.  # [n, n]
+        labels: their classes.  # [n] int64
+        noise: standard normals for the expectations.  # [S, n, C]
+        jitter: added to the prior's diagonal.
+
+    Returns:
+        whitened mean ``[C, n]`` and lower triangular root ``[C, n, n]``
+
+    Example:
+        >>> mean, root = infer(torch.eye(2).double(), torch.tensor([0, 1]), torch.zeros(1, 2, 2).double(), 0.0)
+        >>> bool(mean[0, 0] > 0 > mean[0, 1])
+        True
+    """
+    identity = torch.eye(len(prior), dtype=prior.dtype)
+    factor = torch.linalg.cholesky(prior + jitter * identity)
+    truth = functional.one_hot(labels, noise.shape[-1]).T  # [C, n]
+    precision, natural = torch.zeros(2, *truth.shape, dtype=prior.dtype)
+    for step in _STEPS:
+        inner = torch.linalg.cholesky(factor.T @ (precision[..., None] * factor) + identity)
+        half = torch.linalg.solve_triangular(inner, factor.T.expand_as(inner), upper=False)  # var f = halfᵀ half
+        mean = (half.mT @ (half @ natural[..., None]))[..., 0]
+        variance = half.square().sum(-2)
+        probs = torch.softmax(mean.T + variance.T.sqrt() * noise, -1)  # [S, n, C]
+        now = (probs * (1 - probs)).mean(0).T
+        natural = natural + step * (now * mean + truth - probs.mean(0).T - natural)
+        precision = precision + step * (now - precision)
+    inner = torch.linalg.cholesky(factor.T @ (precision[..., None] * factor) + identity)
+    whitened = torch.cholesky_solve((natural @ factor)[..., None], inner)[..., 0]
+    return whitened, torch.linalg.cholesky(torch.cholesky_inverse(inner))

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from graphsde.data.graph import Graph
-from graphsde.dynamics.keyed_normals import node_keys, standard_normals, stream_of
+from graphsde.base.keyed_normals import node_keys, standard_normals, stream_of
+from graphsde.base.seeds import torch_stream
+from graphsde.graph.graph import Graph
 from graphsde.models.graph_gp.settings import GraphGPSettings
-from graphsde.seeds import torch_stream
-from graphsde.training.loop import Validation
+from graphsde.nn.training import Validation
 
 if TYPE_CHECKING:
     from graphsde.models.graph_gp.posterior import Posterior

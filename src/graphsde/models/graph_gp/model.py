@@ -12,25 +12,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphsde.data.build import require_trainable
-from graphsde.data.graph import Graph
-from graphsde.data.spectrum import graph_spectrum
-from graphsde.dynamics.keyed_normals import node_keys, stream_of
-from graphsde.errors import BadInput, BadUsage, MissingExtra
-from graphsde.memory import require_memory
+from graphsde.base.errors import BadInput, BadUsage, MissingExtra
+from graphsde.base.interrupt import InterruptGuard
+from graphsde.base.keyed_normals import node_keys, stream_of
+from graphsde.base.memory import require_memory
+from graphsde.graph.build import require_trainable
+from graphsde.graph.graph import Graph
+from graphsde.graph.spectrum import graph_spectrum
 from graphsde.models.base import Estimate, Model, register_model
-from graphsde.models.graph_gp.features import FeatureMap
-from graphsde.models.graph_gp.kernel import NodeKernel, Places, length_for
-from graphsde.models.graph_gp.knowledge import Knowledge, infer
+from graphsde.models.graph_gp.kernel import FeatureMap, Knowledge, NodeKernel, Places, infer, length_for
 from graphsde.models.graph_gp.learner import GraphGPLearner, latent_noise
 from graphsde.models.graph_gp.regression import NumericGPLearner, NumericKnowledge
 from graphsde.models.graph_gp.settings import GraphGPSettings
-from graphsde.models.likelihood import TargetScale
+from graphsde.nn.callbacks import Callback
+from graphsde.nn.checkpoint import Checkpoint
+from graphsde.nn.likelihood import TargetScale
+from graphsde.nn.training import OPTIMIZERS, train
 from graphsde.prediction import NumericPrediction, Perturb, Prediction
-from graphsde.training.callbacks import Callback
-from graphsde.training.checkpoint import Checkpoint
-from graphsde.training.interrupt import InterruptGuard
-from graphsde.training.loop import OPTIMIZERS, train
 
 ALL_MODES_UP_TO = 1500
 MODES_OF_LARGER_GRAPHS = 500

@@ -1,4 +1,4 @@
-"""The variational posterior over latent values, out of gpytorch's parts. Imported only where it is used."""
+"""The variational posterior over latent values, out of gpytorch's parts, and its evidence lower bound."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from gpytorch.variational import (
 from linear_operator.utils.errors import NanError, NotPSDError
 from torch import Tensor
 
-from graphsde.errors import Diverged
-from graphsde.models.graph_gp.kernel import NodeKernel
-from graphsde.models.graph_gp.knowledge import Knowledge
+from graphsde.base.errors import Diverged
+from graphsde.models.graph_gp.kernel import Knowledge, NodeKernel
 
 JITTER = 1e-6
 _FLOOR = 1e-10

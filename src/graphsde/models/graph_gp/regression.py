@@ -10,13 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from graphsde.data.graph import Graph
-from graphsde.errors import Diverged
-from graphsde.models.graph_gp.kernel import NodeKernel
-from graphsde.models.graph_gp.knowledge import same_prior
+from graphsde.base.errors import Diverged
+from graphsde.graph.graph import Graph
+from graphsde.models.graph_gp.kernel import NodeKernel, same_prior
 from graphsde.models.graph_gp.settings import GraphGPSettings
-from graphsde.models.likelihood import TargetScale
-from graphsde.training.loop import Validation
+from graphsde.nn.likelihood import TargetScale
+from graphsde.nn.training import Validation
 
 JITTER = 1e-6
 _FLOOR = 1e-10

@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from graphsde.data.encoding import Scaling
-from graphsde.data.spectrum import Laplacian
+from graphsde.graph.spectrum import Laplacian
 from graphsde.models.base import ModelSettings
-from graphsde.training.settings import TrainSettings
+from graphsde.nn.encoding import Scaling
+from graphsde.nn.settings import TrainSettings
 
 
 class GraphGPSettings(ModelSettings, TrainSettings):

@@ -10,20 +10,19 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from graphsde.data.encoding import FeatureEncoder
-from graphsde.data.graph import Graph
-from graphsde.dynamics.brownian import node_keys
-from graphsde.errors import BadUsage
+from graphsde.base.errors import BadUsage
+from graphsde.base.seeds import derive
+from graphsde.graph.graph import Graph
 from graphsde.models.base import encode, merge_settings, register_model
 from graphsde.models.lgnsde.learner import LGNSDELearner
 from graphsde.models.lgnsde.module import LGNSDEModule, Noise
-from graphsde.models.lgnsde.parts import plain_parts
 from graphsde.models.lgnsde.presets import NUMERIC, follow_parts, preset_for, preset_settings
-from graphsde.models.lgnsde.settings import LGNSDESettings
+from graphsde.models.lgnsde.settings import LGNSDESettings, plain_parts
 from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, Response
+from graphsde.nn.encoding import FeatureEncoder
 from graphsde.prediction import Kind, Trajectories
-from graphsde.scores.calibrate.temperature import best_temperature
-from graphsde.seeds import derive
+from graphsde.sde.brownian import node_keys
+from graphsde.uncertainty.calibration.calibrators import best_temperature
 
 # floats of latent state that a chunk of prediction paths may hold
 CHUNK_FLOATS = 4_000_000

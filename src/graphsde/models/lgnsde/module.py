@@ -10,20 +10,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from graphsde.dynamics.brownian import BrownianMotion
-from graphsde.dynamics.diffusion import DIFFUSIONS
-from graphsde.dynamics.drift import DRIFTS
-from graphsde.dynamics.field import BoundDrift
-from graphsde.dynamics.integrate import Save, integrate
-from graphsde.dynamics.layers import GraphConv, Linear, dropout
-from graphsde.dynamics.path import Path
-from graphsde.dynamics.prior import PRIORS
-from graphsde.dynamics.solvers import SOLVERS, Solver
-from graphsde.errors import BadUsage
+from graphsde.base.errors import BadUsage
+from graphsde.base.registry import Registry, unknown_name
 from graphsde.models.lgnsde.presets import CHANNELS
 from graphsde.models.lgnsde.settings import LGNSDESettings, Part
 from graphsde.models.neural import Inputs
-from graphsde.registry import Registry, unknown_name
+from graphsde.nn.layers import GraphConv, Linear, dropout
+from graphsde.sde.brownian import BrownianMotion
+from graphsde.sde.diffusion import DIFFUSIONS
+from graphsde.sde.drift import DRIFTS
+from graphsde.sde.field import PRIORS, BoundDrift
+from graphsde.sde.integrate import Path, Save, integrate
+from graphsde.sde.solvers import SOLVERS, Solver
 
 SIGNAL_MOMENTUM = 0.95
 # nodes that differ by less than this share of their state don't differ

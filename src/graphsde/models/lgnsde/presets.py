@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from graphsde.data.encoding import looks_like_bag_of_words
-from graphsde.data.graph import Graph
-from graphsde.registry import unknown_name
+from graphsde.base.registry import unknown_name
+from graphsde.graph.graph import Graph
+from graphsde.nn.encoding import looks_like_bag_of_words
 
 _COLUMNS = (
     *("scaling", "lr", "weight_decay", "feature_dropout", "decoder_dropout", "node_dropout", "latent_dropout"),

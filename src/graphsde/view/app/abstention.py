@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphsde.tasks.abstain import Abstention, AbstentionCurve
-from graphsde.tasks.decide import ACTIONS, Decisions
+from graphsde.acting.abstain import Abstention, AbstentionCurve
+from graphsde.acting.decide import ACTIONS, Decisions
 from graphsde.view.figures.chart import Axis, Chart, Line, Panel
-from graphsde.view.figures.palette import BLUE, GREEN, GREY, ORANGE
 from graphsde.view.figures.picture import Picture
+from graphsde.view.figures.style import BLUE, GREEN, GREY, ORANGE
 
 
 @dataclass(frozen=True)

@@ -10,18 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from graphsde import storage
-from graphsde.runs.direction import turned
+from graphsde.base import storage
+from graphsde.bench.direction import turned
+from graphsde.metrics import METRICS, risk_coverage
 from graphsde.runs.folder import RunFolder
-from graphsde.scores.metrics import METRICS, risk_coverage
 from graphsde.view.app.library import OpenRun, RunFacts
 from graphsde.view.app.words import plain
 from graphsde.view.figures.chart import Axis, Chart, Line, Panel
-from graphsde.view.figures.looks import look
+from graphsde.view.figures.evaluation import HOVER
 from graphsde.view.figures.picture import Picture
-from graphsde.view.figures.plot_style import thin
-from graphsde.view.figures.risk_coverage import HOVER
-from graphsde.view.report.judged_nodes import judge
+from graphsde.view.figures.style import look, thin
+from graphsde.view.report.content import judge
 
 SHOWN = ("accuracy", "nll", "ece", "aurc", "misclassification_auroc", "brier", "fit_seconds")
 

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from graphsde.data.graph import Graph
+from graphsde.base.seeds import numpy_stream
+from graphsde.graph.graph import Graph
 from graphsde.prediction import Prediction
-from graphsde.seeds import numpy_stream
-from graphsde.view.figures.palette import VERMILLION, class_colour
-from graphsde.view.figures.plot_style import layout, numbers, plot_text
+from graphsde.view.figures.style import VERMILLION, class_colour, layout, numbers, plot_text
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from graphsde import storage
-from graphsde.errors import BadUsage
+from graphsde.base import storage
+from graphsde.base.errors import BadUsage
 
 State = Literal["running", "done", "cancelled", "failed"]
 PATIENCE = 5.0

@@ -9,9 +9,9 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from graphsde import storage
-from graphsde.data.graph import Graph
-from graphsde.errors import BadUsage, GraphsdeError
+from graphsde.base import storage
+from graphsde.base.errors import BadUsage, GraphsdeError
+from graphsde.graph.graph import Graph
 from graphsde.models import LGNSDE, Model
 from graphsde.prediction import Prediction, Trajectories
 from graphsde.runs.folder import RunFolder

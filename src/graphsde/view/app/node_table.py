@@ -1,15 +1,56 @@
-"""Every node as a row, and the rows a visitor wants to see."""
+"""Every node as a row, and what the files say about one."""
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from graphsde.data.graph import Graph
+from graphsde.graph.graph import Graph
 from graphsde.prediction import Prediction
 from graphsde.view.app.words import plain
+from graphsde.view.figures.nodes import pixel_png
+
+
+def pictures(graph: Graph, nodes: np.ndarray) -> list[str] | None:
+    """A data URI for each node; ``None`` where the graph has no pictures."""
+    shape, features = graph.image_shape, graph.features
+    if shape is None or features.shape[1] != shape[0] * shape[1] or not features.shape[0]:
+        return None
+    low, high = float(features.min()), float(features.max())
+    rows = features[nodes]
+    dense = rows.toarray() if sp.issparse(rows) else np.asarray(rows)
+    return [pixel_png(row.reshape(shape), low, high) for row in dense]
+
+
+def svg_image(svg: str) -> str:
+    """An inline drawing as the address of a picture: as such it is shown, and nothing in it can run."""
+    style = "<style>line{stroke:#8a8f98}.ego-side{stroke-opacity:.35}</style>"
+    opening, _, rest = str(svg).partition(">")  # escaped text of its own class would escape what we add
+    named = opening.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
+    whole = f"{named}>{style}{rest}"
+    return "data:image/svg+xml;base64," + base64.b64encode(whole.encode("utf-8")).decode("ascii")
+
+
+MOST_FACTS = 12
+
+
+def node_facts(graph: Graph, node: int) -> list[tuple[str, str]]:
+    """Text columns, then the numbers farthest from zero, by name; at most a dozen."""
+    facts = [
+        (plain(name), plain(column[node])) for name, column in graph.categorical.items() if column[node] is not None
+    ]
+    row = sp.csr_array(graph.features[[node]])
+    order = np.argsort(-np.abs(row.data), kind="stable")[: max(0, MOST_FACTS - len(facts))]
+    for at in order.tolist():
+        column = int(row.indices[at])
+        name = f"column {column + 1}" if graph.feature_names is None else graph.feature_names[column]
+        facts.append((plain(name), f"{float(row.data[at]):.4g}"))
+    return facts[:MOST_FACTS]
+
 
 MOST_ROWS = 1_000
 OUTCOMES = ("right", "wrong", "foreign", "unknown")

@@ -1,20 +1,181 @@
-"""Starting the page: where it listens, what is switched off, and the script that draws it."""
+"""Starting the page: where it listens, who may come in, and with how much."""
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import hmac
 import ipaddress
 import os
+import secrets
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
-from graphsde.errors import BadUsage, MissingExtra, StorageError
-from graphsde.view.app.gate import LOOPBACK, WILDCARDS, Gate
-from graphsde.view.app.limits import SHORTEST_TOKEN, UPLOAD_MEGABYTES
-from graphsde.view.app.words import error_in_words
+from graphsde.base.errors import BadUsage, MissingExtra, StorageError
+from graphsde.view.app.words import SHORTEST_TOKEN, UPLOAD_BYTES, UPLOAD_MEGABYTES, error_in_words
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+ASGI = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+COOKIE = "graphsde_page"
+TOKEN_PATH = "/token"
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+WILDCARDS = ("0.0.0.0", "::", "[::]")
+MOST_FORM_BYTES = 4096
+WRONG_TOKEN_SECONDS = 0.5
+# parts of the framework that nobody needs here
+CLOSED = ("/_stcore/agent", "/_stcore/metrics", "/_stcore/script-health-check")
+
+# everything the page needs comes from the page; it can't be framed, and nothing can call elsewhere
+CONTENT_POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; font-src 'self' data:; worker-src 'self' blob:; connect-src 'self'; "
+    "object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
+)
+HEADERS = (
+    (b"content-security-policy", CONTENT_POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"same-origin"),  # with "no-referrer" a form would send no usable Origin
+)
+
+FORM = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>graphsde</title><style>body{{font:16px system-ui,sans-serif;max-width:24rem;margin:15vh auto;padding:0 1rem}}
+input,button{{font:inherit;width:100%;padding:.6rem;margin:.4rem 0;box-sizing:border-box}}
+p.wrong{{color:#b00020}}</style>
+<h1>graphsde</h1><p>This page needs the token that it was started with.</p>{note}
+<form method="post" action="{path}"><input type="password" name="token" aria-label="Token" autofocus required>
+<button>Open the page</button></form></html>"""
+
+
+class Gate:
+    """ASGI middleware in front of the whole page, sockets included.
+
+    - The ``Host`` of a request must be one that the page is served under: a foreign name that was made to point at this
+      machine gets nothing.
+    - A request that a browser sends for another site (``Origin``) gets nothing.
+    - With a token, nothing is served before it was typed in; it is compared in constant time, and the answer to a wrong
+      one takes half a second.
+    - A request body larger than an upload may be is refused before it is read.
+
+    Args:
+        app: what is behind the door.
+        token: ``None`` where only this machine can reach the page.
+        hosts: names it is served under; empty where any will do (then a token guards it).
+    """
+
+    def __init__(self, app: ASGI, token: str | None, hosts: Iterable[str]) -> None:
+        self.app = app
+        self._digest = None if token is None else _digest(token)
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._pass = secrets.token_urlsafe(32)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+            return
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        refusal = self._refusal(scope, headers)
+        if refusal is not None:
+            await _answer(scope, send, *refusal)
+        elif self._digest is None or self._has_pass(headers):
+            await self.app(scope, receive, _guarded(send))
+        elif scope["type"] == "http" and scope["method"] == "POST" and scope["path"] == TOKEN_PATH:
+            await self._try_token(scope, receive, send)
+        else:
+            await _answer(scope, send, 401, FORM.format(note="", path=TOKEN_PATH), kind="text/html")
+
+    def _refusal(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
+        host = headers.get("host", "")
+        if self._hosts and _name(host) not in self._hosts:
+            return 403, "This page is not served under that name."
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != host:
+            return 403, "This page answers only to itself."
+        if scope["path"].startswith(CLOSED):
+            return 404, "There is nothing here."
+        length = headers.get("content-length", "0")
+        # a megabyte more for what a form wraps around the file
+        if not length.isdecimal() or int(length) > UPLOAD_BYTES + 2**20:
+            return 413, f"The file is too large: at most {UPLOAD_MEGABYTES} MB can be uploaded."
+        return None
+
+    def _has_pass(self, headers: dict[str, str]) -> bool:
+        try:
+            found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        except CookieError:
+            return False
+        return found is not None and hmac.compare_digest(_digest(found.value), _digest(self._pass))
+
+    async def _try_token(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = await _body(receive)
+        given = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0]
+        assert self._digest is not None
+        if hmac.compare_digest(_digest(given), self._digest):
+            cookie = f"{COOKIE}={self._pass}; Path=/; HttpOnly; SameSite=Strict"
+            await _answer(scope, send, 303, "", extra=[(b"location", b"/"), (b"set-cookie", cookie.encode())])
+            return
+        await asyncio.sleep(WRONG_TOKEN_SECONDS)
+        note = '<p class="wrong" role="alert">That was not the token.</p>'
+        await _answer(scope, send, 401, FORM.format(note=note, path=TOKEN_PATH), kind="text/html")
+
+
+def _digest(text: str) -> bytes:
+    """Of equal length for every text, so that a comparison tells nothing about the length either."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def _name(host: str) -> str:
+    """``Host`` without its port."""
+    end = host.find("]") + 1 if host.startswith("[") else host.find(":") if ":" in host else len(host)
+    return host[:end].lower()
+
+
+async def _body(receive: Receive) -> bytes:
+    content = b""
+    while len(content) <= MOST_FORM_BYTES:
+        message = await receive()
+        content += message.get("body", b"")
+        if not message.get("more_body"):
+            return content
+    return b""
+
+
+def _guarded(send: Send) -> Send:
+    async def add_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", []), *HEADERS]
+        await send(message)
+
+    return add_headers
+
+
+async def _answer(
+    scope: Scope,
+    send: Send,
+    status: int,
+    text: str,
+    kind: str = "text/plain",
+    extra: Iterable[tuple[bytes, bytes]] = (),
+) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1008})  # before it was accepted: the browser sees a 403
+        return
+    body = text.encode()
+    headers = [(b"content-type", f"{kind}; charset=utf-8".encode()), (b"content-length", str(len(body)).encode())]
+    headers += [(b"cache-control", b"no-store"), *extra]
+    await _guarded(send)({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
 
 RUNS_VARIABLE = "GRAPHSDE_PAGE_RUNS"
 TOKEN_VARIABLE = "GRAPHSDE_TOKEN"

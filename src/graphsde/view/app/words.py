@@ -1,4 +1,4 @@
-"""Text from files, on its way to the page: harmless in HTML, in Markdown, and as an error message."""
+"""Text from files, on its way to the page: harmless in HTML, in Markdown, as an error; and how much is taken in."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ import re
 
 import numpy as np
 
-from graphsde.errors import GraphsdeError, shorten
-from graphsde.view.app.limits import NAME_LENGTH
+from graphsde.base.errors import GraphsdeError, shorten
+
+UPLOAD_MEGABYTES = 50
+UPLOAD_BYTES = UPLOAD_MEGABYTES * 1024 * 1024
+SHORTEST_TOKEN = 16
+NAME_LENGTH = 60
+"""Characters of a name from a file that the page shows; 200 where it stands alone."""
 
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 _LINKS = re.compile(r"(?<=:)(?=//)|(?<=www)(?=\.)|(?=@)", re.IGNORECASE)

@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from graphsde.errors import GraphsdeError
+from graphsde.base.errors import GraphsdeError
+from graphsde.base.interrupt import Interrupted
+from graphsde.datasets.source import GraphSource
+from graphsde.nn.callbacks import Callback, EpochRecord
 from graphsde.runs.fit import FitRequest, fit_run
 from graphsde.runs.folder import RunFolder, without_nan
 from graphsde.runs.learn import Learned, learn
-from graphsde.runs.source import GraphSource
-from graphsde.training.callbacks import Callback, EpochRecord
-from graphsde.training.interrupt import Interrupted
 from graphsde.view.app.jobs import append_line
 from graphsde.view.app.words import error_in_words
 

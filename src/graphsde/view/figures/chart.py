@@ -11,12 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from graphsde.view.figures.palette import BLUE, GREY
+from graphsde.view.figures.style import BLUE, GREY, Dash, Symbol
 
 Values = np.ndarray | Sequence[float]
-Dash = Literal["solid", "dash", "longdash", "dashdot", "dot"]
-Symbol = Literal["circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star"]
-SYMBOLS: tuple[Symbol, ...] = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")
 
 
 @dataclass(frozen=True)

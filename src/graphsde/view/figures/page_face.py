@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphsde.view.figures.chart import Arrows, Axis, Bars, Chart, Dots, Line, Mark, Segments, Tiles, Words
-from graphsde.view.figures.palette import translucent
-from graphsde.view.figures.plot_style import axis, layout, numbers, plot_text
+from graphsde.view.figures.style import axis, layout, numbers, plot_text, translucent
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -6,12 +6,13 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphsde.errors import BadUsage
+from graphsde.base.errors import BadUsage
 from graphsde.view.figures.chart import Chart
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
     from matplotlib.figure import Figure
+
 
 IMAGES = (".png", ".svg", ".pdf")
 TABLES = (".csv", ".parquet")
@@ -45,7 +46,7 @@ class Picture(ABC):
         target = Path(path)
         suffix = target.suffix.lower()
         if suffix in IMAGES:
-            from graphsde.view.figures.print_style import save_figure
+            from graphsde.view.figures.style import save_figure
 
             return save_figure(self.matplotlib(), target)
         if suffix in TABLES:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphsde.errors import shorten
+from graphsde.base.errors import shorten
 from graphsde.view.figures.chart import Arrows, Axis, Bars, Chart, Dots, Line, Mark, Segments, Tiles, Words
-from graphsde.view.figures.print_style import print_figure
+from graphsde.view.figures.style import print_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphsde.view.figures.chart import Axis, Chart, Line, Panel
-from graphsde.view.figures.palette import BLUE, GREEN, GREY, VERMILLION
 from graphsde.view.figures.picture import Picture
-from graphsde.view.figures.plot_style import thin
+from graphsde.view.figures.style import BLUE, GREEN, GREY, VERMILLION, thin
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

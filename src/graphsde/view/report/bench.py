@@ -2,24 +2,151 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from graphsde.errors import BadInput
-from graphsde.runs.bench_folder import BenchFolder
-from graphsde.runs.cells import Cell
-from graphsde.runs.compare import Row, compare
-from graphsde.runs.direction import first_judged, in_words
-from graphsde.storage import write_text
-from graphsde.tasks.task import TASKS
-from graphsde.view.figures.picture import save_both
-from graphsde.view.report.bench_command import bench_commands
-from graphsde.view.report.bench_figures import bench_figures, bench_pictures
-from graphsde.view.report.formatting import NOTHING, count, name, number
+from graphsde.base.errors import BadInput
+from graphsde.base.storage import write_text
+from graphsde.bench.cells import Cell
+from graphsde.bench.compare import Row, compare, rank_models
+from graphsde.bench.direction import first_judged, in_words
+from graphsde.bench.folder import BenchFolder
+from graphsde.bench.tasks.task import TASKS
+from graphsde.view.figures.bench import CostPanel, CriticalDifference, Curves, MetricIntervals, gather
+from graphsde.view.figures.dynamics import EntropyByModel, PhasePortrait
+from graphsde.view.figures.picture import Picture, save_both
+from graphsde.view.report.content import NOTHING, count, name, number
+from graphsde.view.report.figure_blocks import FigureBlock, block
 from graphsde.view.report.page import render_page
+
+
+def bench_commands(question: Mapping[str, Any], records: Sequence[Mapping[str, Any]], out: str) -> list[str]:
+    """``graphsde bench`` that goes on with it, ``compare`` and ``report``.
+
+    Models that are there twice with different settings can't be named on one command line; each then has its own.
+    """
+    cells = [Cell(**record["cell"]) for record in records]
+    groups: list[dict[str, dict[str, Any]]] = []
+    for label_settings in {cell.label: cell for cell in cells}.values():
+        text, settings = _spelt(label_settings)
+        home = next((group for group in groups if text not in group), None)
+        if home is None:
+            home = {}
+            groups.append(home)
+        home[text] = settings
+    datasets = ",".join(dict.fromkeys(cell.dataset for cell in cells))
+    seeds = _seeds(sorted({cell.seed for cell in cells}))
+    commands = []
+    for group in groups:
+        words = ["graphsde", "bench", str(question["task"]), "--datasets", datasets, "--models", ",".join(group)]
+        words += ["--seeds", seeds]
+        for text, settings in group.items():
+            for key, value in settings.items():
+                words += ["--set", f"{text}.{key}={_yaml(value)}"]
+        for key, value in _options(question).items():
+            words += ["--option", f"{key}={_yaml(value)}"]
+        commands.append(shlex.join([*words, "--out", out]))
+    return [*commands, shlex.join(["graphsde", "compare", out]), shlex.join(["graphsde", "report", out])]
+
+
+def _spelt(cell: Cell) -> tuple[str, dict[str, Any]]:
+    preset = cell.settings.get("preset")
+    text = f"{cell.model}@{preset}" if preset else cell.model
+    return text, {key: value for key, value in cell.settings.items() if key != "preset"}
+
+
+def _options(question: Mapping[str, Any]) -> dict[str, Any]:
+    known = TASKS.get(str(question["task"])).Options.model_fields
+    return {key: value for key, value in question["options"].items() if key in known}
+
+
+def _seeds(seeds: list[int]) -> str:
+    if seeds == list(range(len(seeds))):
+        return str(len(seeds))
+    return ",".join(str(seed) for seed in seeds) + ("," if len(seeds) == 1 else "")
+
+
+def _yaml(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+Records = Sequence[Mapping[str, Any]]
+MOST_METRIC_FIGURES = 40
+# of the tasks that record series: x, y, the labels of both, and whether y is a share
+SERIES: dict[str, tuple[tuple[str, str, str, str, bool], ...]] = {
+    "active": (("labels", "accuracy", "labels", "accuracy on test nodes", True),),
+    "noise": (
+        ("severity", "accuracy", "noise, in standard deviations", "accuracy on test nodes", True),
+        ("severity", "nll", "noise, in standard deviations", "NLL on test nodes", False),
+    ),
+    "adaptive-depth": (
+        ("difficulty", "steps", "difficulty, 0 is the easiest", "accepted steps of a path", False),
+        ("difficulty", "error", "difficulty, 0 is the easiest", "error on test nodes", True),
+        ("difficulty", "entropy", "difficulty, 0 is the easiest", "mean entropy (nats)", False),
+    ),
+}
+BAND = "Lines are means over seeds, bands the 95 % bootstrap intervals of these means."
+
+
+def bench_pictures(task: str, records: Records, rows: Sequence[Row]) -> Iterator[tuple[str, str, str, Picture]]:
+    """Key, title, caption and picture of everything that can be drawn, in the order of the page."""
+    first = first_judged(row.metric for row in rows)
+    done = [record for record in records if record["status"] == "done"]
+    ranking = None if first is None else rank_models(done, first)
+    if ranking is not None:
+        picture = CriticalDifference(tuple(ranking.models), ranking.ranks, ranking.distance)
+        caption = (
+            f"Mean rank by {first} over {ranking.blocks} {ranking.over}; the best is on the left. Bars join models "
+            "whose ranks differ by less than Nemenyi's critical difference. Only seeds that every model has count; a "
+            "model without a single result is not ranked."
+            + (" Seeds of one graph say something about this graph alone." if ranking.over == "seeds" else "")
+        )
+        yield "ranking", f"Ranks by {first}", caption, picture
+    for dataset in dict.fromkeys(row.dataset for row in rows):
+        own = [record for record in records if record["cell"]["dataset"] == dataset]
+        yield from _of_the_task(task, own, dataset)
+    drawn = list(dict.fromkeys((row.dataset, row.metric) for row in rows if row.mean is not None))
+    for place, (dataset, metric) in enumerate(drawn[:MOST_METRIC_FIGURES]):
+        title = f"{metric} on {_graph(dataset)}"
+        caption = "Grey dots are runs; diamonds are means with their 95 % intervals."
+        yield f"metric-{place}", title, caption, MetricIntervals.of(records, rows, dataset, metric)
+
+
+def bench_figures(task: str, records: Records, rows: Sequence[Row]) -> list[FigureBlock]:
+    """The same as blocks of the page."""
+    return [
+        block(key, title, caption, picture.plotly())
+        for key, title, caption, picture in bench_pictures(task, records, rows)
+    ]
+
+
+def _of_the_task(task: str, records: Records, dataset: str) -> Iterator[tuple[str, str, str, Picture]]:
+    graph = _graph(dataset)
+    done = [record for record in records if record["status"] == "done"]
+    if not done:
+        return
+    for x, y, x_label, y_label, percent in SERIES.get(task, ()):
+        curves = gather(done, x, y, "")
+        if curves:
+            yield f"{y}-{graph}", f"{y_label} on {graph}", BAND, Curves(curves, x_label, y_label, percent)
+    if task == "cost" and any("epoch_seconds" in record["metrics"] for record in done):
+        yield f"cost-{graph}", f"What systems cost on {graph}", "Medians over seeds.", CostPanel.of(done, dataset)
+    if task == "entropies":
+        caption = "Counts are added up over seeds; a title says how much more entropy the hatched group has on average."
+        yield f"entropy-{graph}", f"Entropy of two groups of nodes on {graph}", caption, EntropyByModel.of(done)
+    if task == "dynamics":
+        caption = "Dots are nodes, arrows the mean drift of those in a cell, tints its size; of the first seed."
+        yield f"portrait-{graph}", f"Latent states on {graph}", caption, PhasePortrait.of(done)
+
+
+def _graph(dataset: str) -> str:
+    return name(dataset.rstrip("/").rpartition("/")[2] or dataset, 40)
+
 
 LEGEND = (
     "Mean and standard deviation over n runs, with the bootstrap interval of the mean. “best”: p < .05 against every "

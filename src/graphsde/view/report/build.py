@@ -6,19 +6,52 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from graphsde.data.findings import Finding
-from graphsde.data.graph import Graph
+import numpy as np
+
+from graphsde.base.storage import write_text
+from graphsde.graph.graph import Graph
+from graphsde.graph.raw import Finding
+from graphsde.metrics import risk_coverage
 from graphsde.prediction import NumericPrediction, Prediction
-from graphsde.storage import write_text
-from graphsde.view.report.content import ReportContent
-from graphsde.view.report.figure_blocks import figure_blocks
-from graphsde.view.report.formatting import count, flatten, name
-from graphsde.view.report.judged_nodes import JudgedNodes, judge
-from graphsde.view.report.metric_cards import metric_cards, other_metrics
-from graphsde.view.report.numbers import numeric_parts
+from graphsde.view.report.content import JudgedNodes, ReportContent, count, flatten, judge, name, percent
+from graphsde.view.report.figure_blocks import figure_blocks, metric_cards, other_metrics
 from graphsde.view.report.page import render_page
+from graphsde.view.report.regression import numeric_parts
 from graphsde.view.report.uncertain_nodes import HOW_MANY, most_uncertain
-from graphsde.view.report.verdict import verdict
+
+KEPT = 0.8
+ENOUGH = 10  # below this, the surest 80 % are too few to say anything
+
+
+def verdict(judged: JudgedNodes, confidence: np.ndarray) -> str:
+    """How often the model is right, and what its confidence is worth.
+
+    Args:
+        judged: the nodes that count.
+        confidence: probability of the predicted class, of all nodes.  # [N]
+    """
+    if not len(judged):
+        reason = "no test node has a known label" if judged.has_test else "the graph has no test nodes"
+        nodes = count(len(confidence), "node")
+        return f"The model labelled {nodes}; {reason}, so this page can't say how often it is right."
+    accuracy = float(judged.right.mean())
+    opening = f"On {count(len(judged), 'test node')} the model is right {percent(accuracy)} of the time"
+    if accuracy in (0.0, 1.0) or len(judged) < ENOUGH:
+        return opening + "."
+    kept = accuracy_when_keeping(KEPT, confidence[judged.rows], judged.right)
+    share = "keeping the 80 % it is surest of"
+    if percent(kept) == percent(accuracy):
+        return f"{opening}; {share} leaves that unchanged."
+    if kept < accuracy:
+        return f"{opening}; {share} lowers that to {percent(kept)}: its confidence does not point at its mistakes."
+    return f"{opening}; {share} raises that to {percent(kept)}."
+
+
+def accuracy_when_keeping(share: float, confidence: np.ndarray, right: np.ndarray) -> float:
+    """Expected accuracy over the ``share`` of nodes with the highest confidence."""
+    curve = risk_coverage(1.0 - confidence, ~right)
+    return 1.0 - float(curve.risk[max(1, round(share * len(right))) - 1])
+
 
 LEVELS = ("problem", "warning", "note")
 MAX_FINDINGS = 200
@@ -33,8 +66,8 @@ def render_report(content: ReportContent) -> str:
 
     Example:
         >>> import numpy as np
-        >>> from graphsde.data.adjacency import Adjacency
-        >>> from graphsde.data.graph import Graph
+        >>> from graphsde.graph.adjacency import Adjacency
+        >>> from graphsde.graph.graph import Graph
         >>> ids, classes = np.array([7, 8]), ("cat", "dog")
         >>> graph = Graph(Adjacency(np.array([[0, 1], [1, 0]])), np.eye(2), None, classes, ids)
         >>> guess = Prediction(np.array([[[0.9, 0.1], [0.5, 0.5]]]), ids, classes, "deterministic")

@@ -1,17 +1,113 @@
-"""What one report is about: a run's graph, prediction, numbers and facts, before any of it is drawn."""
+"""What one report is about, before any of it is drawn: nodes, numbers and names as a reader sees them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from graphsde.data.findings import Finding
-from graphsde.data.graph import Graph
-from graphsde.errors import BadInput
+from graphsde.base.errors import BadInput, shorten
+from graphsde.graph.graph import Graph
+from graphsde.graph.raw import Finding
+from graphsde.metrics.evaluation import align_labels, judged_nodes
 from graphsde.prediction import NumericPrediction, Prediction, Trajectories
+
+NOTHING = "—"
+
+
+def is_number(value: object) -> bool:
+    """Whether ``value`` is a finite number, and not a truth value."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
+        return False
+    return math.isfinite(float(value))
+
+
+def number(value: Any, digits: int = 3) -> str:
+    if not is_number(value):
+        return NOTHING
+    if float(value).is_integer() and abs(value) >= 10:
+        return f"{int(value):,}"
+    if value != 0 and (abs(value) < 0.5 * 10**-digits or abs(value) >= 1e6):
+        return f"{value:.2e}"
+    return f"{value:,.{digits}f}"
+
+
+def percent(value: Any) -> str:
+    """A share as a percentage; more digits where rounding would claim all or nothing."""
+    if not is_number(value):
+        return NOTHING
+    for digits in (1, 2, 3, 4):
+        text = f"{100 * value:.{digits}f}"
+        if value in (0, 1) or float(text) not in (0.0, 100.0):
+            break
+    return f"{text} %"
+
+
+def count(value: Any, singular: str) -> str:
+    """ "1 node", "1,297 nodes"."""
+    plural = singular + ("es" if singular.endswith("s") else "s")
+    return f"{int(value):,} {singular if value == 1 else plural}"
+
+
+def name(value: object, limit: int = 200) -> str:
+    """A value of unknown origin as one short, printable line (the template escapes it for HTML)."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    if plain is None:
+        return NOTHING
+    return shorten(plain if isinstance(plain, str) else str(plain), limit)
+
+
+def flatten(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """Nested settings as dotted lines."""
+    lines: list[tuple[str, str]] = []
+    for key, value in settings.items():
+        dotted = f"{prefix}{key}"
+        if isinstance(value, Mapping) and value:
+            lines += flatten(value, f"{dotted}.")
+        else:
+            lines.append((name(dotted), name(value)))
+    return lines
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedNodes:
+    """Nodes that are shown and nodes that count.
+
+    Args:
+        shown: test nodes, or all nodes where there is no test mask.  # [m] positions
+        rows: those test nodes whose class is known to graph and model.  # [n] positions
+        truth: their true class, as a column of the prediction.  # [n]
+        right: whether the most probable class is the true one.  # [n] bool
+        has_test: whether ``shown`` are test nodes.
+    """
+
+    shown: np.ndarray
+    rows: np.ndarray
+    truth: np.ndarray
+    right: np.ndarray
+    has_test: bool
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def judge(graph: Graph, prediction: Prediction) -> JudgedNodes:
+    """Compare the prediction with the labels of test nodes.
+
+    Without a test mask nothing is judged: labels that a model may have learned from prove nothing about it. Foreign
+    nodes and classes that the model has no column for can't be right or wrong and are left out.
+    """
+    mask = graph.test_mask
+    if mask is None or not mask.any():
+        nobody = np.zeros(0, dtype=np.int64)
+        return JudgedNodes(np.arange(graph.num_nodes), nobody, nobody, np.zeros(0, dtype=bool), has_test=False)
+    column = align_labels(graph, prediction.class_names)
+    rows = np.flatnonzero(judged_nodes(prediction, graph))
+    right = prediction.index[rows] == column[rows]
+    return JudgedNodes(np.flatnonzero(mask), rows, column[rows], right, has_test=True)
 
 
 @dataclass(frozen=True, eq=False)

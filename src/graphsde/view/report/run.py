@@ -1,22 +1,78 @@
-"""The report of a run folder: reads the run, predicts, gathers, writes."""
+"""The report of a run folder, and every figure of a run as files."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
 import numpy as np
 
-from graphsde import storage
-from graphsde.data.checks import check
-from graphsde.data.graph import Graph
+from graphsde.base import storage
+from graphsde.base.errors import BadUsage
+from graphsde.bench.theory import TheoryOptions, measure_theory
+from graphsde.bench.theory.measure import noise_distances
+from graphsde.datasets.shifts import gaussian_noise
+from graphsde.graph.checks import check
+from graphsde.graph.graph import Graph
+from graphsde.metrics.evaluation import evaluate
 from graphsde.models import LGNSDE, Model
 from graphsde.prediction import Prediction, Trajectories
 from graphsde.runs.folder import RunFolder
-from graphsde.tasks.evaluation import evaluate
+from graphsde.view.figures.bench import Curve
+from graphsde.view.figures.nodes import UncertaintyGraph
+from graphsde.view.figures.picture import Picture, save_both
+from graphsde.view.figures.theory import NoiseRobustness, TheoryPanel
 from graphsde.view.report.build import write_report
-from graphsde.view.report.content import ReportContent
-from graphsde.view.report.run_figures import save_run_figures
+from graphsde.view.report.content import ReportContent, judge
+from graphsde.view.report.figure_blocks import figure_blocks
+
+SEVERITIES = (0.1, 0.25, 0.5, 1.0, 2.0)
+SHORT_THEORY = TheoryOptions(samples=16, paths=2, directions=1, power_steps=3)
+
+
+def save_run_figures(content: ReportContent, model: Model, folder: Path) -> list[str]:
+    """All of them as PNG and CSV; their names."""
+    pictures = run_pictures(content, model)
+    for name, picture in pictures.items():
+        save_both(picture, folder, name)
+    return list(pictures)
+
+
+def run_pictures(content: ReportContent, model: Model) -> dict[str, Picture]:
+    """What a run can show, by name; a numeric target has the figures of its page elsewhere."""
+    prediction, graph = content.prediction, content.graph
+    if not isinstance(prediction, Prediction):
+        from graphsde.view.report.regression import numeric_parts
+
+        blocks = numeric_parts(content)["figures"]
+        return {one.key: one.picture for one in blocks if one.picture is not None}
+    blocks = figure_blocks(content, judge(graph, prediction))
+    found = {one.key: one.picture for one in blocks if one.picture is not None}
+    found["graph"] = UncertaintyGraph.of(graph, prediction)
+    judged = "accuracy" in content.metrics
+    if judged:
+        found["noise"] = noise_picture(content, model)
+    if isinstance(model, LGNSDE):
+        with contextlib.suppress(BadUsage):  # a drift without a certified constant has no bounds to draw
+            found["theory"] = TheoryPanel(measure_theory(model, graph, SHORT_THEORY))
+    return found
+
+
+def noise_picture(content: ReportContent, model: Model) -> NoiseRobustness:
+    """Accuracy of this model over noisy features, and for a latent SDE how far its states move."""
+    graph, samples = content.graph, content.prediction.num_samples
+    accuracy = [float(content.metrics["accuracy"] or 0.0)]
+    for severity in SEVERITIES:
+        noisy = gaussian_noise(graph, severity=severity, seed=0)
+        accuracy.append(evaluate(model.predict(noisy, samples=samples), noisy)["accuracy"])
+    x = np.array([0.0, *SEVERITIES])
+    curve = Curve(f"accuracy of {model.name}", content.model_name, x, np.array(accuracy), None, None, 1)
+    none = np.zeros(0)
+    if not isinstance(model, LGNSDE):
+        return NoiseRobustness((curve,), none, none, none, {})
+    found = noise_distances(model, graph, SEVERITIES)
+    return NoiseRobustness((curve,), np.array(SEVERITIES), found.start, found.moved, found.bounds)
 
 
 def report_on_run(

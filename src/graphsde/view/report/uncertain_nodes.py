@@ -10,13 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 from markupsafe import Markup
 
-from graphsde.data.graph import Graph
+from graphsde.graph.graph import Graph
 from graphsde.prediction import Prediction
-from graphsde.view.figures.ego_network import EgoNode, ego_network_svg
-from graphsde.view.figures.palette import class_colour
-from graphsde.view.figures.pixel_image import pixel_png
-from graphsde.view.report.formatting import NOTHING, name, number, percent
-from graphsde.view.report.judged_nodes import JudgedNodes
+from graphsde.view.figures.nodes import EgoNode, ego_network_svg, pixel_png
+from graphsde.view.figures.style import class_colour
+from graphsde.view.report.content import NOTHING, JudgedNodes, name, number, percent
 
 HOW_MANY = 20
 MAX_NEIGHBOURS = 8

@@ -10,7 +10,7 @@ from graphsde.view.app.comparison import compare_runs, run_curves
 from graphsde.view.app.panels import state
 from graphsde.view.app.panels.parts import chart, download
 from graphsde.view.app.words import plain
-from graphsde.view.report.formatting import NOTHING, number
+from graphsde.view.report.content import NOTHING, number
 
 MOST_CURVES = 5
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import streamlit as st
 
-from graphsde.data.benchmarks import DATASETS, where_is
-from graphsde.data.checks import DataReport
-from graphsde.data.findings import Finding
+from graphsde.datasets.benchmarks import DATASETS, where_is
+from graphsde.graph.checks import DataReport
+from graphsde.graph.raw import Finding
 from graphsde.view.app.panels import fit, state
 from graphsde.view.app.panels.parts import cards, in_words
 from graphsde.view.app.uploads import ACCEPTED, Upload, keep_upload
 from graphsde.view.app.words import in_html, plain
-from graphsde.view.report.formatting import count
+from graphsde.view.report.content import count
 
 READY, OWN = "A ready-made graph", "My own files"
 

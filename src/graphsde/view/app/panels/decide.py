@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import streamlit as st
 
-from graphsde.tasks.decide import decide
+from graphsde.acting.decide import decide
 from graphsde.view.app.abstention import abstention_picture, outcome
 from graphsde.view.app.library import OpenRun, RunFacts
 from graphsde.view.app.panels.parts import cards, chart, download, needs_run
 from graphsde.view.app.words import in_markdown
-from graphsde.view.report.formatting import percent
+from graphsde.view.report.content import percent
 
 CONFIDENCES = (0.9, 0.95, 0.99)
 

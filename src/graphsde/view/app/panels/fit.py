@@ -7,17 +7,17 @@ from typing import Any
 
 import streamlit as st
 
-from graphsde.data.splits import SPLITS
+from graphsde.datasets.source import GraphSource
+from graphsde.datasets.splits import SPLITS
 from graphsde.models import MODELS
 from graphsde.models.lgnsde.presets import PRESETS
-from graphsde.runs.source import GraphSource
 from graphsde.view.app.jobs import Job, Progress
 from graphsde.view.app.library import SAMPLES, free_name, new_run
 from graphsde.view.app.panels import state
 from graphsde.view.app.panels.parts import cards, chart, in_words, say_error
 from graphsde.view.app.words import plain
 from graphsde.view.figures.training_curve import training_curve
-from graphsde.view.report.formatting import number, percent
+from graphsde.view.report.content import number, percent
 
 EVERY = 0.7
 """Seconds between two looks at a job."""

@@ -7,13 +7,13 @@ from typing import Any
 
 import streamlit as st
 
-from graphsde.tasks.acquisition import ACQUISITIONS
-from graphsde.tasks.ask import Question, Questions
+from graphsde.acting.acquisition import ACQUISITIONS
+from graphsde.acting.ask import Question, Questions
+from graphsde.view.app.labelling import LabelQueue, label_columns, next_questions
 from graphsde.view.app.library import OpenRun, RunFacts, version_of
 from graphsde.view.app.panels import fit, state
 from graphsde.view.app.panels.node import bars, features, picture
 from graphsde.view.app.panels.parts import cards, chart, download, in_words, needs_run
-from graphsde.view.app.queue import LabelQueue, label_columns, next_questions
 from graphsde.view.app.words import in_html, in_markdown, plain
 from graphsde.view.report.uncertain_nodes import describe
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import streamlit as st
 
-from graphsde.errors import GraphsdeError
+from graphsde.base.errors import GraphsdeError
 from graphsde.runs.export import write_table
 from graphsde.view.app.library import OpenRun, RunFacts
 from graphsde.view.app.panels import state

@@ -7,7 +7,8 @@ import streamlit as st
 from PIL import Image
 
 from graphsde._version import __version__
-from graphsde.view.app.panels import compare, data, decide, graph, label, nodes, state
+from graphsde.view.app.panels import compare, data, decide, graph, label, state
+from graphsde.view.app.panels import node as nodes
 from graphsde.view.app.panels.parts import STYLE, guarded
 from graphsde.view.app.words import plain
 

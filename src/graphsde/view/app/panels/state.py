@@ -7,13 +7,13 @@ from pathlib import Path
 
 import streamlit as st
 
-from graphsde.data.checks import DataReport, check
-from graphsde.runs.source import GraphSource
+from graphsde.datasets.source import GraphSource
+from graphsde.graph.checks import DataReport, check
 from graphsde.view.app.graph_view import Drawing, Part, arrange, choose_nodes
 from graphsde.view.app.jobs import Jobs
+from graphsde.view.app.labelling import RoundCurve, round_curve
 from graphsde.view.app.library import OpenRun, RunFacts, list_runs, version_of
 from graphsde.view.app.node_table import NodeTable, node_table
-from graphsde.view.app.rounds_view import RoundCurve, round_curve
 from graphsde.view.app.serve import RUNS_VARIABLE
 
 RUN, NEXT_RUN, NODE, SOURCE = "run", "next run", "node", "source"

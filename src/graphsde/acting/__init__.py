@@ -1,0 +1,1 @@
+"""What people do with uncertainty: abstain, decide, ask, explain."""

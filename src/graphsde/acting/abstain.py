@@ -1,0 +1,406 @@
+"""Accept or review: answers that may stand by themselves, with an exact bound on how often they are wrong."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphsde.acting.ood import ForeignFlag
+from graphsde.base.errors import BadUsage
+from graphsde.datasets.splits.calibration import CALIBRATION_SIZE
+from graphsde.graph.graph import Graph
+from graphsde.prediction import NumericPrediction, Prediction, Predictor
+from graphsde.uncertainty.held_out import HeldOut, held_out, require_share, too_few
+from graphsde.uncertainty.scores import score
+
+
+def clopper_pearson_upper(events: np.ndarray | int, trials: np.ndarray | int, delta: float) -> np.ndarray:
+    """One-sided upper confidence bound of a probability (Clopper and Pearson, 1934).
+
+    The largest r with ``P(Bin(n, r) ≤ k) ≥ δ``: the ``1 − δ`` quantile of Beta(k + 1, n − k). It is exceeded by the
+    true probability with a chance of at most ``delta``, whatever n is. 1 where all trials are events or there are none.
+
+    Example:
+        >>> float(clopper_pearson_upper(0, 59, 0.05)) < 0.05 < float(clopper_pearson_upper(0, 58, 0.05))
+        True
+    """
+    from scipy.special import betaincinv
+
+    k, n = np.broadcast_arrays(np.asarray(events, dtype=np.float64), np.asarray(trials, dtype=np.float64))
+    inside = k < n
+    safe_k, safe_n = np.where(inside, k, 0.0), np.where(inside, n, 1.0)
+    return np.where(inside, betaincinv(safe_k + 1, safe_n - safe_k, 1.0 - delta), 1.0)
+
+
+def nodes_to_certify(max_error: float, delta: float, errors: int = 0) -> int:
+    """The fewest nodes that show an error rate of at most ``max_error`` when ``errors`` of them are wrong.
+
+    Without errors that is ``⌈ln δ / ln(1 − ε)⌉``.
+
+    Example:
+        >>> nodes_to_certify(0.05, 0.05), nodes_to_certify(0.05, 0.05, errors=2)
+        (59, 124)
+    """
+    low, high = errors, math.ceil((errors + 1) / max_error)
+    while clopper_pearson_upper(errors, high, delta) > max_error:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if clopper_pearson_upper(errors, middle, delta) > max_error:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+ACCEPT_BY = "margin"
+BEYOND = "chance of a larger error"
+STEPS = 100
+FORGIVEN = 2
+
+
+@dataclass(frozen=True, eq=False)
+class AbstentionCurve:
+    """What each threshold would mean, from the strictest to the one that accepts every node.
+
+    Args:
+        thresholds: a node is accepted where its uncertainty is at most this.  # [T], ascending
+        coverages: share of the decided nodes that is accepted.  # [T]
+        accepted: calibration nodes that are accepted.  # [T]
+        errors: how many of those are wrong.  # [T]
+        upper_bounds: of the error rate, each for its own threshold; a threshold picked by looking at them has no
+            guarantee, the one that :func:`abstain` returns has.  # [T]
+        certified: thresholds that passed the test, in sequence.  # [T] bool
+        start: where the sequence begins.
+    """
+
+    thresholds: np.ndarray
+    coverages: np.ndarray
+    accepted: np.ndarray
+    errors: np.ndarray
+    upper_bounds: np.ndarray
+    certified: np.ndarray
+    start: int
+
+    @property
+    def calibration_errors(self) -> np.ndarray:
+        """Error rate among the accepted calibration nodes; NaN where there are none.  # [T]"""
+        return np.divide(self.errors, self.accepted, out=np.full(len(self.errors), np.nan), where=self.accepted > 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Abstention:
+    """Which nodes are accepted, and what is promised of them.
+
+    Args:
+        max_error, delta: with probability ``1 − delta`` over the draw of the calibration nodes, at most a share
+            ``max_error`` of the accepted nodes is wrong.
+        by: name of the uncertainty.
+        values: of every node.  # [N]
+        threshold: largest accepted uncertainty; ``None`` where no threshold could be certified.
+        upper_bound: Clopper-Pearson bound at the threshold, at most ``max_error``; NaN where nothing is accepted.
+        accepted: over all nodes.  # [N] bool
+        decided: nodes whose label nobody has used, which is what the rule is for.  # [N] bool
+        coverage: share of the decided nodes that is accepted.
+        calibration: the nodes that the threshold comes from.  # [N] bool
+        calibration_source: in words.
+        curve: what other thresholds would mean.
+        foreign: the flag that acts first, where there is one.
+        tolerance: of numbers: an answer is wrong where it is off by more.
+    """
+
+    max_error: float
+    delta: float
+    by: str
+    values: np.ndarray
+    threshold: float | None
+    upper_bound: float
+    accepted: np.ndarray
+    decided: np.ndarray
+    coverage: float
+    calibration: np.ndarray
+    calibration_source: str
+    curve: AbstentionCurve
+    foreign: ForeignFlag | None = None
+    tolerance: float | None = None
+
+    def summary(self) -> dict[str, Any]:
+        """Limit, threshold, bound, coverage and promise, as plain values."""
+        return {
+            "max_error": self.max_error,
+            "delta": self.delta,
+            "uncertainty": self.by,
+            "threshold": self.threshold,
+            "upper_bound": None if self.threshold is None else self.upper_bound,
+            "coverage": self.coverage,
+            "guarantee": self.guarantee,
+        }
+
+    def realised(self, test: np.ndarray, wrong: np.ndarray) -> dict[str, Any]:
+        """What became of the promise on some nodes.
+
+        Args:
+            test: which nodes.  # [N] bool
+            wrong: whose answer is not right.  # [N] bool
+        """
+        accepted = test & self.accepted
+        return {
+            "nodes": int(test.sum()),
+            "accepted": int(accepted.sum()),
+            "coverage": float(accepted[test].mean()),
+            "wrong": int(wrong[accepted].sum()),
+            "error": float(wrong[accepted].mean()) if accepted.any() else None,
+            "error_of_all": float(wrong[test].mean()),
+        }
+
+    @property
+    def guaranteed_error(self) -> float | None:
+        """``max_error`` where something is accepted, ``None`` where nothing is."""
+        return None if self.threshold is None else self.max_error
+
+    @property
+    def guarantee(self) -> str:
+        """The promise in words, with what it rests on."""
+        if self.threshold is None:
+            return (
+                f"no threshold could be shown to keep errors at or below {self.max_error:.1%}: every node is for "
+                "review. Allow more errors, or calibrate on more labelled nodes."
+            )
+        which = "accepted nodes" if self.foreign is None else "nodes accepted after flagging foreign ones"
+        wrong = "wrong" if self.tolerance is None else f"off by more than {self.tolerance:g}"
+        classes = ", known classes" if self.tolerance is None else ""
+        return (
+            f"with probability {1 - self.delta:.0%} over the draw of the {int(self.calibration.sum())} calibration "
+            f"nodes, at most {self.max_error:.1%} of the {which} are {wrong}. This holds on average over "
+            f"nodes of the kind that was calibrated on (drawn like them, same graph{classes}), not for each "
+            "group of nodes and not for foreign ones."
+        )
+
+
+def abstain(
+    prediction: Prediction | NumericPrediction,
+    graph: Graph,
+    *,
+    max_error: float = 0.05,
+    delta: float = 0.05,
+    by: str | np.ndarray | None = None,
+    tolerance: float | None = None,
+    foreign: ForeignFlag | None = None,
+    calibration: np.ndarray | None = None,
+    size: int = CALIBRATION_SIZE,
+    seed: int = 0,
+    model: Predictor | None = None,
+) -> Abstention:
+    r"""Accept as many nodes as can be shown to have at most a share ``max_error`` of errors.
+
+    Fixed-sequence testing (Angelopoulos et al., "Learn then test", 2021) with exact binomial bounds (Clopper and
+    Pearson, 1934). Thresholds :math:`\lambda_1 < \lambda_2 < \dots` on the uncertainty come from nodes outside the
+    calibration set; each is tested on the calibration nodes it accepts, from strict to loose, until one fails:
+
+    .. math:: \text{certify } \lambda \iff P(\mathrm{Bin}(n_\lambda, \varepsilon) \le k_\lambda) \le \delta
+
+    with :math:`k_\lambda` errors among :math:`n_\lambda` accepted calibration nodes. The loosest certified threshold is
+    taken. The chance that any threshold is certified wrongly is at most :math:`\delta`. With ``foreign``, nodes that
+    are not cleared by the flag are never accepted, and the errors that are bounded are those among nodes that remain.
+
+    What it rests on: calibration nodes and the nodes decided on are drawn alike, and the model has not seen their
+    labels. A shift between them (other graph, later time, foreign classes) voids it.
+
+    Args:
+        prediction: of all nodes of ``graph``.
+        graph: with the masks that the model was fitted with.
+        max_error: the share ε of accepted nodes that may be wrong.
+        delta: how often the promise may fail over draws of the calibration nodes.
+        by: a score (``margin`` if not given), or uncertainties of all nodes. The default was measured to accept more
+            nodes of an uncalibrated model than ``msp`` and ``entropy``, and as many of a calibrated one.
+        tolerance: needed for a prediction of numbers, which is wrong where it is off by more than this, in the target's
+            unit. Nodes are then accepted by the chance that the model gives to that.
+        foreign: from :func:`graphsde.acting.ood.flag_foreign`; acts before acceptance.
+        calibration: mask or positions of the calibration nodes. If not given: the graph's calibration mask, else
+            ``size`` labelled nodes outside training, validation and test, drawn with ``seed``.
+        model: who predicted, for scores that ask it for further predictions.
+
+    Raises:
+        BadInput: (``E-CAL-SMALL``) so few calibration nodes that even without a single error nothing could be shown;
+            the message says how many it takes.
+
+    Example:
+        >>> import graphsde as gs
+        >>> graph = gs.load("digits")
+        >>> found = gs.abstain(gs.LabelPropagation().fit(graph).predict(graph), graph, max_error=0.1)
+        >>> found.upper_bound <= 0.1 and found.accepted.shape == (1797,)
+        True
+    """
+    require_share("max_error", max_error)
+    require_share("delta", delta)
+    held = held_out(prediction, graph, calibration, size=size, seed=seed)
+    if isinstance(prediction, NumericPrediction):
+        name, values, wrong = _of_numbers(prediction, held, by, tolerance, foreign)
+    elif tolerance is not None:
+        raise BadUsage("a tolerance is for numbers, and this prediction is of classes", found=tolerance)
+    else:
+        name, values = _uncertainty(ACCEPT_BY if by is None else by, prediction, graph, model)
+        wrong = prediction.index[held.nodes] != held.labels
+    cleared = np.ones(graph.num_nodes, dtype=bool) if foreign is None else foreign.cleared
+    needed = nodes_to_certify(max_error, delta)
+    judged = cleared[held.nodes]
+    if foreign is not None:
+        judged &= ~_at_the_threshold(foreign, held.nodes, wrong)
+    if judged.sum() < needed:
+        flagged = "" if foreign is None else " that are not flagged as foreign"
+        raise too_few(
+            int(judged.sum()),
+            needed,
+            f"to show an error rate of at most {max_error:g} with confidence {1 - delta:g}",
+            "allow more errors, or label more nodes for calibration",
+            of="calibration nodes" + flagged,
+        )
+    decided = _decided(graph, held)
+    curve = _curve(values, cleared, decided, held.nodes[judged], wrong[judged], max_error, delta)
+    passed = np.flatnonzero(curve.certified)
+    threshold = float(curve.thresholds[passed[-1]]) if len(passed) else None
+    accepted = cleared & (values <= threshold) if threshold is not None else np.zeros(graph.num_nodes, dtype=bool)
+    return Abstention(
+        max_error=float(max_error),
+        delta=float(delta),
+        by=name,
+        values=values,
+        threshold=threshold,
+        upper_bound=float(curve.upper_bounds[passed[-1]]) if len(passed) else math.nan,
+        accepted=accepted,
+        decided=decided,
+        coverage=float(accepted[decided].mean()),
+        calibration=held.mask,
+        calibration_source=held.source.words,
+        curve=curve,
+        foreign=foreign,
+        tolerance=None if tolerance is None else float(tolerance),
+    )
+
+
+def _of_numbers(
+    prediction: NumericPrediction,
+    held: HeldOut,
+    by: str | np.ndarray | None,
+    tolerance: float | None,
+    foreign: ForeignFlag | None,
+) -> tuple[str, np.ndarray, np.ndarray]:
+    """Name and uncertainty of all nodes, and which calibration nodes are off by more than the tolerance."""
+    if tolerance is None or foreign is not None or isinstance(by, str):
+        raise BadUsage(
+            "numbers are accepted by the chance of an error beyond a tolerance",
+            code="E-TARGET",
+            found=by if isinstance(by, str) else None,
+            fix="give tolerance= (--tolerance), the error that is still right, and no score of classes",
+        )
+    chance = prediction.beyond(tolerance)  # refuses what is no distance
+    wrong = np.abs(prediction.mean[held.nodes] - held.labels) > tolerance
+    if by is None:
+        return BEYOND, chance, wrong
+    return "given", _checked(by, prediction.num_nodes), wrong
+
+
+def _uncertainty(
+    by: str | np.ndarray, prediction: Prediction, graph: Graph, model: Predictor | None
+) -> tuple[str, np.ndarray]:
+    if isinstance(by, str):
+        return by, score(by, prediction, graph, model)
+    return "given", _checked(by, graph.num_nodes)
+
+
+def _checked(by: np.ndarray, nodes: int) -> np.ndarray:
+    values = np.asarray(by, dtype=np.float64)
+    if values.shape != (nodes,) or not np.all(np.isfinite(values)):
+        raise BadUsage(
+            f"uncertainties of shape {values.shape} don't fit {nodes} nodes, or are not finite",
+            expected="one finite number per node",
+        )
+    return values
+
+
+def _decided(graph: Graph, held: HeldOut) -> np.ndarray:
+    """Nodes that neither training, selection nor calibration has used.  # [N] bool
+
+    Where none is left, those outside the calibration: thresholds must not come from the nodes they are tested on.
+    """
+    used = held.mask.copy()
+    for role in ("train", "val"):
+        if role in graph.masks:
+            used |= graph.masks[role]
+    for mask in (~used, ~held.mask):
+        if mask.any():
+            return mask
+    raise BadUsage(
+        "all nodes are calibration nodes: there is none left to decide on, or to take thresholds from",
+        code="E-CAL-USED",
+        fix="calibrate on some of the nodes",
+    )
+
+
+def _at_the_threshold(foreign: ForeignFlag, nodes: np.ndarray, wrong: np.ndarray) -> np.ndarray:
+    """The one calibration node that the flag's threshold was read from; of several alike one that is right.  # [n] bool
+
+    Given the threshold, the other calibration nodes below it are an independent sample of the familiar nodes below it.
+    Without that one node the same nodes may serve for both steps, and the bound needs no correction.
+    """
+    at = foreign.values[nodes] == foreign.threshold
+    candidates = np.flatnonzero(at & ~wrong) if (at & ~wrong).any() else np.flatnonzero(at)
+    aside = np.zeros(len(nodes), dtype=bool)
+    aside[candidates[:1]] = True
+    return aside
+
+
+def _curve(
+    values: np.ndarray,
+    cleared: np.ndarray,
+    decided: np.ndarray,
+    nodes: np.ndarray,
+    wrong: np.ndarray,
+    max_error: float,
+    delta: float,
+) -> AbstentionCurve:
+    """Thresholds from the decided nodes, counts and bounds from the calibration nodes ``nodes``."""
+    levels = np.arange(1, STEPS + 1) / STEPS
+    open_nodes = decided & cleared if (decided & cleared).any() else decided
+    grid = np.quantile(values[open_nodes], levels, method="inverted_cdf")
+    grid[-1] = values.max()  # the last threshold accepts every node that is not flagged
+    thresholds = np.unique(grid)
+    accepted, errors = _counts(values[nodes], wrong, thresholds)
+    bounds = clopper_pearson_upper(errors, accepted, delta)
+
+    shares = _shares_below(values[open_nodes], thresholds)
+    start = _first_to_test(shares, len(nodes), max_error, delta)
+    passes = bounds <= max_error
+    certified = np.zeros(len(thresholds), dtype=bool)
+    certified[start:] = np.logical_and.accumulate(passes[start:])
+    coverages = _shares_below(np.where(cleared, values, np.inf)[decided], thresholds)
+    return AbstentionCurve(thresholds, coverages, accepted, errors, bounds, certified, start)
+
+
+def _shares_below(values: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
+    return np.searchsorted(np.sort(values), thresholds, side="right") / len(values)
+
+
+def _first_to_test(shares: np.ndarray, nodes: int, max_error: float, delta: float) -> int:
+    """The strictest threshold that can be expected to accept enough calibration nodes to pass.
+
+    Enough for two errors to be forgiven if there are so many nodes, else for one or none: a stricter start would fail
+    by chance, a looser one would meet more errors than it must. It must not depend on the calibration nodes themselves:
+    ``shares`` is of the others.
+    """
+    expected = nodes * shares - np.sqrt(nodes * shares * (1.0 - shares))
+    for forgiven in (FORGIVEN, 1, 0):
+        enough = np.flatnonzero(expected >= nodes_to_certify(max_error, delta, errors=forgiven))
+        if len(enough):
+            return int(enough[0])
+    return len(shares) - 1
+
+
+def _counts(values: np.ndarray, wrong: np.ndarray, thresholds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How many nodes each threshold accepts, and how many of those are wrong.  # [T], [T]"""
+    order = np.argsort(values, kind="stable")
+    accepted = np.searchsorted(values[order], thresholds, side="right")
+    return accepted, np.concatenate([[0], np.cumsum(wrong[order])])[accepted]

@@ -1,0 +1,431 @@
+"""Which nodes to have labelled next, and why, in words; a list made diverse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from graphsde.acting.acquisition import ACQUISITIONS, Candidates, acquire
+from graphsde.base.errors import BadInput, BadUsage, shorten
+from graphsde.graph.graph import Graph
+from graphsde.graph.ids import locate
+from graphsde.prediction import NumericPrediction, Prediction
+from graphsde.uncertainty.held_out import align_labels, require_same_nodes
+from graphsde.uncertainty.scores import score
+
+CONNECTED = 0.5
+"""How alike two connected nodes are at least: a label travels along edges by itself."""
+LAST = 0.5
+"""What the last node of the ranking is worth beside the first."""
+
+
+def spread_out(ranked: np.ndarray, points: np.ndarray, graph: Graph, budget: int) -> np.ndarray:
+    r"""Some of ``ranked``, greedily: high in the ranking and unlike what was chosen before.
+
+    The next node maximises :math:`u_i (1 - \max_{j\,\text{chosen}} s_{ij})`, where u falls evenly from 1 for the first
+    of the ranking to 0.5 for its last. The likeness :math:`s_{ij} = \exp(-d_{ij}^2 / 2h^2)`, with h half the median
+    distance between ranked nodes, is 1 for twins and at least 0.5 for two nodes that share an edge.
+
+    Args:
+        ranked: positions, best first.  # [n]
+        points: where every node lies.  # [N, k]
+        graph: for the edges.
+        budget: how many to choose.
+
+    Returns:
+        Positions in the order of the choice; the first of ``ranked`` is always among them.
+    """
+    worth = np.linspace(1.0, LAST, len(ranked))
+    own = np.asarray(points[ranked], dtype=np.float64)
+    links = (graph.adjacency.matrix + graph.adjacency.matrix.T).tocsr()[ranked][:, ranked] > 0
+    width = _typical_distance(own) / 2
+    likeness = np.zeros(len(ranked))
+    left = np.ones(len(ranked), dtype=bool)
+    chosen: list[int] = []
+    while len(chosen) < min(budget, len(ranked)):
+        # where all that is left has a twin among the chosen, the ranking decides
+        best = int(np.where(left, worth * (1.0 - likeness) + 1e-9 * worth, -1.0).argmax())
+        chosen.append(best)
+        left[best] = False
+        distance = np.square(own - own[best]).sum(axis=1)
+        near = np.exp(-distance / (2 * width**2)) if width > 0 else (distance == 0).astype(float)
+        near[links[[best]].indices] = np.maximum(near[links[[best]].indices], CONNECTED)
+        np.maximum(likeness, near, out=likeness)
+    return ranked[chosen]
+
+
+def _typical_distance(points: np.ndarray, most: int = 500) -> float:
+    """Median distance between the points; of the first ``most`` where there are more."""
+    some = points[:most]
+    square = np.square(some).sum(axis=1)
+    distances = np.maximum(square[:, None] + square[None] - 2 * some @ some.T, 0.0)
+    apart = distances[np.triu_indices(len(some), k=1)]
+    return float(np.sqrt(np.median(apart))) if len(apart) else 0.0
+
+
+AGREED = 0.6
+"""Below this share of the samples for one class, they are said to disagree."""
+CLOSE = 0.15
+"""A gap between the two most probable classes below this is called close."""
+FAR = 0.95
+"""A node farther from all training nodes than this share of the nodes is called unlike them."""
+SURE = 0.8
+"""From this probability on there is no doubt worth telling."""
+UNSETTLED = 0.3
+"""From this share of a number's variance on, it is the model that has not settled."""
+MOST = 2
+
+OF_THE_ACQUISITION = {
+    "random": "drawn at random",
+    "stratified-random": "drawn at random among nodes predicted as this class",
+    "pagerank": "many paths through the graph lead to it",
+    "density": "stands amid many similar nodes",
+    "coreset": "farthest from the nodes labelled so far",
+    "featprop": "stands for a group of similar nodes",
+    "graphpart": "stands for a part of the graph with few labels",
+    "age": "a mixture of doubt, density and centrality",
+}
+
+
+class Reasons:
+    """Tells for one node after another what speaks for asking; looks at no label outside the training nodes.
+
+    Args:
+        prediction: of all nodes of ``graph``.
+        graph: with its training mask.
+        by: the acquisition that chose.
+    """
+
+    def __init__(self, prediction: Prediction | NumericPrediction, graph: Graph, by: str) -> None:
+        self.graph, self.by = graph, by
+        self.prediction: Any = prediction
+        self.numeric = isinstance(prediction, NumericPrediction)
+
+    def of(self, node: int) -> str:
+        """At most two reasons, the strongest first."""
+        kinds: tuple[Callable[[int], str | None], ...]
+        if self.numeric:
+            kinds = (self._unsettled, self._strangeness, self._width)
+        else:
+            kinds = (self._disagreement, self._evidence, self._strangeness, self._doubt, self._surroundings)
+        told = [OF_THE_ACQUISITION.get(self.by), *(reason(node) for reason in kinds)]
+        words = [reason for reason in told if reason is not None]
+        return "; ".join(words[:MOST]) or f"the least sure of those left: {self._shares(node, 1)}"
+
+    def _unsettled(self, node: int) -> str | None:
+        share = float(self.prediction.epistemic[node] / self.prediction.total[node])
+        return f"the samples disagree: {100 * share:.0f} % of the variance" if share > UNSETTLED else None
+
+    def _width(self, node: int) -> str:
+        spread = float(np.sqrt(self.prediction.total[node]))
+        return f"a wide guess: {self.prediction.mean[node]:.4g}, give or take {spread:.3g}"
+
+    def _disagreement(self, node: int) -> str | None:
+        if self.prediction.kind != "samples" or self.prediction.num_samples < 2:
+            return None
+        votes = np.bincount(self.prediction.probs[:, node].argmax(-1), minlength=self.prediction.num_classes)
+        if votes.max() >= AGREED * votes.sum():
+            return None
+        first, second = np.argsort(-votes, kind="stable")[:2]
+        total = int(votes.sum())
+        return (
+            f"the samples disagree: {int(votes[first])} of {total} say {self._name(first)}, "
+            f"{int(votes[second])} say {self._name(second)}"
+        )
+
+    def _evidence(self, node: int) -> str | None:
+        if self.prediction.kind != "dirichlet" or self.prediction.alpha is None:
+            return None
+        vacuity = self.prediction.num_classes / float(self.prediction.alpha[node].sum())
+        return f"little evidence: vacuity {_share(vacuity)}" if vacuity > 0.5 else None
+
+    def _strangeness(self, node: int) -> str | None:
+        distance = self._distance
+        if distance is None:
+            return None
+        nearer = float((distance < distance[node]).mean())
+        if nearer < FAR:
+            return None
+        return f"unlike any training node: farther from them than {int(100 * nearer)} % of the nodes"
+
+    def _doubt(self, node: int) -> str | None:
+        ranked = np.sort(self.prediction.mean[node])[::-1]
+        if ranked[0] >= SURE:
+            return None
+        several = len(ranked) > 2 and ranked[0] - ranked[2] < CLOSE
+        if several:
+            return f"several classes are close: {self._shares(node, 3)}"
+        if ranked[0] - ranked[1] < CLOSE:
+            return f"two classes are close: {self._shares(node, 2)}"
+        return f"no class is sure: {self._shares(node, 2)}"
+
+    def _surroundings(self, node: int) -> str | None:
+        around = self.graph.adjacency.neighbours(node)
+        if not len(around):
+            return "it has no neighbours"
+        counts = np.bincount(self._seen[around], minlength=self.prediction.num_classes)
+        if counts.max() > AGREED * len(around) or np.count_nonzero(counts) < 2:
+            return None
+        order = np.argsort(-counts, kind="stable")[:2]
+        shown = ", ".join(f"{self._name(c)} ({int(counts[c])})" for c in order)
+        return f"its {len(around)} neighbours are of different classes: {shown}"
+
+    def _shares(self, node: int, most: int) -> str:
+        probs = self.prediction.mean[node]
+        order = np.argsort(-probs, kind="stable")[:most]
+        return ", ".join(f"{self._name(c)} {_share(probs[c])}" for c in order)
+
+    def _name(self, position: int) -> str:
+        return shorten(self.prediction.class_names[int(position)], 40)
+
+    @cached_property
+    def _seen(self) -> np.ndarray:
+        """The class of every node as far as the model knows it: its label in training, else the prediction.  # [N]"""
+        seen = self.prediction.index.copy()
+        if self.graph.train_mask is not None:
+            labels = align_labels(self.graph, self.prediction.class_names)
+            known = self.graph.train_mask & (labels >= 0)
+            seen[known] = labels[known]
+        return seen
+
+    @cached_property
+    def _distance(self) -> np.ndarray | None:
+        """Squared distance of every node from the nearest training node, in the embedding.  # [N]"""
+        train = self.graph.train_mask
+        if self.prediction.embedding is None or train is None or not train.any():
+            return None
+        points = self.prediction.embedding.astype(np.float64)
+        known = points[train]
+        square = np.square(known).sum(axis=1)
+        result = np.empty(len(points))
+        rows = max(1, 4_000_000 // len(known))  # a few tens of megabytes at a time
+        for first in range(0, len(points), rows):
+            block = points[first : first + rows]
+            gaps = np.square(block).sum(axis=1)[:, None] + square - 2 * block @ known.T
+            result[first : first + rows] = gaps.min(axis=1)
+        return np.maximum(result, 0.0)
+
+
+def _share(value: float) -> str:
+    """``.46``: shorter than 0.46 where many stand in a line."""
+    text = f"{float(value):.2f}"
+    return text[1:] if text.startswith("0") else text
+
+
+LONGLIST = 5
+"""Nodes looked at for each one asked for, where a ranking is made diverse."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One node to label.
+
+    Args:
+        rank: from 1, the most useful first.
+        id: the node, in the graph's own naming.
+        predicted: what the model says now.
+        confidence: probability of that class; ``None`` for a number.
+        score: the figure that the node was chosen by, see :attr:`Questions.score`.
+        reason: why, in words.
+        position: row of the node in the graph.
+    """
+
+    rank: int
+    id: int | str
+    predicted: str
+    confidence: float | None
+    score: float
+    reason: str
+    position: int
+
+
+@dataclass(frozen=True)
+class Questions:
+    """What to label next.
+
+    Args:
+        by: the acquisition that chose.
+        score: the name of the figure in :attr:`Question.score`: the acquisition's own where it has one per node,
+            otherwise the predictive entropy.
+        classes: the possible answers.
+        items: most useful first.
+        candidates: how many nodes could have been chosen.
+        from_test: whether they are test nodes, because no other node is free; a labelled one leaves the test.
+    """
+
+    by: str
+    score: str
+    classes: tuple[str, ...]
+    items: tuple[Question, ...]
+    candidates: int
+    from_test: bool
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[Question]:
+        return iter(self.items)
+
+    @property
+    def note(self) -> str | None:
+        """What the reader must know about the choice as a whole."""
+        if not self.from_test:
+            return None
+        return "Every node has a role already, so these are test nodes: one that gets a label leaves the test."
+
+    def columns(self) -> dict[str, Any]:
+        """A table to be filled in: ``label`` is empty."""
+        ids = [one.id for one in self.items]
+        return {
+            "id": np.array(ids, dtype=object) if any(isinstance(one, str) for one in ids) else np.array(ids),
+            "label": np.array([""] * len(ids), dtype=object),
+            "rank": [one.rank for one in self.items],
+            "predicted": np.array([one.predicted for one in self.items], dtype=object),
+            "confidence": [one.confidence for one in self.items],
+            "score": [one.score for one in self.items],
+            "reason": np.array([one.reason for one in self.items], dtype=object),
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "by": self.by,
+            "score": self.score,
+            "candidates": self.candidates,
+            "from_test": self.from_test,
+            "classes": list(self.classes),
+            "questions": [asdict(one) for one in self.items],
+        }
+
+
+def ask(
+    pred: Prediction | NumericPrediction,
+    graph: Graph,
+    budget: int = 20,
+    by: str = "entropy",
+    seed: int = 0,
+    *,
+    diverse: bool = True,
+    skip: Collection[Any] = (),
+) -> Questions:
+    """Choose the nodes whose labels would help the model most.
+
+    Candidates are the nodes without a role in the split, and test nodes whose label nobody knows; where there are none
+    left, test nodes. No label outside the training nodes is looked at.
+
+    An acquisition that ranks node by node would ask for one ambiguous spot many times over. Of its first
+    ``5 × budget`` nodes those are taken, one after another, that are high in the ranking and unlike the ones taken
+    before, by the model's embedding and by edges (:func:`~graphsde.acting.ask.spread_out`). Acquisitions that
+    choose a batch as a whole, such as ``coreset``, are left as they are.
+
+    Args:
+        pred: of all nodes of ``graph``.
+        graph: with the split that the model was fitted on.
+        budget: how many nodes; fewer where there are fewer candidates.
+        by: who chooses, see ``graphsde list acquisitions``. For a numeric target ``entropy`` goes by the variance and
+            ``bald`` by its epistemic part.
+        seed: for acquisitions that draw.
+        diverse: ``False`` keeps the plain ranking.
+        skip: ids not to ask for, such as those asked before.
+
+    Example:
+        >>> import graphsde as gs
+        >>> graph = gs.load("digits")
+        >>> pred = gs.LabelPropagation().fit(graph).predict(graph)
+        >>> questions = gs.ask(pred, graph, budget=3)
+        >>> [one.rank for one in questions]
+        [1, 2, 3]
+    """
+    entry = ACQUISITIONS.entry(by)
+    require_same_nodes(pred, graph)
+    if budget < 1:
+        raise BadUsage(f"a budget of {budget} labels", found=budget, expected="at least 1")
+    pool, from_test = _pool(graph, skip)
+    known = np.flatnonzero(_role(graph, "train"))
+    candidates = Candidates(graph, pred, pool, known, seed=seed)  # type: ignore[arg-type]
+    figure, values = _figure(pred, entry.facts.get("score", "entropy"))
+    wanted = min(budget, len(pool))
+    spread = diverse and not entry.facts.get("whole_batch", False) and wanted < len(pool)
+    longer = min(LONGLIST * wanted, len(pool)) if spread else wanted
+    if isinstance(pred, NumericPrediction) and "score" in entry.facts:
+        chosen = candidates.top(values, longer)  # the scores of classes have their counterparts in variances
+    else:
+        chosen = acquire(by, candidates, longer)
+    if spread:
+        points = candidates.propagated if pred.embedding is None else pred.embedding
+        chosen = spread_out(chosen, points, graph, wanted)
+    reasons = Reasons(pred, graph, by)
+    numeric = isinstance(pred, NumericPrediction)
+    items = [
+        Question(
+            rank=rank,
+            id=_plain(graph.node_ids[node]),
+            predicted=f"{pred.mean[node]:.4g}" if numeric else str(pred.label[node]),
+            confidence=None if numeric else float(pred.confidence[node]),
+            score=float(values[node]),
+            reason=reasons.of(node),
+            position=node,
+        )
+        for rank, node in enumerate(chosen.tolist(), start=1)
+    ]
+    return Questions(by, figure, () if numeric else pred.class_names, tuple(items), len(pool), from_test)
+
+
+def _figure(pred: Prediction | NumericPrediction, name: str) -> tuple[str, np.ndarray]:
+    """What nodes are ranked by, for every node; of a number, its variance or the epistemic part of that.  # [N]"""
+    if not isinstance(pred, NumericPrediction):
+        return name, score(name, pred)
+    if name != "mutual-information":
+        return "variance", pred.total
+    if pred.kind == "deterministic":
+        raise BadUsage(
+            "a deterministic model has no epistemic variance to ask by", code="E-SCORE", fix="choose --by entropy"
+        )
+    return "epistemic variance", pred.epistemic
+
+
+def _pool(graph: Graph, skip: Collection[Any]) -> tuple[np.ndarray, bool]:
+    """Positions that may be asked for, and whether they are test nodes whose label is known."""
+    foreign = _role(graph, "ood") | _role(graph, "exposure")
+    measured = (_role(graph, "val") | _role(graph, "calibration") | _role(graph, "test")) & graph.labelled
+    barred = _role(graph, "train") | foreign | _skipped(graph, skip)
+    free = np.flatnonzero(~(barred | measured))
+    if len(free):
+        return free, False
+    tested = np.flatnonzero(_role(graph, "test") & ~barred)
+    if not len(tested):
+        raise BadUsage(
+            "there is no node left to label",
+            code="E-EMPTY",
+            found=f"{graph.num_nodes:,} nodes, {int(_role(graph, 'train').sum()):,} of them for training",
+            fix="every node has a label in use, or is to be skipped",
+        )
+    return tested, True
+
+
+def _skipped(graph: Graph, skip: Collection[Any]) -> np.ndarray:
+    mask = np.zeros(graph.num_nodes, dtype=bool)
+    wanted = list(skip)
+    positions = locate(wanted, graph.node_ids)
+    unknown = np.flatnonzero(positions < 0)
+    if len(unknown):
+        raise BadInput(
+            f"{len(unknown):,} ids to skip are no nodes of this graph: "
+            + ", ".join(shorten(str(wanted[row]), 60) for row in unknown[:5]),
+            code="E-NODE-UNKNOWN",
+            expected="ids of nodes of this graph",
+        )
+    mask[positions] = True
+    return mask
+
+
+def _role(graph: Graph, name: str) -> np.ndarray:
+    mask = graph.masks.get(name)
+    return np.zeros(graph.num_nodes, dtype=bool) if mask is None else mask
+
+
+def _plain(node: Any) -> int | str:
+    return node if isinstance(node, str) else int(node)

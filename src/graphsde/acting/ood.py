@@ -1,0 +1,88 @@
+"""Foreign nodes: flag what looks like nothing the model was taught, at a stated rate of false alarms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from graphsde.datasets.splits.calibration import CALIBRATION_SIZE
+from graphsde.graph.graph import Graph
+from graphsde.prediction import Prediction, Predictor
+from graphsde.uncertainty.conformal.intervals import conformal_quantile
+from graphsde.uncertainty.held_out import held_out, require_share
+from graphsde.uncertainty.scores import score
+
+FOREIGN_SCORE = "entropy+propagated"
+
+
+@dataclass(frozen=True, eq=False)
+class ForeignFlag:
+    """Which nodes are too strange to judge.
+
+    Args:
+        by: name of the score.
+        values: of every node.  # [N]
+        threshold: a node above it is flagged.
+        false_alarm: how often a familiar node is flagged, at most, on average over draws of the calibration nodes.
+        flagged: ``values > threshold``.  # [N] bool
+        calibration_rate: share of the calibration nodes that are flagged.
+        calibration: which nodes the threshold was read from.  # [N] bool
+    """
+
+    by: str
+    values: np.ndarray
+    threshold: float
+    false_alarm: float
+    flagged: np.ndarray
+    calibration_rate: float
+    calibration: np.ndarray
+
+    @property
+    def cleared(self) -> np.ndarray:
+        """Nodes that a later step may accept: those that are not flagged.  # [N] bool"""
+        return ~self.flagged
+
+
+def flag_foreign(
+    prediction: Prediction,
+    graph: Graph,
+    *,
+    false_alarm: float = 0.05,
+    by: str = FOREIGN_SCORE,
+    calibration: np.ndarray | None = None,
+    size: int = CALIBRATION_SIZE,
+    seed: int = 0,
+    model: Predictor | None = None,
+) -> ForeignFlag:
+    """Flag the nodes whose score is higher than almost every calibration node's.
+
+    The threshold is the ``⌈(n + 1)(1 − a)⌉``-th smallest of the n calibration scores: a familiar node, exchangeable
+    with them, exceeds it with a chance of at most ``a``. How many foreign nodes are caught is not promised: that
+    depends on how foreign they are. Calibration of the probabilities is undone first: it is fitted on familiar nodes
+    and costs detection.
+
+    Args:
+        prediction: of all nodes of ``graph``.
+        graph: with the masks that the model was fitted with.
+        false_alarm: a.
+        by: any score, as for :func:`graphsde.score`.
+        calibration, size, seed: as for :func:`graphsde.uncertainty.held_out.held_out`.
+        model: who predicted, for scores that ask it for further predictions.
+
+    Example:
+        >>> import graphsde as gs
+        >>> graph = gs.load("digits")
+        >>> flag = flag_foreign(gs.LabelPropagation().fit(graph).predict(graph), graph, false_alarm=0.1)
+        >>> flag.calibration_rate <= 0.1
+        True
+    """
+    require_share("false_alarm", false_alarm)
+    held = held_out(prediction, graph, calibration, size=size, seed=seed)
+    values = score(by, prediction.untempered(), graph, model)
+    threshold = conformal_quantile(
+        values[held.nodes], 1.0 - false_alarm, purpose="to clear familiar nodes at this rate"
+    )
+    flagged = values > threshold
+    rate = float(flagged[held.nodes].mean())
+    return ForeignFlag(by, values, threshold, false_alarm, flagged, rate, held.mask)

@@ -1,0 +1,126 @@
+"""Signals: Ctrl-C and friends, taken between two epochs, or at once except where a moment must not be cut in two."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType, TracebackType
+from typing import NoReturn, Self
+
+from graphsde.base.errors import GraphsdeError
+
+
+class Interrupted(GraphsdeError):
+    """The user or the system asked to stop; what was reached is saved."""
+
+    default_code = "E-INTERRUPTED"
+
+    def __init__(self, number: int, fix: str | None = None) -> None:
+        self.number = number
+        super().__init__(f"stopped by {signal.Signals(number).name}", fix=fix)
+
+    @property
+    def exit_code(self) -> int:  # type: ignore[override]
+        return 128 + self.number
+
+
+class InterruptGuard:
+    """While it is open, the first signal is remembered instead of raised; a second one acts at once.
+
+    Example:
+        >>> with InterruptGuard() as guard:
+        ...     guard.received is None
+        True
+    """
+
+    SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+        self._previous: dict[signal.Signals, object] = {}
+
+    def __enter__(self) -> Self:
+        for number in self.SIGNALS:
+            self._previous[number] = signal.signal(number, self._remember)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._restore()
+
+    def _remember(self, number: int, frame: FrameType | None) -> None:
+        self.received = number
+        self._restore()
+
+    def _restore(self) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+        self._previous = {}
+
+
+class StopNow(BaseException):
+    """A signal asked to stop. Not an ``Exception``: a cell that fails on purpose must not swallow it."""
+
+
+class Stopper:
+    """While it is open, SIGINT, SIGTERM and SIGHUP raise :class:`StopNow` in the main thread; a second acts as ever.
+
+    Example:
+        >>> with Stopper() as stopper:
+        ...     with stopper.held():
+        ...         pass  # a signal that arrives here is raised at the end of the block
+        >>> stopper.received is None
+        True
+    """
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+        self._holding = 0
+        self._previous: dict[signal.Signals, object] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in InterruptGuard.SIGNALS:
+                self._previous[number] = signal.signal(number, self._take)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._restore()
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """A signal waits until the end of the block; blocks must be short."""
+        self._holding += 1
+        try:
+            yield
+        finally:
+            self._holding -= 1
+        if self.received is not None and not self._holding:
+            raise StopNow
+
+    def stop(self, number: int) -> NoReturn:
+        """As if signal ``number`` had arrived; for libraries that answer one in their own way."""
+        self.received = number
+        raise StopNow
+
+    def reclaim(self) -> None:
+        """Take the signals back from a library that has put its own handlers in their place."""
+        if self.received is None and self._previous:
+            for number in self._previous:
+                signal.signal(number, self._take)
+
+    def _take(self, number: int, frame: FrameType | None) -> None:
+        self.received = number
+        self._restore()
+        if not self._holding:
+            raise StopNow
+
+    def _restore(self) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+        self._previous = {}

@@ -1,0 +1,51 @@
+"""How much memory there is, and a refusal in words before it runs out."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+from graphsde.base.errors import BadUsage, NotEnoughMemory
+
+LIMIT_VARIABLE = "GRAPHSDE_MEMORY_LIMIT"
+
+
+def available_bytes() -> int:
+    """Free memory of this machine, or the smaller figure (in MiB) that ``GRAPHSDE_MEMORY_LIMIT`` sets."""
+    import psutil
+
+    free = int(psutil.virtual_memory().available)
+    limit = os.environ.get(LIMIT_VARIABLE)
+    if limit is None:
+        return free
+    try:
+        return min(free, int(float(limit) * 2**20))
+    except ValueError:
+        raise BadUsage(f"{LIMIT_VARIABLE} is {limit!r}", expected="a number of MiB") from None
+
+
+def require_memory(needed: int, purpose: str, fix: str) -> None:
+    """Raise :class:`NotEnoughMemory` if ``needed`` bytes are not there."""
+    free = available_bytes()
+    if needed > free:
+        raise NotEnoughMemory(
+            f"{purpose} would take about {human_bytes(needed)}", expected=f"at most {human_bytes(free)}", fix=fix
+        )
+
+
+def give_back_free_memory() -> None:
+    """Hand memory that the process has freed back to the system, where the C library can (glibc)."""
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError, TypeError):  # another libc, or none to ask
+        return
+    trim.argtypes, trim.restype = (ctypes.c_size_t,), ctypes.c_int
+    trim(0)
+
+
+def human_bytes(count: float) -> str:
+    for unit in ("B", "KB", "MB", "GB", "TB"):
+        if abs(count) < 1000 or unit == "TB":
+            return f"{count:.0f} {unit}" if unit in ("B", "KB", "MB") else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"

@@ -1,0 +1,87 @@
+"""Names to things: a resolver whose failure lists the choices."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from graphsde.base.errors import BadUsage, UnknownName
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Entry(Generic[T]):
+    name: str
+    item: T
+    summary: str
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "summary": self.summary, **self.facts}
+
+
+class Registry(Generic[T]):
+    """A named collection that others may add to.
+
+    Args:
+        kind: what the entries are, in the singular, for error messages ("model", "split").
+
+    Example:
+        >>> greetings = Registry("greeting")
+        >>> @greetings.register("hello", summary="says hello")
+        ... def hello():
+        ...     return "hello"
+        >>> greetings.get("hello")()
+        'hello'
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._entries: dict[str, Entry[T]] = {}
+
+    def register(self, name: str, *, summary: str, **facts: Any) -> Callable[[T], T]:
+        def keep(item: T) -> T:
+            self.add(name, item, summary=summary, **facts)
+            return item
+
+        return keep
+
+    def add(self, name: str, item: T, *, summary: str, **facts: Any) -> None:
+        if name in self._entries and self._entries[name].item is not item:
+            raise BadUsage(f"a {self.kind} named '{name}' is registered already", fix="choose another name")
+        self._entries[name] = Entry(name, item, summary, facts)
+
+    def get(self, name: str) -> T:
+        return self.entry(name).item
+
+    def entry(self, name: str) -> Entry[T]:
+        try:
+            return self._entries[name]
+        except KeyError:
+            raise unknown_name(self.kind, name, self.names()) from None
+
+    def names(self) -> list[str]:
+        return list(self._entries)
+
+    def describe(self) -> list[dict[str, Any]]:
+        return [entry.as_dict() for entry in self._entries.values()]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+def unknown_name(kind: str, name: str, choices: list[str]) -> UnknownName:
+    close = difflib.get_close_matches(name, choices, n=1)
+    hint = f"did you mean '{close[0]}'?" if close else "choose one of them"
+    return UnknownName(
+        f"there is no {kind} named '{name}'", found=name, expected="one of " + ", ".join(sorted(choices)), fix=hint
+    )

@@ -1,0 +1,1 @@
+"""Many runs: tasks, the paper, its theory, journals, engines, search, comparison."""

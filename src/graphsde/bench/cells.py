@@ -1,0 +1,186 @@
+"""The unit of a bench: one task, one graph, one model, one seed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from graphsde.base.errors import BadInput, BadUsage
+from graphsde.bench.tasks.task import TASKS, Task
+from graphsde.datasets.source import open_graph
+from graphsde.graph.graph import Graph
+from graphsde.models import MODELS, Model
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What to do, in plain values; enough to do it again anywhere.
+
+    Args:
+        task, options: the question and how it is put, the variant included.
+        dataset: a benchmark's name or an absolute path.
+        model, settings: who is asked; settings that differ from what the model would choose for this graph.
+        seed: of the model and of random splits.
+        data: fingerprint of the graph.
+        versions: results versions of task and model.
+        called: what tables call the model, where that is not its name and settings; no part of what the cell is.
+    """
+
+    task: str
+    options: dict[str, Any]
+    dataset: str
+    model: str
+    settings: dict[str, Any]
+    seed: int
+    data: str = ""
+    versions: dict[str, int] = field(default_factory=dict)
+    called: str = ""
+
+    @property
+    def address(self) -> str:
+        """Hash of the question alone: two cells with one address should have had the same answer."""
+        return _hash({key: value for key, value in asdict(self).items() if key not in ("data", "versions", "called")})
+
+    @property
+    def id(self) -> str:
+        """Hash of question, data and versions."""
+        return _hash({key: value for key, value in asdict(self).items() if key != "called"})
+
+    @property
+    def label(self) -> str:
+        """How tables call the model: its name, its preset where one is set, and a mark where other settings are."""
+        if self.called:
+            return self.called
+        preset = self.settings.get("preset")
+        others = sorted(key for key in self.settings if key != "preset")
+        name = f"{self.model}@{preset}" if preset else self.model
+        return f"{name}[{','.join(f'{key}={self.settings[key]}' for key in others)}]" if others else name
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def make_task(self) -> Task:
+        return TASKS.get(self.task)(**self.options)
+
+    def make_model(self, **settings: Any) -> Model:
+        return MODELS.get(self.model)(**{**self.settings, "seed": self.seed, **settings})
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """A model as named on the command line: ``gcn``, ``lgnsde@open-world``, with settings from ``--set``.
+
+    Args:
+        name: of the model.
+        settings: on every graph.
+        found: settings that a search has found, by graph; ``settings`` go before them.
+        found_on: fingerprints of the graphs that it found them on, where they are known.
+        called: what tables call it, where that is not its name and settings.
+    """
+
+    name: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    found: dict[str, dict[str, Any]] = field(default_factory=dict)
+    found_on: dict[str, str] = field(default_factory=dict)
+    called: str = ""
+
+    def on(self, dataset: str) -> ModelSpec:
+        """As it is meant on one graph."""
+        return ModelSpec(self.name, {**self.found.get(dataset, {}), **self.settings}, called=self.called)
+
+    def require_graph(self, dataset: str, graph: Graph) -> None:
+        """Settings that were found on another graph of the same name are refused."""
+        before = self.found_on.get(dataset, graph.fingerprint)
+        if before != graph.fingerprint:
+            raise BadInput(
+                f"the settings of '{self.called}' were found on another graph than {dataset}",
+                code="E-DATA-CHANGED",
+                found=graph.fingerprint[:12],
+                expected=before[:12],
+                fix="search again on this graph, or give the settings with --set",
+            )
+
+    @classmethod
+    def parse(cls, text: str, settings: dict[str, Any] | None = None) -> ModelSpec:
+        name, at, preset = text.partition("@")
+        MODELS.entry(name)
+        given = dict(settings or {})
+        if at:
+            given["preset"] = preset
+        return cls(name, given)
+
+
+def plan_cells(
+    task: str,
+    options: dict[str, Any],
+    datasets: Iterable[str],
+    models: Sequence[ModelSpec],
+    seeds: Iterable[int],
+    graphs: dict[str, Graph] | None = None,
+) -> list[Cell]:
+    """All cells of a bench, in the order in which a table is read.
+
+    Every graph is opened for its fingerprint, once if ``graphs`` is given to keep them in. Seeds are the outermost loop
+    within a graph, so that a bench cut short has all models on the seeds it has.
+    """
+    base = TASKS.get(task)(**options)
+    given = base.options.model_dump(mode="json", exclude_defaults=True)
+    cells = []
+    seeds = list(seeds)
+    if len(set(seeds)) != len(seeds):
+        raise BadUsage("a seed is named twice", found=seeds)
+    for dataset in datasets:
+        kept = graphs if graphs is not None else {}
+        graph = kept[dataset] = kept.get(dataset) or open_graph(dataset)
+        base.require_target(graph)
+        variants = base.variants(graph)
+        for spec in models:
+            spec.require_graph(dataset, graph)
+        asked = [(spec, own_settings(spec.on(dataset), graph)) for spec in models]
+        _rehearse(base, given, variants, graph, asked, seeds)
+        for seed in seeds:
+            for variant in variants:
+                for spec, settings in asked:
+                    versions = {"task": base.version, "model": MODELS.get(spec.name).version}
+                    question = (task, given | variant, dataset, spec.name, settings, seed)
+                    cells.append(Cell(*question, graph.fingerprint, versions, spec.called))
+    if len({cell.id for cell in cells}) != len(cells):
+        raise BadUsage("two of the models are the same", fix="name each model once")
+    return cells
+
+
+def _rehearse(
+    task: Task,
+    options: dict[str, Any],
+    variants: Sequence[dict[str, Any]],
+    graph: Graph,
+    asked: Sequence[tuple[ModelSpec, dict[str, Any]]],
+    seeds: Sequence[int],
+) -> None:
+    """Make every split once and ask whether the models fit the question: what can't work is told before any work."""
+    for variant in variants:
+        TASKS.get(task.name)(**options | variant).prepare(graph, seeds[0])
+    for spec, settings in asked:
+        task.require_model(lambda spec=spec, settings=settings, **own: MODELS.get(spec.name)(**{**settings, **own}))
+
+
+def own_settings(spec: ModelSpec, graph: Graph) -> dict[str, Any]:
+    """The given settings without those that change nothing on this graph: a value that is the default anyway must not
+    make another cell."""
+    cls = MODELS.get(spec.name)
+    anchor = {key: value for key, value in spec.settings.items() if key == "preset"}
+    plain, asked = cls(**anchor), cls(**spec.settings)
+    plain.resolve(graph)
+    asked.resolve(graph)
+    usual, wanted = plain.settings.model_dump(mode="json"), asked.settings.model_dump(mode="json")
+    kept = {key: wanted[key] for key in spec.settings if key not in anchor and wanted[key] != usual[key]}
+    default = cls.Settings.model_fields["preset"].default if "preset" in cls.Settings.model_fields else None
+    return {**{key: value for key, value in anchor.items() if value != default}, **kept}
+
+
+def _hash(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

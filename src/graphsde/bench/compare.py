@@ -1,0 +1,254 @@
+"""From a bench folder's records to statements: mean, spread, interval, rank and verdict of every model."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from graphsde.base.errors import BadInput, BadUsage
+from graphsde.bench.cells import Cell
+from graphsde.bench.direction import judged_values, within_range
+from graphsde.bench.statistics import (
+    Comparison,
+    average_ranks,
+    bootstrap_interval,
+    compare_pairs,
+    critical_difference,
+    paired_ranks,
+    verdicts,
+)
+from graphsde.bench.tasks.task import TASKS
+
+# figures that every task keeps beside its own
+ASIDE = ("fit_cpu_seconds", "epochs", "n_", "val_")
+MOST_SHOWN = 12
+
+
+@dataclass
+class Runs:
+    """The runs of one model on one graph.
+
+    Args:
+        values: metric by seed; where a task has several variants (classes left out), their mean.
+        failed: causes of the cells that have no result.
+    """
+
+    values: dict[int, dict[str, float]] = field(default_factory=dict)
+    failed: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One cell of a table, with everything that is needed to judge it."""
+
+    dataset: str
+    model: str
+    metric: str
+    mean: float | None
+    std: float | None
+    n: int
+    ci_low: float | None
+    ci_high: float | None
+    rank: float | None
+    verdict: str
+    failed: int
+    causes: dict[str, int]
+
+    def as_dict(self) -> dict[str, Any]:
+        return dict(self.__dict__)
+
+
+def collect(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Runs]]:
+    """Runs by dataset and model label; the last record of a cell counts."""
+    latest = {record["id"]: record for record in records}
+    found: dict[str, dict[str, Runs]] = defaultdict(lambda: defaultdict(Runs))
+    variants: dict[tuple[str, str, int], dict[str, dict[str, float]]] = defaultdict(dict)
+    asked: dict[str, set[str]] = defaultdict(set)
+    seen: dict[tuple[str, str, int, str], str] = {}
+    for record in latest.values():
+        cell = Cell(**record["cell"])
+        variant = json.dumps(cell.options, sort_keys=True)
+        place = (cell.dataset, cell.label, cell.seed, variant)
+        if seen.setdefault(place, record["id"]) != record["id"]:
+            raise BadInput(
+                f"'{cell.label}' stands for two different cells on {cell.dataset}, seed {cell.seed}",
+                code="E-CORRUPT",
+                found=f"{seen[place][:12]}, {record['id'][:12]}",
+                fix="keep results of different settings, data or versions in different folders",
+            )
+        asked[cell.dataset].add(variant)
+        if record["status"] == "done":
+            metrics = {name: math.nan if value is None else float(value) for name, value in record["metrics"].items()}
+            variants[cell.dataset, cell.label, cell.seed][variant] = metrics
+        else:
+            found[cell.dataset][cell.label].failed.append(str(record.get("cause") or "unknown"))
+    for (dataset, label, seed), measured in variants.items():
+        runs = found[dataset][label]
+        if set(measured) == asked[dataset]:  # a mean over some of the classes would not be the same question
+            runs.values[seed] = _mean_of(list(measured.values()))
+    return {dataset: dict(models) for dataset, models in found.items()}
+
+
+def compare(records: Iterable[Mapping[str, Any]], metrics: Sequence[str] | None = None) -> list[Row]:
+    """Every model on every graph under every metric; the verdict is made per graph and metric.
+
+    Args:
+        records: of one bench folder.
+        metrics: which ones; those of :func:`headline` if none is named.
+    """
+    records = list(records)
+    if not records:
+        raise BadInput("there are no finished cells to compare", code="E-EMPTY", fix="run graphsde bench first")
+    wanted = tuple(metrics) if metrics else headline(records)
+    rows = []
+    for dataset, models in sorted(collect(records).items()):
+        for metric in wanted:
+            rows += _rows(dataset, metric, models)
+    for metric in metrics or ():
+        if not any(row.n for row in rows if row.metric == metric):
+            known = sorted({name for record in records for name in record.get("metrics") or {}})
+            raise BadUsage("no cell has such a metric", code="E-NAME", found=metric, expected=", ".join(known))
+    return rows
+
+
+def headline(records: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """What to show of a bench: the task's first figures, as far as they were measured.
+
+    A sweep over other values than usual has other figures of the same kind, which then stand for those that are not
+    there; a question that has none of either shows what it has.
+    """
+    usual = TASKS.get(records[0]["cell"]["task"]).headline
+    measured = list(dict.fromkeys(name for record in records for name in record.get("metrics") or {}))
+    shown: dict[str, None] = {}
+    for name in usual:
+        alike = [other for other in measured if other.partition("@")[0] == name.partition("@")[0] and "@" in name]
+        shown |= dict.fromkeys([name] if name in measured else alike)
+    own = [name for name in measured if not name.startswith(ASIDE)]
+    return tuple(shown) or tuple(own[:MOST_SHOWN]) or usual
+
+
+def pairwise(records: Iterable[Mapping[str, Any]], dataset: str, metric: str, first: str, second: str) -> Comparison:
+    """All tests between two models on the seeds that both have."""
+    models = collect(records)[dataset]
+    one, two = (models[name].values if name in models else {} for name in (first, second))
+    seeds = [seed for seed in sorted(set(one) & set(two)) if _both_known(one[seed], two[seed], metric)]
+    ratio = None
+    if seeds and {"n_test", "n_train"} <= set(one[seeds[0]]):
+        ratio = one[seeds[0]]["n_test"] / one[seeds[0]]["n_train"]
+    return compare_pairs([one[s][metric] for s in seeds], [two[s][metric] for s in seeds], test_to_train=ratio)
+
+
+def causes_of(records: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """How many cells have no result, by the whole text of the cause, the most frequent first."""
+    latest = {record["id"]: record for record in records}
+    found = Counter(str(r.get("cause") or "unknown") for r in latest.values() if r["status"] != "done")
+    return dict(found.most_common())
+
+
+def _rows(dataset: str, metric: str, models: Mapping[str, Runs]) -> list[Row]:
+    values = {
+        label: {
+            str(seed): run[metric] for seed, run in runs.values.items() if not math.isnan(run.get(metric, math.nan))
+        }
+        for label, runs in models.items()
+    }
+    turned = judged_values(metric, values)
+    said = dict.fromkeys(values, "not judged") if turned is None else verdicts(turned, higher_is_better=True)
+    ranks = {} if turned is None else paired_ranks(turned, higher_is_better=True)
+    rows = []
+    for label, runs in models.items():
+        x = np.array([values[label][seed] for seed in sorted(values[label], key=int)])
+        # one run has no spread: an interval of no width would look like certainty
+        low, high = within_range(metric, bootstrap_interval(x.tolist())) if x.size > 1 else (None, None)
+        causes: dict[str, int] = defaultdict(int)
+        for cause in runs.failed:
+            causes[cause.partition(":")[0]] += 1
+        rows.append(
+            Row(
+                dataset,
+                label,
+                metric,
+                float(x.mean()) if x.size else None,
+                float(x.std(ddof=1)) if x.size > 1 else None,
+                int(x.size),
+                low,
+                high,
+                ranks.get(label),
+                said[label],
+                len(runs.failed),
+                dict(causes),
+            )
+        )
+    return sorted(rows, key=lambda row: (row.rank is None, row.rank, row.model))
+
+
+def _mean_of(measured: list[dict[str, float]]) -> dict[str, float]:
+    names = [name for name in measured[0] if all(name in one for one in measured)]
+    return {name: float(np.mean([one[name] for one in measured])) for name in names}
+
+
+def _both_known(one: Mapping[str, float], two: Mapping[str, float], metric: str) -> bool:
+    return not math.isnan(one.get(metric, math.nan)) and not math.isnan(two.get(metric, math.nan))
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Mean ranks over blocks, and the distance from which two differ.
+
+    Args:
+        metric: ranked by.
+        models: in the order of ``ranks``.
+        ranks: mean rank of each, 1 being best.
+        blocks: how many.
+        over: ``graphs``; ``seeds`` where there is a single graph: then the diagram speaks of that graph alone.
+        distance: Nemenyi's critical difference.
+    """
+
+    metric: str
+    models: list[str]
+    ranks: np.ndarray
+    blocks: int
+    over: Literal["graphs", "seeds"]
+    distance: float
+
+
+def rank_models(records: Iterable[Mapping[str, Any]], metric: str) -> Ranking | None:
+    """Rank by the mean over the seeds that every model has, graph by graph; ``None`` where there are too few blocks.
+
+    A graph is one block, however many seeds were run on it: seeds of one graph are not independent, and counting them
+    as blocks would make the critical difference too small (Demšar, 2006, asks for independent data sets).
+    """
+    found = collect(records)
+    models = sorted({label for by_model in found.values() for label in by_model})
+    tables = [table for by_model in found.values() if len(table := _common(by_model, models, metric))]
+    over: Literal["graphs", "seeds"] = "graphs" if len(tables) > 1 else "seeds"
+    blocks = (
+        [table.mean(axis=0) for table in tables] if over == "graphs" else [row for table in tables for row in table]
+    )
+    if len(models) < 2 or len(blocks) < 2:
+        return None
+    ranks = average_ranks(np.array(blocks), higher_is_better=True)
+    return Ranking(metric, models, ranks, len(blocks), over, critical_difference(len(models), len(blocks)))
+
+
+def _common(by_model: Mapping[str, Runs], models: list[str], metric: str) -> np.ndarray:
+    """Values of the seeds that every model has, turned so that more is better.  # [seeds, models]"""
+    values = {
+        label: {
+            str(seed): run[metric]
+            for seed, run in (by_model[label].values.items() if label in by_model else ())
+            if not math.isnan(run.get(metric, math.nan))
+        }
+        for label in models
+    }
+    turned = judged_values(metric, values)
+    if turned is None:
+        raise BadUsage(f"'{metric}' is neither better high nor low, so that nothing can be ranked by it", found=metric)
+    seeds = sorted(set.intersection(*[set(own) for own in turned.values()])) if turned else []
+    return np.array([[turned[label][seed] for label in models] for seed in seeds]).reshape(len(seeds), len(models))

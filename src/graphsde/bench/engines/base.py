@@ -1,0 +1,144 @@
+"""What an engine is: it decides where and when cells run, and nothing else; how many fit on this machine at once."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import scipy.sparse as sp
+
+from graphsde.base.errors import BadUsage, GraphsdeError
+from graphsde.base.interrupt import Stopper
+from graphsde.base.memory import available_bytes
+from graphsde.base.registry import Registry
+from graphsde.bench.cells import Cell
+from graphsde.bench.journal import Outcome
+from graphsde.datasets.source import open_graph
+from graphsde.graph.graph import Graph
+
+# an interpreter with torch and everything that a fit imports
+BASE_BYTES = 500 * 2**20
+# what prediction samples, scores and copies take beyond the fit itself, by experience
+SLACK = 3
+
+
+def worker_count(cells: Iterable[Cell]) -> int:
+    """One worker per processor, fewer where the hungriest cell would not fit as often into free memory."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    needed = BASE_BYTES + SLACK * max((hunger for hunger in _hungers(cells)), default=0)
+    return max(1, min(cores, available_bytes() // needed))
+
+
+def _hungers(cells: Iterable[Cell]) -> Iterable[int]:
+    kinds: dict[str, dict[str, Cell]] = {}
+    for cell in cells:
+        kinds.setdefault(cell.dataset, {}).setdefault(cell.label, cell)
+    for dataset, by_label in kinds.items():
+        graph = open_graph(dataset)
+        for cell in by_label.values():
+            yield _memory_of(cell, graph)
+
+
+def _memory_of(cell: Cell, graph: Graph) -> int:
+    """The model's own estimate where it makes one, otherwise a multiple of the graph."""
+    model = cell.make_model()
+    memory = getattr(model, "memory", None)
+    if memory is not None:
+        try:
+            model.resolve(graph)
+            return int(memory(graph))
+        except GraphsdeError:
+            pass  # the cell itself will say what is wrong
+    features = graph.features.nnz if sp.issparse(graph.features) else graph.features.size  # type: ignore[union-attr]
+    return 12 * int(features) + 40 * (graph.num_edges + graph.num_nodes * max(graph.num_classes, 1))
+
+
+Say = Callable[[str], None]
+Finished = Generator[tuple[Cell, Outcome], None, None]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to give up.
+
+    Args:
+        cpu_seconds: the most processor time of a cell; beyond, it has failed with the cause ``time``.
+        wall_seconds: without an answer for so long a worker counts as hung; by default thrice the processor time and a
+            minute, since a busy machine is no fault of the cell.
+        start_seconds: the most time until a worker is ready.
+        attempts: how often a cell may lose its worker.
+    """
+
+    cpu_seconds: float = 600.0
+    wall_seconds: float | None = None
+    start_seconds: float = 300.0
+    attempts: int = 3
+
+    def __post_init__(self) -> None:
+        for name in ("cpu_seconds", "wall_seconds", "start_seconds", "attempts"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < float("inf"):
+                raise BadUsage(f"{name} is {value}", expected="a positive number")
+
+    @property
+    def patience(self) -> float:
+        return 3 * self.cpu_seconds + 60 if self.wall_seconds is None else self.wall_seconds
+
+
+@dataclass(frozen=True)
+class Job:
+    """A cell on its way, with the number of the attempt."""
+
+    cell: Cell
+    attempt: int = 1
+
+
+class Engine(ABC):
+    """Runs cells somewhere. Subclasses set ``name`` and ``summary`` and are put into :data:`ENGINES`.
+
+    Args:
+        workers: how many cells at once; ``None`` lets the engine choose.
+        address: of a cluster, for engines that have one.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+
+    def __init__(self, workers: int | None = None, address: str | None = None) -> None:
+        if workers is not None and workers < 1:
+            raise BadUsage(f"{workers} workers can't do anything", expected="at least 1")
+        self.workers, self.address = workers, address
+
+    @abstractmethod
+    def run(self, cells: Sequence[Cell], limits: Limits, *, stopper: Stopper, say: Say) -> Finished:
+        """Every cell once with what became of it, in whatever order they finish; close the iterator to stop early.
+
+        The same cell gives the same metrics, bit by bit, on every engine.
+        """
+
+
+def next_try(job: Job, cause: str, limits: Limits) -> Job | Outcome:
+    """What follows from a lost worker: another attempt, or a failure with its cause."""
+    if job.attempt < limits.attempts:
+        return Job(job.cell, job.attempt + 1)
+    return Outcome.failed(cause, job.attempt)
+
+
+def cannot_start(reason: str) -> GraphsdeError:
+    return GraphsdeError(
+        f"workers can't start: {reason}",
+        code="E-WORKER",
+        fix="run again with GRAPHSDE_DEBUG=1, or with --engine serial",
+    )
+
+
+ENGINES: Registry[type[Engine]] = Registry("engine")
+
+
+def register_engine(cls: type[Engine]) -> type[Engine]:
+    """Class decorator: makes an engine known to ``graphsde list engines`` and ``--engine``."""
+    ENGINES.add(cls.name, cls, summary=cls.summary)
+    return cls

@@ -1,0 +1,421 @@
+"""Cells on the processors of a Ray cluster, or of this machine through a private Ray session."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphsde.base.errors import BadUsage, GraphsdeError, MissingExtra, shorten
+from graphsde.base.interrupt import Stopper
+from graphsde.base.plugins import VARIABLE, search_path
+from graphsde.bench.cells import Cell
+from graphsde.bench.engines.base import (
+    Engine,
+    Finished,
+    Job,
+    Limits,
+    Say,
+    cannot_start,
+    next_try,
+    register_engine,
+    worker_count,
+)
+from graphsde.bench.execute import graph_of
+from graphsde.bench.journal import Outcome
+from graphsde.graph.adjacency import Adjacency
+from graphsde.graph.graph import Graph
+from graphsde.graph.raw import Finding
+
+
+def pack_graph(graph: Graph) -> dict[str, Any]:
+    """Arrays of numbers as they are; everything else, text above all, as one JSON string."""
+    arrays: dict[str, np.ndarray] = {}
+    _put_matrix(arrays, "adjacency", graph.adjacency.matrix)
+    if sp.issparse(graph.features):
+        _put_matrix(arrays, "features", graph.features)
+    else:
+        arrays["features"] = np.asarray(graph.features)
+    if graph.labels is not None:
+        arrays["labels"] = graph.labels
+    text_ids = graph.node_ids.dtype == object
+    if not text_ids:
+        arrays["node_ids"] = graph.node_ids
+    for name, mask in graph.masks.items():
+        arrays[f"mask:{name}"] = mask
+    facts = {
+        "directed": graph.adjacency.directed,
+        "nodes": graph.num_nodes,
+        "width": graph.features.shape[1],
+        "class_names": graph.class_names,
+        "node_ids": graph.node_ids.tolist() if text_ids else None,
+        "feature_names": graph.feature_names,
+        "categorical": {name: column.tolist() for name, column in graph.categorical.items()},
+        "masks": list(graph.masks),
+        "name": graph.name,
+        "image_shape": graph.image_shape,
+        "split": graph.split,
+        "notes": [note.as_dict() for note in graph.notes],
+    }
+    return {"arrays": arrays, "facts": json.dumps(facts)}
+
+
+def unpack_graph(parts: dict[str, Any]) -> Graph:
+    """The inverse of :func:`pack_graph`: a graph with the same fingerprint."""
+    arrays, facts = parts["arrays"], json.loads(parts["facts"])
+    nodes = facts["nodes"]
+    sparse = "features:data" in arrays
+    ids = arrays["node_ids"] if facts["node_ids"] is None else _text(facts["node_ids"])
+    return Graph(
+        adjacency=Adjacency(_matrix(arrays, "adjacency", (nodes, nodes)), directed=facts["directed"]),
+        features=_matrix(arrays, "features", (nodes, facts["width"])) if sparse else arrays["features"],
+        labels=arrays.get("labels"),
+        class_names=tuple(facts["class_names"]),
+        node_ids=ids,
+        feature_names=_tuple(facts["feature_names"]),
+        categorical=MappingProxyType({name: _text(column) for name, column in facts["categorical"].items()}),
+        masks=MappingProxyType({name: arrays[f"mask:{name}"] for name in facts["masks"]}),
+        name=facts["name"],
+        image_shape=_tuple(facts["image_shape"]),
+        split=facts["split"],
+        notes=tuple(Finding(**{**note, "where": tuple(note["where"])}) for note in facts["notes"]),
+    )
+
+
+def _put_matrix(arrays: dict[str, np.ndarray], name: str, matrix: Any) -> None:
+    arrays[f"{name}:data"], arrays[f"{name}:indices"] = matrix.data, matrix.indices
+    arrays[f"{name}:indptr"] = matrix.indptr
+
+
+def _matrix(arrays: dict[str, np.ndarray], name: str, shape: tuple[int, int]) -> sp.csr_array:
+    return sp.csr_array(tuple(arrays[f"{name}:{part}"] for part in ("data", "indices", "indptr")), shape=shape)
+
+
+def _text(values: list[str | None]) -> np.ndarray:
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column
+
+
+def _tuple(values: list[Any] | None) -> tuple[Any, ...] | None:
+    return None if values is None else tuple(values)
+
+
+OBJECT_STORE_BYTES = 512 * 2**20
+QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+LOCAL_SETTINGS = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # Ray replaces a loopback address by the machine's own wherever it believes in clusters; without, all its servers
+    # listen on 127.0.0.1 alone
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    "RAY_AUTH_MODE": "token",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+# the address of a socket in the session's folder must fit into 107 bytes
+LONGEST_FOLDER = 40
+
+
+@contextlib.contextmanager
+def ray_session(address: str | None, workers: int, *, stopper: Stopper, say: Say) -> Iterator[Any]:
+    """The module ``ray``, connected. A session that is open already is used and left open.
+
+    Args:
+        address: of a cluster; ``None`` starts a session on this machine with a token that nobody else has, without
+            dashboard or usage statistics, bound to loopback.
+        workers: processors of a local session.
+    """
+    start = _local_session(workers, say) if address is None else _cluster_session(address, say)
+    with contextlib.ExitStack() as stack:
+        if address is not None or not _is_open():
+            try:
+                ray = stack.enter_context(start)
+            except SystemExit:
+                stopper.stop(signal.SIGTERM)  # while it starts, Ray answers that signal with an exit of its own
+            stopper.reclaim()
+        else:
+            ray = _import_ray()
+        yield ray
+
+
+@contextlib.contextmanager
+def _local_session(workers: int, say: Say) -> Iterator[Any]:
+    say("starting Ray on this machine")
+    folder = _private_folder()
+    settings = {**LOCAL_SETTINGS, "RAY_AUTH_TOKEN": secrets.token_hex(32), "PYTHONPATH": search_path()}
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
+    try:
+        ray = _import_ray()
+        try:
+            _apply_settings()
+            ray.init(
+                address="local",
+                num_cpus=workers,
+                include_dashboard=False,
+                object_store_memory=OBJECT_STORE_BYTES,
+                _node_ip_address="127.0.0.1",
+                _temp_dir=str(Path(folder) / "ray"),
+                **QUIET,
+            )
+            if ray.util.get_node_ip_address() != "127.0.0.1":
+                raise GraphsdeError(
+                    "Ray would listen to the whole network",
+                    code="E-CLUSTER",
+                    found=ray.util.get_node_ip_address(),
+                    expected="127.0.0.1",
+                    fix="use --engine processes",
+                )
+            yield ray
+        finally:
+            ray.shutdown()
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _cluster_session(address: str, say: Say) -> Iterator[Any]:
+    say(f"connecting to the Ray cluster at {shorten(address)}")
+    ray = _import_ray()
+    try:
+        try:
+            ray.init(address=address, **QUIET)
+        except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
+            raise BadUsage(
+                f"can't connect to the Ray cluster at {shorten(address)}: {shorten(str(error))}",
+                code="E-CLUSTER",
+                fix="check --address, and that RAY_AUTH_MODE and RAY_AUTH_TOKEN are the cluster's",
+            ) from None
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _is_open() -> bool:
+    ray = sys.modules.get("ray")
+    return ray is not None and bool(ray.is_initialized())
+
+
+def _import_ray() -> Any:
+    try:
+        import ray
+    except ImportError:
+        raise MissingExtra("ray", "cluster") from None
+    return ray
+
+
+def _apply_settings() -> None:
+    """Ray reads its settings when it is imported, which somebody may have done before; then it is told again."""
+    with contextlib.suppress(ImportError, AttributeError):
+        from ray._private import ray_constants
+        from ray._raylet import Config  # type: ignore[attr-defined, unused-ignore]
+
+        ray_constants.ENABLE_RAY_CLUSTER = False
+        Config.initialize("")
+
+
+def _private_folder() -> str:
+    """A folder of our own, readable by nobody else; Ray's default is shared by all users of the machine.
+
+    Ray opens the folder it is given to everybody; so it gets one inside.
+    """
+    place = tempfile.gettempdir()
+    return tempfile.mkdtemp(prefix="graphsde-", dir=place if len(place) < LONGEST_FOLDER else "/tmp")
+
+
+class CellActor:
+    """Takes a cell as JSON and the parts of its graph, answers with the outcome as JSON.
+
+    Args:
+        plugins: modules to import first, see :func:`~graphsde.base.plugins.load_plugins`.
+    """
+
+    def __init__(self, plugins: str) -> None:
+        from graphsde.base.plugins import load_plugins
+        from graphsde.bench.worker import limit_memory
+
+        load_plugins(plugins)
+        limit_memory()
+
+    def ready(self) -> int:
+        return os.getpid()
+
+    def run(self, cell_text: str, cpu_seconds: float, parts: dict[str, Any]) -> str:
+        from graphsde.bench.cells import Cell
+        from graphsde.bench.execute import holds_graph, keep_graph, run_cell
+
+        cell = Cell(**json.loads(cell_text))
+        if not holds_graph(cell):
+            keep_graph(cell.dataset, unpack_graph(parts))
+        return json.dumps(run_cell(cell, cpu_seconds).as_dict(), allow_nan=False)
+
+
+MOST_FAILED_STARTS = 3
+# signals are looked at in between
+SECONDS_PER_WAIT = 0.25
+
+
+@dataclass
+class _Hand:
+    """An actor and what it is busy with; without a job it is starting."""
+
+    actor: Any
+    answer: Any
+    deadline: float
+    job: Job | None = None
+
+
+@register_engine
+class RayEngine(Engine):
+    """Long-lived actors with one processor each; every graph is put into the object store once.
+
+    Only JSON travels for cells and outcomes, only arrays and JSON for graphs. The nodes of a cluster need the same
+    version of graphsde, and what ``GRAPHSDE_PLUGINS`` names.
+    """
+
+    name, summary = "ray", "actors of a Ray cluster (--address), or of this machine, reachable from it alone"
+
+    def run(self, cells: Sequence[Cell], limits: Limits, *, stopper: Stopper, say: Say) -> Finished:
+        if not cells:
+            return
+        size = self.workers or (worker_count(cells) if self.address is None else None)
+        with ray_session(self.address, size or 1, stopper=stopper, say=say) as ray:
+            size = size or max(1, int(ray.cluster_resources().get("CPU", 1)))
+            shift = _Shift(ray, cells, min(size, len(cells)), limits, stopper, say)
+            try:
+                while shift.unfinished:
+                    with stopper.held():
+                        shift.hire()
+                        ended = shift.wait()
+                    for hand in ended:
+                        yield from shift.settle(hand)
+            finally:
+                shift.end()
+
+
+class _Shift:
+    """Who works and what waits, from the first cell to the last."""
+
+    def __init__(self, ray: Any, cells: Sequence[Cell], size: int, limits: Limits, stopper: Stopper, say: Say) -> None:
+        self.ray, self.size, self.limits, self.stopper, self.say = ray, size, limits, stopper, say
+        self.waiting = deque(Job(cell) for cell in cells)
+        self.hands: list[_Hand] = []
+        self.failed_starts, self.anybody_came = 0, False
+        self._graphs: dict[str, Any] = {}
+        self._actor_class = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(CellActor)
+
+    @property
+    def unfinished(self) -> int:
+        return len(self.waiting) + sum(hand.job is not None for hand in self.hands)
+
+    def hire(self) -> None:
+        while len(self.hands) < min(self.size, self.unfinished):
+            actor = self._actor_class.remote(os.environ.get(VARIABLE, ""))
+            self.hands.append(_Hand(actor, actor.ready.remote(), time.monotonic() + self.limits.start_seconds))
+
+    def wait(self) -> list[_Hand]:
+        """Those who have answered, died or taken too long, within a moment."""
+        ready, _ = self.ray.wait([hand.answer for hand in self.hands], timeout=SECONDS_PER_WAIT)
+        now = time.monotonic()
+        return [hand for hand in self.hands if hand.answer in ready or now > hand.deadline]
+
+    def settle(self, hand: _Hand) -> Iterator[tuple[Cell, Outcome]]:
+        with self.stopper.held():
+            answer, cause = self._hear(hand)
+        if cause is not None:
+            yield from self._lost(hand, cause)
+            return
+        job, hand.job = hand.job, None
+        if job is None:
+            self.failed_starts, self.anybody_came = 0, True
+        outcome = None if job is None else Outcome(**{**json.loads(answer), "attempts": job.attempt})
+        with self.stopper.held():
+            if outcome is not None and outcome.interrupted_work:
+                self._dismiss(hand)  # whatever the cell has left behind, the next one gets a new actor
+            else:
+                self._give_next(hand)
+        if job is not None and outcome is not None:
+            yield job.cell, outcome
+
+    def _dismiss(self, hand: _Hand) -> None:
+        self.hands.remove(hand)
+        self.ray.kill(hand.actor)
+
+    def _give_next(self, hand: _Hand) -> None:
+        if not self.waiting:
+            self._dismiss(hand)
+            return
+        job = self.waiting.popleft()
+        parts = self._parts(job.cell)
+        hand.answer = hand.actor.run.remote(json.dumps(job.cell.as_dict()), self.limits.cpu_seconds, parts)
+        hand.job, hand.deadline = job, time.monotonic() + self.limits.patience
+
+    def _parts(self, cell: Cell) -> Any:
+        if cell.dataset not in self._graphs:
+            self._graphs[cell.dataset] = self.ray.put(pack_graph(graph_of(cell)))
+        return self._graphs[cell.dataset]
+
+    def _hear(self, hand: _Hand) -> tuple[Any, str | None]:
+        """The answer, or the cause of its absence."""
+        failures = self.ray.exceptions
+        try:
+            return self.ray.get(hand.answer, timeout=0), None
+        except failures.GetTimeoutError:
+            return None, "hung"
+        except failures.OutOfMemoryError:
+            return None, "memory"
+        except failures.RayActorError as error:
+            return None, "killed" if hand.job is not None else f"error: {_last_line(error)}"
+        except failures.RayError as error:
+            return None, f"error: {_last_line(error)}"
+
+    def _lost(self, hand: _Hand, cause: str) -> Iterator[tuple[Cell, Outcome]]:
+        with self.stopper.held():
+            self._dismiss(hand)
+        if hand.job is None:
+            self._did_not_come(cause)
+            return
+        follows = next_try(hand.job, cause, self.limits)
+        if isinstance(follows, Job):
+            self.say(f"an actor was lost ({cause}): {hand.job.cell.label} is tried again")
+            self.waiting.appendleft(follows)
+        else:
+            yield hand.job.cell, follows
+
+    def _did_not_come(self, cause: str) -> None:
+        if cause == "hung" and self.anybody_came:  # a cluster with fewer free processors than were asked for
+            self.size = max(1, len(self.hands))
+            self.say(f"no further processor of the cluster became free: going on with {self.size}")
+            return
+        self.failed_starts += 1
+        if cause == "hung" or self.failed_starts >= MOST_FAILED_STARTS:
+            raise cannot_start("no processor of the cluster became free" if cause == "hung" else cause)
+
+    def end(self) -> None:
+        for hand in self.hands:
+            self.ray.kill(hand.actor)
+
+
+def _last_line(error: Exception) -> str:
+    """Ray's messages are tracebacks; what happened stands at their end."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return shorten(lines[-1].strip(), 300) if lines else type(error).__name__

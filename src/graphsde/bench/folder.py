@@ -1,0 +1,119 @@
+"""The folder of a bench: what is asked in it, and whether what is there still answers that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from graphsde.base import storage
+from graphsde.base.errors import BadInput, BadUsage
+from graphsde.bench.cells import Cell
+from graphsde.bench.journal import Journal, JournalContents, Record
+
+FORMAT = 1
+
+
+class BenchFolder:
+    """A bench on disk: ``bench.json`` says what is asked, ``journal.jsonl`` what was found.
+
+    One folder is about one task with one set of options; graphs, models and seeds may be added at any time.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.journal = Journal(self.path)
+
+    @property
+    def question(self) -> Path:
+        return self.path / "bench.json"
+
+    def read(self) -> tuple[dict[str, Any], JournalContents]:
+        """``{"task": …, "options": …}`` and the journal; needs no lock, and may be called while a bench runs."""
+        return self.read_question(), self.journal.read()
+
+    def read_question(self) -> dict[str, Any]:
+        if not self.question.is_file():
+            raise BadInput(
+                f"there is no bench in {self.path}",
+                code="E-NO-BENCH",
+                place=str(self.question),
+                fix=f"make one with: graphsde bench TASK … --out {self.path}",
+            )
+        try:
+            found = json.loads(storage.read_text(self.question))
+            known = found["format"] == FORMAT
+            question = {"task": str(found["task"]), "options": dict(found["options"])}
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise BadInput(
+                "bench.json is damaged",
+                code="E-CORRUPT",
+                place=str(self.question),
+                fix="delete it and give the same command again: the journal is kept",
+            ) from error
+        if not known:
+            raise BadInput(
+                f"bench.json has format {found['format']}", code="E-CORRUPT", place=str(self.question), expected="1"
+            )
+        return question
+
+    def write_question(self, task: str, options: dict[str, Any]) -> None:
+        if not self.question.is_file():
+            storage.write_json(self.question, {"format": FORMAT, "task": task, "options": options})
+
+    def refuse_another(self, task: str, options: dict[str, Any]) -> None:
+        """One folder, one question: another one is refused with the difference."""
+        if not self.question.is_file():
+            return
+        then = self.read_question()
+        differences = [f"task: {then['task']} then, {task} now"] if then["task"] != task else []
+        if not differences:
+            for name in sorted(set(then["options"]) | set(options)):
+                before, now = then["options"].get(name, "default"), options.get(name, "default")
+                if before != now:
+                    differences.append(f"{name}: {before} then, {now} now")
+        if differences:
+            raise BadUsage(
+                f"{self.path} holds another bench ({'; '.join(differences[:5])})",
+                code="E-BENCH-CHANGED",
+                fix="choose another --out",
+            )
+
+
+def refuse_changes(wanted: Iterable[Cell], records: Iterable[Record], folder: Path) -> None:
+    """Results of other data or of another version of the code must not end up in one table with new ones."""
+    data: dict[str, str] = {}
+    versions: dict[tuple[str, str], int] = {}
+    meant: dict[tuple[str, str], dict[str, Any]] = {}
+    for known in (Cell(**record["cell"]) for record in records):
+        data[known.dataset] = known.data
+        versions["task", known.task] = known.versions.get("task", 0)
+        versions["model", known.model] = known.versions.get("model", 0)
+        meant[known.dataset, known.label] = known.settings
+    for cell in wanted:
+        if meant.setdefault((cell.dataset, cell.label), cell.settings) != cell.settings:
+            raise BadUsage(
+                f"'{cell.label}' had other settings on {cell.dataset} when {folder} was begun",
+                code="E-BENCH-CHANGED",
+                found=cell.settings,
+                expected=str(meant[cell.dataset, cell.label]),
+                fix="choose another --out: old and new results don't belong into one row",
+            )
+        before = data.get(cell.dataset, cell.data)
+        if before != cell.data:
+            raise BadInput(
+                f"the data of {cell.dataset} has changed since {folder} was begun",
+                code="E-DATA-CHANGED",
+                found=cell.data[:12],
+                expected=before[:12],
+                fix="restore the data, or choose another --out",
+            )
+        for kind, name in (("task", cell.task), ("model", cell.model)):
+            then, now = versions.get((kind, name)), cell.versions.get(kind, 0)
+            if then is not None and then != now:
+                raise BadUsage(
+                    f"the results version of {kind} '{name}' was {then} when {folder} was begun and is {now} now",
+                    code="E-BENCH-CHANGED",
+                    fix="choose another --out: old and new results don't belong into one table",
+                )

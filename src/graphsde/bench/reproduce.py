@@ -1,0 +1,222 @@
+"""Ours beside the paper's, cell by cell; tables as Markdown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from graphsde.bench.cells import Cell, ModelSpec, plan_cells
+from graphsde.bench.direction import within_range
+from graphsde.bench.paper import PaperTable, System
+from graphsde.bench.statistics import bootstrap_interval
+from graphsde.graph.graph import Graph
+
+# where the paper prints no spread: as far as two runs of one system were seen to lie apart, in points
+UNSTATED_SPREAD = 0.03
+
+
+@dataclass(frozen=True)
+class Beside:
+    """One figure of ours beside the printed one, in the printed unit; a row that is ours alone has no ``system``."""
+
+    table: str
+    dataset: str
+    system: str
+    model: str
+    metric: str
+    printed: float | None
+    printed_std: float | None
+    printed_text: str
+    mean: float | None
+    std: float | None
+    n: int
+    ci_low: float | None
+    ci_high: float | None
+    failed: int
+    agreement: str
+    note: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def cells_of(table: PaperTable, datasets: Sequence[str], models: Sequence[str], seeds: Sequence[int]) -> list[Cell]:
+    """The cells that a table needs."""
+    return plan_cells(table.task, table.options, datasets, specs_of(table, models), seeds)
+
+
+def specs_of(table: PaperTable, models: Sequence[str]) -> list[ModelSpec]:
+    """The models that a table needs; rows that share one name it once."""
+    return list({(spec.name, repr(spec.settings)): spec for spec in map(spec_of, _rows(table, models))}.values())
+
+
+def spec_of(system: System) -> ModelSpec:
+    return ModelSpec.parse(system.model, system.settings)
+
+
+def beside(
+    table: PaperTable,
+    records: Iterable[Mapping[str, Any]],
+    datasets: Sequence[str],
+    models: Sequence[str],
+    seeds: Sequence[int],
+) -> list[Beside]:
+    """Every row of the table on every graph under every metric, with what was measured so far."""
+    latest = {record["id"]: record for record in records}
+    graphs: dict[str, Graph] = {}
+    rows = []
+    for dataset in datasets:
+        for system in _rows(table, models):
+            cells = plan_cells(table.task, table.options, [dataset], [spec_of(system)], seeds, graphs)
+            found = [latest[cell.id] for cell in cells if cell.id in latest]
+            for metric in table.metrics:
+                rows.append(_beside(table, dataset, system, metric, found))
+    return rows
+
+
+def records_of(
+    table: PaperTable, records: Iterable[Mapping[str, Any]], dataset: str, models: Sequence[str], seeds: Sequence[int]
+) -> list[Mapping[str, Any]]:
+    """The records of the cells that a table asks for on one graph, in the order of its rows."""
+    latest = {record["id"]: record for record in records}
+    graphs: dict[str, Graph] = {}
+    cells = [
+        cell
+        for system in _rows(table, models)
+        for cell in plan_cells(table.task, table.options, [dataset], [spec_of(system)], seeds, graphs)
+    ]
+    return [latest[cell.id] for cell in cells if cell.id in latest]
+
+
+def _rows(table: PaperTable, models: Sequence[str]) -> list[System]:
+    """The systems asked for, by our name or by the printed one; all if none is named."""
+    return [s for s in table.systems if not models or s.model in models or (s.printed or "") in models]
+
+
+def _beside(table: PaperTable, dataset: str, system: System, metric: str, records: list[Mapping[str, Any]]) -> Beside:
+    ours = table.metric_of(system, metric)
+    done = [record["metrics"].get(ours) for record in records if record["status"] == "done"]
+    x = np.array([value for value in done if value is not None], dtype=np.float64) * table.scale
+    printed = table.printed_figure(dataset, system, metric)
+    mean = float(x.mean()) if x.size else None
+    std = float(x.std(ddof=1)) if x.size > 1 else None
+    low, high = within_range(ours, bootstrap_interval(x.tolist()), table.scale) if x.size > 1 else (None, None)
+    return Beside(
+        table.name,
+        dataset,
+        system.printed or "",
+        _ours(system),
+        metric,
+        printed.mean if printed else None,
+        printed.std if printed else None,
+        printed.text if printed else "",
+        mean,
+        std,
+        int(x.size),
+        low,
+        high,
+        sum(record["status"] != "done" for record in records),
+        agreement(mean, std, printed.mean if printed else None, printed.std if printed else None, table.scale),
+        system.note,
+    )
+
+
+def _ours(system: System) -> str:
+    """Our model, with what tells this row from others of the same model."""
+    told = system.model if system.score is None else f"{system.model} by {system.score}"
+    return told if system.value is None else f"{told}, {system.value}"
+
+
+def agreement(
+    mean: float | None, std: float | None, printed: float | None, printed_std: float | None, scale: float = 1.0
+) -> str:
+    """``agrees`` within one joint standard deviation, else ``higher`` or ``lower`` than printed; empty without a pair.
+
+    Where none is printed, within our own or three points, whichever is more.
+
+    Example:
+        >>> agreement(0.82, 0.01, 0.815, 0.005), agreement(0.9, 0.01, 0.815, 0.005)
+        ('agrees', 'higher')
+    """
+    if mean is None or printed is None:
+        return ""
+    own = std or 0.0
+    joint = max(UNSTATED_SPREAD * scale, own) if printed_std is None else math.hypot(printed_std, own)
+    if abs(mean - printed) <= joint:
+        return "agrees"
+    return "higher" if mean > printed else "lower"
+
+
+def markdown_table(rows: Sequence[dict[str, Any]], columns: Sequence[str] | None = None) -> str:
+    """Rows as a Markdown table; ``|`` in a cell is escaped."""
+    if not rows:
+        return ""
+    names = list(columns or rows[0])
+    lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
+    for row in rows:
+        cells = ["" if row.get(name) is None else str(row[name]).replace("|", "\\|") for name in names]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def beside_table(rows: Sequence[Beside]) -> str:
+    """Ours beside the printed, graph by graph: mean ± standard deviation (95 % interval of the mean), and the print.
+
+    Metrics that the paper does not print stand in a table of their own.
+    """
+    metrics = list(dict.fromkeys(row.metric for row in rows))
+    printed = [metric for metric in metrics if any(row.printed_text for row in rows if row.metric == metric)]
+    others = [metric for metric in metrics if metric not in printed]
+    parts = []
+    for dataset in dict.fromkeys(row.dataset for row in rows):
+        own = [row for row in rows if row.dataset == dataset]
+        tables = [_table(own, chosen) for chosen in (printed, others) if chosen]
+        parts.append(f"**{dataset}**\n\n" + "\n".join(tables))
+    return "\n".join(parts)
+
+
+def _table(rows: Sequence[Beside], metrics: Sequence[str]) -> str:
+    groups: dict[tuple[str, str], dict[str, Beside]] = {}
+    for row in rows:
+        groups.setdefault((row.system, row.model), {})[row.metric] = row
+    lines = []
+    for (system, model), found in groups.items():
+        most = max(row.n for row in found.values())
+        line: dict[str, Any] = {"printed as": system, "ours": model}
+        for metric in metrics:
+            row = found[metric]
+            line[metric] = _our_cell(row, most)
+            if any(other.printed_text for other in rows if other.metric == metric):
+                line[f"{metric} printed"] = _printed(row)
+        line["n"], line["failed"] = most, next(iter(found.values())).failed
+        lines.append(line)
+    return markdown_table(lines)
+
+
+def _our_cell(row: Beside, most: int) -> str:
+    if row.mean is None:
+        return "—"
+    digits = _digits(row)
+    text = f"{row.mean:.{digits}f}"
+    if row.std is not None:
+        text += f" ± {row.std:.{digits}f} ({row.ci_low:.{digits - 1}f} to {row.ci_high:.{digits - 1}f})"
+    return text if row.n == most else f"{text}, n = {row.n}"
+
+
+def _printed(row: Beside) -> str:
+    if row.printed is None:
+        return row.printed_text
+    digits = _digits(row)
+    spread = "" if row.printed_std is None else f" ± {row.printed_std:.{digits}f}"
+    return (
+        f"{row.printed:.{digits}f}{spread}, {row.agreement}" if row.agreement else f"{row.printed:.{digits}f}{spread}"
+    )
+
+
+def _digits(row: Beside) -> int:
+    """Enough for shares and for per cent."""
+    return 2 if max(abs(value) for value in (row.mean, row.printed) if value is not None) > 2 else 4

@@ -1,0 +1,166 @@
+"""Many cells, from a request to a journal: does what is missing, keeps what is there, refuses what does not fit."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from graphsde._version import __version__
+from graphsde.base.interrupt import Interrupted, Stopper
+from graphsde.base.lock import exclusive
+from graphsde.bench.cells import Cell, ModelSpec, plan_cells
+from graphsde.bench.engines import ENGINES, Engine, Limits
+from graphsde.bench.folder import BenchFolder, refuse_changes
+from graphsde.bench.journal import Outcome, make_record
+from graphsde.bench.tasks.task import TASKS, Task
+
+
+@dataclass(frozen=True)
+class BenchRequest:
+    """What to find out, and where to do the work.
+
+    Args:
+        task, options: the question; options that differ from its defaults.
+        datasets: names of benchmarks, or absolute paths.
+        models: who is asked.
+        seeds: one cell each.
+        engine, workers, address: see :class:`~graphsde.bench.engines.Engine`.
+        limits: when to give up on a cell.
+        retry_failed: run failed cells again.
+    """
+
+    task: str
+    datasets: tuple[str, ...]
+    models: tuple[ModelSpec, ...]
+    seeds: tuple[int, ...]
+    options: dict[str, Any] = field(default_factory=dict)
+    engine: str = "processes"
+    workers: int | None = None
+    address: str | None = None
+    limits: Limits = field(default_factory=Limits)
+    retry_failed: bool = False
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a bench is, after every cell; ``cell`` is ``None`` at the beginning.
+
+    Args:
+        total: cells to be run now.
+        finished: of these.
+        skipped: cells that the journal had already.
+        failed: of the finished ones, by cause.
+    """
+
+    total: int
+    finished: int
+    skipped: int
+    failed: dict[str, int]
+    cell: Cell | None = None
+    outcome: Outcome | None = None
+
+
+@dataclass(frozen=True)
+class BenchSummary:
+    """What a bench has done.
+
+    Args:
+        done: cells run now with success.
+        skipped: cells that the journal had already, failed ones included.
+        failed: cells run now without success, by cause.
+        failed_before: of the skipped ones, those that had failed.
+    """
+
+    folder: BenchFolder
+    done: int
+    skipped: int
+    failed: dict[str, int]
+    failed_before: int
+
+
+def run_bench(
+    request: BenchRequest,
+    out: str | Path,
+    *,
+    progress: Callable[[Progress], None] = lambda state: None,
+    say: Callable[[str], None] = lambda text: None,
+) -> BenchSummary:
+    """Run all cells of ``request`` that ``out`` does not have yet.
+
+    A cell is reported only after its record is on disk. Whatever ends this process, the same call goes on where it was.
+    """
+    folder = BenchFolder(out)
+    engine = ENGINES.get(request.engine)(request.workers, request.address)
+    task = TASKS.get(request.task)(**request.options)
+    with Stopper() as stopper:
+        try:
+            with exclusive(folder.path):  # before any graph is opened: a second runner learns of the first at once
+                return _run(request, folder, task, engine, stopper, progress, say)
+        except BaseException:
+            # libraries turn an exception from a signal into all sorts of others
+            if stopper.received is not None:
+                fix = f"give the same command again to go on ({folder.path})"
+                raise Interrupted(stopper.received, fix=fix) from None
+            raise
+
+
+def _run(
+    request: BenchRequest,
+    folder: BenchFolder,
+    task: Task,
+    engine: Engine,
+    stopper: Stopper,
+    progress: Callable[[Progress], None],
+    say: Callable[[str], None],
+) -> BenchSummary:
+    options = task.options.model_dump(mode="json", exclude_defaults=True)
+    folder.refuse_another(request.task, options)
+    cells = plan_cells(request.task, request.options, request.datasets, request.models, request.seeds)
+    folder.write_question(request.task, options)
+    with folder.journal.appending(say) as journal:
+        refuse_changes(cells, journal.latest.values(), folder.path)
+        missing = [cell for cell in cells if _is_missing(cell, journal.latest, request.retry_failed)]
+        kept = [journal.latest[cell.id]["status"] for cell in cells if cell.id in journal.latest]
+        skipped = len(cells) - len(missing)
+        failed: Counter[str] = Counter()
+        progress(Progress(len(missing), 0, skipped, {}))
+        facts = environment()
+        with contextlib.closing(engine.run(missing, request.limits, stopper=stopper, say=say)) as outcomes:
+            for finished, (cell, outcome) in enumerate(outcomes, start=1):
+                with stopper.held():
+                    journal.append(make_record(cell, outcome, engine.name, facts))
+                if outcome.status == "failed":
+                    failed[outcome.kind] += 1
+                progress(Progress(len(missing), finished, skipped, dict(failed), cell, outcome))
+    failed_before = 0 if request.retry_failed else kept.count("failed")
+    return BenchSummary(folder, len(missing) - failed.total(), skipped, dict(failed), failed_before)
+
+
+def environment() -> dict[str, Any]:
+    """What the results were made with; only noted."""
+    import torch
+
+    facts = {"graphsde": __version__, "torch": torch.__version__, "python": platform.python_version()}
+    commit = _commit()
+    return {**facts, "commit": commit} if commit else facts
+
+
+def _is_missing(cell: Cell, latest: dict[str, Any], retry_failed: bool) -> bool:
+    record = latest.get(cell.id)
+    return record is None or (retry_failed and record["status"] == "failed")
+
+
+def _commit() -> str | None:
+    """The checked-out commit where the package runs from a checkout, read without git."""
+    root = Path(__file__).resolve().parents[3] / ".git"
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        head = (root / "HEAD").read_text(encoding="ascii").strip()
+        if head.startswith("ref: "):
+            head = (root / head.removeprefix("ref: ")).read_text(encoding="ascii").strip()
+        return head[:40] if head else None
+    return None

@@ -1,0 +1,390 @@
+"""Hyperparameters chosen on validation nodes, with the same budget for every model; trials are cells of a journal."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from graphsde.base import storage
+from graphsde.base.errors import BadInput, BadUsage, MissingExtra
+from graphsde.base.lock import exclusive
+from graphsde.base.seeds import derive
+from graphsde.bench.cells import ModelSpec
+from graphsde.bench.engines import Limits
+from graphsde.bench.folder import BenchFolder
+from graphsde.bench.run import BenchRequest, run_bench
+from graphsde.bench.tasks.task import TASKS
+from graphsde.bench.tasks.tuning import RUNGS
+from graphsde.datasets.source import open_graph
+from graphsde.models import MODELS
+
+GRID: dict[str, tuple[Any, ...]] = {
+    "lr": (0.001, 0.005, 0.01, 0.1),
+    "weight_decay": (0.01, 0.001, 5e-4, 1e-4),
+    "epochs": (15, 100, 200, 300),
+    "dropout": (0.0, 0.1, 0.3, 0.5),
+    "hidden": (16, 32, 64, 128, 256),
+    "step": (0.01, 0.05, 0.1, 0.2),
+}
+"""The grid of the LGNSDE study (its appendix)."""
+
+# what a model calls the thing, in the order of preference
+WORDS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "dropout": (("dropout",), ("feature_dropout", "decoder_dropout")),
+}
+
+
+def space_of(model: str, settings: dict[str, Any] | None = None) -> dict[str, tuple[Any, ...]]:
+    """The grid's parameters that a model has.
+
+    Example:
+        >>> sorted(space_of("gcn"))
+        ['dropout', 'epochs', 'hidden', 'lr', 'weight_decay']
+    """
+    fields = _fields(model, settings)
+    space = {}
+    for name, values in GRID.items():
+        if name == "step":
+            if {"steps", "horizon"} <= fields:
+                space[name] = values
+        elif any(set(words) <= fields for words in WORDS.get(name, ((name,),))):
+            space[name] = values
+    return space
+
+
+def settings_of(model: str, chosen: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]:
+    """A point of the space as settings of the model (of the members, for an ensemble)."""
+    fields = _fields(model, base)
+    found: dict[str, Any] = {}
+    for name, value in chosen.items():
+        if name == "step":
+            horizon = MODELS.get(model)(**base).settings.model_dump().get("horizon", 1.0)
+            found["steps"] = max(1, round(horizon / value))
+        else:
+            words = next(words for words in WORDS.get(name, ((name,),)) if set(words) <= fields)
+            found |= dict.fromkeys(words, value)
+    if "base_settings" in MODELS.get(model).Settings.model_fields:
+        return {**base, "base_settings": {**base.get("base_settings", {}), **found}}
+    return {**base, **found}
+
+
+def _fields(model: str, settings: dict[str, Any] | None) -> set[str]:
+    cls = MODELS.get(model)
+    if "base_settings" in cls.Settings.model_fields:
+        member = (settings or {}).get("base", cls.Settings.model_fields["base"].default)
+        return set(MODELS.get(member).Settings.model_fields)
+    return set(cls.Settings.model_fields)
+
+
+Select = Literal["nll", "accuracy"]
+
+# a trial whose worker was lost tells no time; what a cell may take at most is what it cost
+LOST_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One tried point; ``value`` is ``None`` where the trial failed or was given up, ``data`` is the graph's print."""
+
+    number: int
+    chosen: dict[str, Any]
+    settings: dict[str, Any]
+    value: float | None
+    cell: str
+    reached: tuple[float, ...]
+    cpu_seconds: float
+    pruned: bool
+    cause: str | None = None
+    data: str = ""
+
+
+def trial_folder(folder: Path, number: int) -> Path:
+    return folder / f"trial-{number:03d}"
+
+
+def write_choice(folder: Path, number: int, chosen: dict[str, Any], settings: dict[str, Any]) -> None:
+    """Say what a trial will try, before it begins."""
+    place = trial_folder(folder, number)
+    place.mkdir(parents=True, exist_ok=True)
+    storage.write_json(place / "choice.json", {"chosen": chosen, "settings": settings})
+
+
+def read_trials(folder: Path, select: Select = "nll") -> list[Trial]:
+    """What was tried in ``folder`` so far; a trial without a record was interrupted and is redone."""
+    trials: list[Trial] = []
+    while (choice := trial_folder(folder, len(trials)) / "choice.json").is_file():
+        try:
+            asked = json.loads(storage.read_text(choice))
+            chosen, settings = dict(asked["chosen"]), dict(asked["settings"])
+        except (ValueError, TypeError, KeyError) as error:
+            raise BadInput(
+                "choice.json is damaged",
+                code="E-CORRUPT",
+                place=str(choice),
+                fix="delete the folder of the trial: it is run again",
+            ) from error
+        bench = BenchFolder(choice.parent)
+        records = list(bench.read()[1].records) if bench.question.is_file() else []
+        if not records:
+            break
+        trials.append(_trial(len(trials), chosen, settings, records[-1], select))
+    return trials
+
+
+def best_trial(trials: Sequence[Trial], select: Select = "nll") -> Trial:
+    """The finished trial with the best validation figure; the earlier one where two are equal."""
+    done = [trial for trial in trials if trial.value is not None]
+    if not done:
+        causes = sorted({trial.cause for trial in trials if trial.cause})
+        raise BadUsage(
+            "no trial has finished",
+            found="; ".join(causes) or None,
+            fix="mend the cause, or allow more time",
+        )
+    sign = 1.0 if select == "nll" else -1.0
+    return min(done, key=lambda trial: (sign * (trial.value or 0.0), trial.number))
+
+
+def _trial(
+    number: int, chosen: dict[str, Any], settings: dict[str, Any], record: Mapping[str, Any], select: Select
+) -> Trial:
+    metrics = record.get("metrics") or {}
+    pruned = bool(metrics.get("pruned"))
+    value = None if pruned or record["status"] != "done" else metrics.get(f"val_{select}")
+    reached = tuple((record.get("curves") or {}).get("reached", ()))
+    seconds = float((record.get("seconds") or {}).get("cpu") or 0.0)
+    if record["status"] != "done" and not seconds:
+        seconds = LOST_SECONDS
+    cell, cause = record["cell"], record.get("cause")
+    return Trial(number, chosen, settings, value, record["id"], reached, seconds, pruned, cause, cell["data"])
+
+
+@dataclass(frozen=True)
+class SearchRequest:
+    """What to search.
+
+    Args:
+        dataset, model: one pair; settings of ``model`` that are held fixed.
+        trials: how many settings are tried, the model's own among them.
+        seed: of the trials' training and of the sampler.
+        sampler: ``random`` or ``tpe``.
+        select: what is minimised or maximised, on validation nodes.
+        cpu_minutes: of all trials together; no new one is begun beyond.
+        engine, workers, address: as of a bench.
+    """
+
+    dataset: str
+    model: ModelSpec
+    trials: int = 8
+    seed: int = 0
+    sampler: Literal["random", "tpe"] = "random"
+    select: Select = "nll"
+    cpu_minutes: float = 20.0
+    engine: str = "processes"
+    workers: int | None = 1
+    address: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def question(self) -> dict[str, Any]:
+        """All that an earlier start of the same search must agree with; its length and engine may change."""
+        return {
+            "dataset": self.dataset,
+            "data": open_graph(self.dataset).fingerprint,
+            "model": self.model.name,
+            "settings": self.model.settings,
+            "seed": self.seed,
+            "sampler": self.sampler,
+            "select": self.select,
+            "options": self.options,
+            "versions": {"task": TASKS.get("tuning").version, "model": MODELS.get(self.model.name).version},
+        }
+
+
+def claim(folder: Path, request: SearchRequest) -> dict[str, Any]:
+    """Write the question into a new folder, or refuse a folder that holds another one; call it under the lock."""
+    path = folder / "search.json"
+    now: dict[str, Any] = json.loads(json.dumps(request.question()))
+    if not path.is_file():
+        if (folder / "trial-000").is_dir():
+            raise BadInput("nothing says what was searched here", code="E-CORRUPT", place=str(path), fix=_ELSEWHERE)
+        storage.write_json(path, now)
+        return now
+    try:
+        then = dict(json.loads(storage.read_text(path)))
+    except (ValueError, TypeError) as error:
+        raise BadInput("search.json is damaged", code="E-CORRUPT", place=str(path), fix=_ELSEWHERE) from error
+    changed = [name for name in now if then.get(name) != now[name]]
+    if changed:
+        code = "E-DATA-CHANGED" if changed == ["data"] else "E-BENCH-CHANGED"
+        told = "; ".join(f"{name}: {then.get(name)} then, {now[name]} now" for name in changed)
+        raise BadUsage(f"{folder} holds another search ({told})", code=code, fix=_ELSEWHERE)
+    return now
+
+
+_ELSEWHERE = "choose another --out"
+
+
+# trials whose course is known before others are given up by it
+FEWEST_FOR_PRUNING = 4
+# at random before TPE begins to think; optuna's own ten would leave it nothing to do in a search of eight
+FIRST_AT_RANDOM = 3
+
+
+def next_point(request: SearchRequest, trials: Sequence[Trial]) -> dict[str, Any]:
+    """A point of the space that was not tried yet; at first none at all: the model's own settings."""
+    space = space_of(request.model.name, request.model.settings)
+    if not trials:
+        return {}
+    try:
+        import optuna
+    except ImportError:
+        raise MissingExtra("optuna", "cluster") from None
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    seed = derive(request.seed, "search", request.model.name, request.dataset, len(trials)) % 2**32
+    sampler: optuna.samplers.BaseSampler = (
+        optuna.samplers.RandomSampler(seed=seed)
+        if request.sampler == "random"
+        else optuna.samplers.TPESampler(seed=seed, n_startup_trials=FIRST_AT_RANDOM)
+    )
+    study = optuna.create_study(direction="minimize" if request.select == "nll" else "maximize", sampler=sampler)
+    grid: dict[str, optuna.distributions.BaseDistribution] = {
+        name: optuna.distributions.CategoricalDistribution(values) for name, values in space.items()
+    }
+    for trial in trials[1:]:
+        finished = trial.value is not None and math.isfinite(trial.value)
+        study.add_trial(
+            optuna.trial.create_trial(
+                params=trial.chosen,
+                distributions=grid,
+                value=trial.value if finished else None,
+                state=optuna.trial.TrialState.COMPLETE if finished else optuna.trial.TrialState.FAIL,
+            )
+        )
+    tried = [trial.chosen for trial in trials]
+    for _ in range(50):  # a point that was tried already teaches nothing
+        asked = study.ask(grid)
+        if asked.params not in tried:
+            break
+    return dict(asked.params)
+
+
+def thresholds(trials: Sequence[Trial]) -> tuple[float | None, ...]:
+    """The median of what earlier trials had reached at each rung (median pruning)."""
+    known = [trial for trial in trials if trial.reached]
+    if len(known) < FEWEST_FOR_PRUNING:
+        return ()
+    limits: list[float | None] = []
+    for rung in range(len(RUNGS)):
+        values = [trial.reached[rung] for trial in known if len(trial.reached) > rung]
+        limits.append(statistics.median(values) if len(values) >= FEWEST_FOR_PRUNING else None)
+    return tuple(limits)
+
+
+Say = Callable[[str], None]
+
+
+def run_search(request: SearchRequest, out: str | Path, *, say: Say = lambda text: None) -> list[Trial]:
+    """Try settings one after another until the budget is spent; running again goes on after the last one.
+
+    Trial 0 has the model's own settings, so that a search never ends below them on validation nodes. The folder is
+    held from the first look at it to the last trial: two searches in it would take turns at one study.
+    """
+    folder = Path(out)
+    with exclusive(folder):
+        claim(folder, request)
+        trials = read_trials(folder, request.select)
+        while len(trials) < request.trials:
+            left = 60 * request.cpu_minutes - sum(trial.cpu_seconds for trial in trials)
+            if left <= 0:
+                say(f"the budget of {request.cpu_minutes:g} CPU minutes is spent after {len(trials)} trials")
+                break
+            _try(request, folder, trials, min(Limits().cpu_seconds, left), say)
+            trials = read_trials(folder, request.select)
+    return trials
+
+
+def _try(request: SearchRequest, folder: Path, trials: list[Trial], cpu_seconds: float, say: Say) -> None:
+    number = len(trials)
+    chosen = next_point(request, trials)
+    settings = settings_of(request.model.name, chosen, request.model.settings)
+    write_choice(folder, number, chosen, settings)
+    bench = BenchRequest(
+        task="tuning",
+        datasets=(request.dataset,),
+        models=(ModelSpec(request.model.name, settings),),
+        seeds=(request.seed,),
+        options={**request.options, "thresholds": thresholds(trials), "select": request.select},
+        engine=request.engine,
+        address=request.address,
+        workers=request.workers,
+        limits=Limits(cpu_seconds=cpu_seconds),
+    )
+    run_bench(bench, trial_folder(folder, number), say=say)
+    last = read_trials(folder, request.select)[-1]
+    failed = f"failed ({last.cause})"
+    word = "given up" if last.pruned else (failed if last.value is None else f"{last.value:.4f}")
+    say(f"trial {last.number} of {request.model.name} on {request.dataset}: {word} {json.dumps(chosen)}")
+
+
+def place_of(model: str, dataset: str) -> str:
+    """What folders and files of a search are called; ``model`` as on the command line."""
+    return f"{model}-{Path(dataset).name}"
+
+
+def tuned(spec: ModelSpec, text: str, datasets: Sequence[str], configs: Path) -> ModelSpec:
+    """The model with the settings that a search has left in ``configs`` for each of the graphs."""
+    found, data = {}, {}
+    for dataset in datasets:
+        path = configs / f"{place_of(text, dataset)}.yaml"
+        if not path.is_file():
+            raise BadUsage(
+                f"there are no settings of '{text}' for {Path(dataset).name}",
+                place=str(configs),
+                expected=path.name,
+                fix=f"graphsde search --datasets {Path(dataset).name} --models {text} --configs {configs} --out FOLDER",
+            )
+        content = _read(path)
+        found[dataset] = dict(content["settings"])
+        if content.get("data"):
+            data[dataset] = str(content["data"])
+    return replace(spec, found=found, found_on=data, called=f"{text} (tuned)")
+
+
+def write_best(path: Path, request: SearchRequest, best: Trial, trials: int) -> None:
+    """Settings of the best trial, with what found them."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = {
+        "model": request.model.name,
+        "dataset": Path(request.dataset).name,
+        "data": best.data,
+        "settings": best.settings,
+        "found": {
+            "trial": best.number,
+            "cell": best.cell,
+            f"val_{request.select}": best.value,
+            "trials": trials,
+            "sampler": request.sampler,
+            "seed": request.seed,
+        },
+    }
+    storage.write_text(path, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """The settings in a file that :func:`write_best` wrote."""
+    return dict(_read(path)["settings"])
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = dict(yaml.safe_load(storage.read_text(path)))
+        return {**content, "settings": dict(content["settings"])}
+    except (yaml.YAMLError, TypeError, KeyError, ValueError) as error:
+        raise BadInput("these are no settings", code="E-CORRUPT", place=str(path)) from error

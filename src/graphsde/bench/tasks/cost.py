@@ -1,0 +1,151 @@
+"""What the systems cost: seconds per epoch beside a plain GCN's in the same process, memory, measured from inside."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from graphsde.base.errors import BadUsage
+from graphsde.base.memory import give_back_free_memory
+from graphsde.bench.tasks.task import Measurement, ModelMaker, Task, TaskOptions, register_task
+from graphsde.datasets.synthetic import synthetic
+from graphsde.graph.graph import Graph
+from graphsde.models import GCN, Model
+
+
+def cpu_seconds(work: Callable[[], object]) -> float:
+    """CPU time of this process and all its threads."""
+    gc.collect()
+    begin = time.process_time()
+    work()
+    return time.process_time() - begin
+
+
+class PeakMemory:
+    """Highest resident memory above the level at entry, looked at every few milliseconds.
+
+    Memory that the process has freed before is handed back first, as filling it again would not be seen; short peaks
+    may be missed: a lower bound.
+
+    Example:
+        >>> with PeakMemory() as peak:
+        ...     block = bytearray(50_000_000)
+        >>> peak.bytes > 10_000_000
+        True
+    """
+
+    def __init__(self, every: float = 0.005) -> None:
+        import psutil
+
+        self._process = psutil.Process()
+        self._every, self._stop = every, threading.Event()
+        self.bytes = 0
+
+    def __enter__(self) -> PeakMemory:
+        gc.collect()
+        give_back_free_memory()
+        self._before = self._process.memory_info().rss
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._look()
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(self._every):
+            self._look()
+
+    def _look(self) -> None:
+        self.bytes = max(self.bytes, self._process.memory_info().rss - self._before)
+
+
+class CostOptions(TaskOptions):
+    """Options of :class:`Cost`.
+
+    Args:
+        rounds: measurements, the model and the GCN in turns; medians are given.
+        epochs: the longer of two trainings whose difference is taken, so that set-up does not count.
+        growth: also measure how the time of an epoch grows with ``nodes``, ``edges`` or ``steps`` on made graphs.
+    """
+
+    rounds: int = Field(3, ge=1, le=100)
+    epochs: int = Field(12, ge=3, le=1000)
+    growth: Literal["none", "nodes", "edges", "steps"] = "none"
+
+
+@register_task
+class Cost(Task):
+    """CPU seconds per epoch, the same over a GCN's (both measured in turns), seconds of a prediction, peak memory.
+
+    With ``growth`` the exponent of the growth in nodes, edges or steps is fitted on a log-log scale: 1 is linear.
+    """
+
+    name = "cost"
+    summary = "seconds per epoch relative to a GCN, seconds per prediction, memory, growth"
+    Options = CostOptions
+    options: CostOptions
+    headline = ("epoch_seconds", "epoch_over_gcn", "predict_seconds", "peak_bytes")
+
+    def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
+        if self.options.growth != "none":
+            return self._growth(make)
+        own, reference = [], []
+        for _ in range(self.options.rounds):
+            own.append(self._epoch(make, graph))
+            reference.append(self._epoch(lambda **settings: GCN(seed=seed, **settings), graph))
+        with PeakMemory() as peak:
+            model = make(**epochs_of(make, 2)).fit(graph)
+        metrics = {
+            "epoch_seconds": statistics.median(own),
+            "gcn_epoch_seconds": statistics.median(reference),
+            "epoch_over_gcn": statistics.median(own) / statistics.median(reference),
+            "predict_seconds": cpu_seconds(lambda: model.predict(graph, samples=self.options.samples)),
+            "peak_bytes": float(peak.bytes),
+        }
+        return Measurement(metrics, {"epoch_seconds": own, "gcn_epoch_seconds": reference})
+
+    def _epoch(self, make: ModelMaker, graph: Graph) -> float:
+        """Seconds of one epoch: a long training minus a short one, by the epochs between them."""
+        short, long = 2, self.options.epochs
+
+        def training(epochs: int) -> float:
+            return cpu_seconds(lambda: make(**epochs_of(make, epochs)).fit(graph))
+
+        return max(training(long) - training(short), 1e-9) / (long - short)
+
+    def _growth(self, make: ModelMaker) -> Measurement:
+        sizes = {"nodes": (2000, 4000, 8000, 16000), "edges": (5, 10, 20, 40), "steps": (5, 10, 20, 40)}
+        axis, values, seconds = self.options.growth, sizes[self.options.growth], []
+        for value in values:
+            graph = synthetic(value if axis == "nodes" else 4000, degree=float(value) if axis == "edges" else 5.0)
+            graph = self.prepare(graph, 0)
+            extra: dict[str, Any] = {"steps": value} if axis == "steps" else {}
+
+            def changed(extra: dict[str, Any] = extra, **settings: Any) -> Model:
+                return make(**extra, **settings)
+
+            seconds.append(statistics.median(self._epoch(changed, graph) for _ in range(self.options.rounds)))
+        exponent = float(np.polyfit(np.log(values), np.log(seconds), 1)[0])
+        return Measurement({f"exponent_{axis}": exponent}, {axis: [float(v) for v in values], "epoch_seconds": seconds})
+
+
+def epochs_of(make: ModelMaker, count: int) -> dict[str, Any]:
+    """Settings that make a training exactly ``count`` epochs long."""
+    model = make()
+    settings = model.training_settings(epochs=count, early_stop=False)
+    if settings is None:
+        raise BadUsage(f"{model.name} is not trained in epochs", code="E-SETTING", fix="leave it out of this task")
+    return settings

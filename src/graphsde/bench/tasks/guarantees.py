@@ -1,0 +1,166 @@
+"""Do guarantees hold? Coverage of conformal sets, errors among accepted nodes, over random splits."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from graphsde.acting.decide import decide
+from graphsde.bench.tasks.task import (
+    Measurement,
+    ModelMaker,
+    Task,
+    TaskOptions,
+    fit_timed,
+    register_task,
+    validation_figures,
+)
+from graphsde.graph.graph import Graph
+from graphsde.metrics.evaluation import judged_nodes
+from graphsde.models import Model
+from graphsde.prediction import Prediction
+from graphsde.uncertainty.conformal import conformalize, summarise_sets
+from graphsde.uncertainty.held_out import align_labels
+
+
+class PromiseOptions(TaskOptions):
+    """Options of a task that checks a promise.
+
+    Args:
+        calibrator: fitted on validation nodes first; ``None`` for none.
+        size: calibration nodes, where the split sets none aside.
+    """
+
+    calibrator: str | None = None
+    size: int = Field(500, ge=1)
+
+
+class PromiseTask(Task):
+    """Splits are Shchur's random ones on every graph unless another is named, so that seeds differ in their test nodes;
+    calibration nodes are drawn from the test nodes and not tested."""
+
+    options: PromiseOptions
+
+    def split(self, graph: Graph) -> tuple[str, dict[str, Any]]:
+        return self.options.split or "shchur", dict(self.options.split_options)
+
+    def predicted(self, make: ModelMaker, graph: Graph) -> tuple[Model, Prediction, dict[str, float]]:
+        """A fitted model, its prediction, and what the fit took."""
+        model, cost = fit_timed(make, graph)
+        if self.options.calibrator is not None:
+            model.calibrate(graph, by=self.options.calibrator, samples=self.options.samples)
+        prediction = model.predict(graph, samples=self.options.samples)
+        return model, prediction, validation_figures(prediction, graph) | cost
+
+
+class CoverageOptions(PromiseOptions):
+    """Options of :class:`Coverage`.
+
+    Args:
+        confidence_level: of the sets.
+        scores: conformal scores to compare on the same nodes.
+        class_conditional: one quantile per class.
+        draws: how many draws of calibration nodes to average over, one fit for all.
+    """
+
+    confidence_level: float = Field(0.9, gt=0, lt=1)
+    scores: tuple[str, ...] = ("thr", "aps", "raps", "daps")
+    class_conditional: bool = False
+    draws: int = Field(1, ge=1, le=1000)
+
+
+@register_task
+class Coverage(PromiseTask):
+    """``coverage[score]``, ``set_size[score]`` and ``singletons[score]`` on test nodes, for each conformal score."""
+
+    name = "conformal"
+    summary = "conformal sets: coverage and size on test nodes, for each conformal score"
+    Options = CoverageOptions
+    options: CoverageOptions
+    headline = ("coverage[aps]", "set_size[aps]", "coverage[daps]", "set_size[daps]", "accuracy")
+
+    def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
+        o = self.options
+        _, prediction, cost = self.predicted(make, graph)
+        labels = align_labels(graph, prediction.class_names)
+        known = judged_nodes(prediction, graph)
+        metrics: dict[str, float] = {"accuracy": float((prediction.index == labels)[known].mean())}
+        for name in o.scores:
+            rows = []
+            for draw in range(o.draws):
+                conformal = conformalize(
+                    prediction,
+                    graph,
+                    confidence_level=o.confidence_level,
+                    by=name,
+                    class_conditional=o.class_conditional,
+                    seed=seed * o.draws + draw,
+                    size=o.size,
+                )
+                test = known & ~conformal.calibration
+                rows.append(summarise_sets(conformal.predict_set(prediction)[test], labels[test]))
+            for key, metric in (("coverage", "coverage"), ("mean_size", "set_size"), ("singletons", "singletons")):
+                metrics[f"{metric}[{name}]"] = float(np.mean([row[key] for row in rows]))
+            metrics[f"worst_class_coverage[{name}]"] = float(np.mean([row["worst_class_coverage"] for row in rows]))
+        return Measurement(metrics | cost)
+
+
+class DecidingOptions(PromiseOptions):
+    """Options of :class:`Deciding`.
+
+    Args:
+        max_error, delta: the promise: at most this share of errors, but for this share of draws.
+        false_alarm: share of familiar nodes that may be flagged as foreign.
+    """
+
+    max_error: float = Field(0.05, gt=0, lt=1)
+    delta: float = Field(0.05, gt=0, lt=1)
+    false_alarm: float = Field(0.05, gt=0, lt=1)
+
+
+@register_task
+class Deciding(PromiseTask):
+    """Errors among the accepted test nodes, how many are accepted, false alarms of the flag for foreign nodes.
+
+    ``kept`` is 1 where the realised error is at most ``max_error``, or nothing was accepted.
+    """
+
+    name = "decide"
+    summary = "accepting nodes with a promise: realised error among accepted test nodes, coverage, false alarms"
+    Options = DecidingOptions
+    options: DecidingOptions
+    headline = ("kept", "accepted_error", "coverage", "false_alarms", "accuracy")
+
+    def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
+        o = self.options
+        model, prediction, cost = self.predicted(make, graph)
+        found = decide(
+            prediction,
+            graph,
+            max_error=o.max_error,
+            delta=o.delta,
+            false_alarm=o.false_alarm,
+            size=o.size,
+            seed=seed,
+            model=model,
+        ).summary()
+        test = found["test"]
+        error = math.nan if test["error"] is None else test["error"]
+        metrics = {
+            "kept": float(not error > o.max_error),
+            "accepted_error": error,
+            "coverage": test["coverage"],
+            "upper_bound": math.nan if found["upper_bound"] is None else found["upper_bound"],
+            "threshold": math.nan if found["threshold"] is None else found["threshold"],
+            "false_alarms": test["false_alarms"],
+            "accuracy": 1.0 - test["error_of_all"],
+            "set_coverage": test["set_coverage"],
+            "set_size": test["set_size"],
+            "n_test": float(test["nodes"]),
+            "n_accepted": float(test["accepted"]),
+            "n_calibration": float(found["calibration"]["nodes"]),
+        }
+        return Measurement(metrics | cost)

@@ -1,0 +1,26 @@
+"""The standard setting: how often right, and does the model know when it is wrong?"""
+
+from __future__ import annotations
+
+from graphsde.bench.tasks.task import Measurement, ModelMaker, Task, fit_timed, register_task, validation_figures
+from graphsde.graph.graph import Graph
+from graphsde.metrics.evaluation import evaluate
+
+
+@register_task
+class Misclassification(Task):
+    """Accuracy, ranking and calibration on the test nodes of a split; every metric of :func:`graphsde.evaluate`.
+
+    The split is the public one of the citation graphs and Shchur's random one on the others, unless another is named.
+    """
+
+    name = "misclassification"
+    summary = "accuracy, ranking of errors and calibration on test nodes (the standard setting)"
+    headline = ("accuracy", "micro_auroc", "aurc", "nll", "ece")
+
+    def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
+        model, cost = fit_timed(make, graph)
+        prediction = model.predict(graph, samples=self.options.samples)
+        assert graph.train_mask is not None
+        size = {"n_train": float(graph.train_mask.sum())}
+        return Measurement(evaluate(prediction, graph) | validation_figures(prediction, graph) | size | cost)

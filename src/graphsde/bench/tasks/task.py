@@ -1,0 +1,139 @@
+"""What a task is: a question put to many models on many graphs, answered by numbers; a fit as tasks want it."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+from pydantic import Field
+
+from graphsde.base.errors import BadUsage
+from graphsde.base.registry import Registry
+from graphsde.datasets.splits import default_split, make_split
+from graphsde.graph.graph import UNLABELLED, Graph
+from graphsde.metrics.calibration import nll
+from graphsde.metrics.classification import accuracy
+from graphsde.metrics.evaluation import align_labels
+from graphsde.models import Model
+from graphsde.nn.settings import Settings
+from graphsde.prediction import Prediction
+
+
+class ModelMaker(Protocol):
+    """Makes a fresh, unfitted model of the cell; keyword settings win over the cell's own."""
+
+    def __call__(self, **settings: Any) -> Model: ...
+
+
+class TaskOptions(Settings):
+    """Options that every task has.
+
+    Args:
+        split: the name of the split; ``None`` takes the task's own choice for the graph.
+        split_options: options of the split.
+        samples: per prediction, for models that have any.
+    """
+
+    split: str | None = None
+    split_options: dict[str, Any] = Field(default_factory=dict)
+    samples: int = Field(64, ge=1, le=100_000)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What one cell found.
+
+    Args:
+        metrics: figures by name; NaN where one is not defined.
+        curves: short series by name, such as accuracy over rounds.
+    """
+
+    metrics: dict[str, float]
+    curves: dict[str, list[float]] = field(default_factory=dict)
+
+
+class Task(ABC):
+    """A question. Subclasses set ``name``, ``summary``, ``version``, ``Options`` and are put into :data:`TASKS`.
+
+    ``version`` is raised by hand when a change of code changes results; journals made before are then refused.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    version: ClassVar[int] = 1
+    Options: ClassVar[type[TaskOptions]] = TaskOptions
+    targets: ClassVar[tuple[str, ...]] = ("class",)
+    """What a graph may be asked for: ``class``, ``numeric``."""
+    headline: ClassVar[tuple[str, ...]]
+    """The metrics that a table shows first."""
+
+    def __init__(self, **options: Any) -> None:
+        self.options = self.Options.parse(options, f"task '{self.name}'")
+
+    def require_target(self, graph: Graph) -> None:
+        """Refuse a graph that the question can't be put to."""
+        if graph.target not in self.targets:
+            able = ", ".join(name for name in TASKS if graph.target in TASKS.get(name).targets)
+            raise BadUsage(
+                f"the task '{self.name}' can't be put to {graph.name}, whose target is {graph.target}",
+                code="E-TARGET",
+                expected=f"one of {able}",
+            )
+
+    def require_model(self, make: ModelMaker) -> None:
+        """Refuse a model that the question can't be put to; one whose settings are wrong can't be put to any."""
+        make()
+
+    def variants(self, graph: Graph) -> list[dict[str, Any]]:
+        """Options of the cells that the question splits into on a graph, such as one per class left out."""
+        return [{}]
+
+    def split(self, graph: Graph) -> tuple[str, dict[str, Any]]:
+        """Which split the question is asked on."""
+        return self.options.split or default_split(graph), dict(self.options.split_options)
+
+    def prepare(self, graph: Graph, seed: int) -> Graph:
+        """The graph with its roles; a random split is drawn for ``seed``."""
+        name, options = self.split(graph)
+        return make_split(graph, name, seed=seed, **options).apply(graph)
+
+    @abstractmethod
+    def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
+        """Train on ``graph`` as :meth:`prepare` left it, and measure."""
+
+
+TASKS: Registry[type[Task]] = Registry("task")
+
+
+def register_task(cls: type[Task]) -> type[Task]:
+    """Class decorator: makes a task known to ``graphsde list tasks`` and ``graphsde bench``."""
+    TASKS.add(cls.name, cls, summary=cls.summary, version=cls.version, headline=list(cls.headline))
+    return cls
+
+
+Say = Callable[[str], None]
+
+
+def fit_timed(make: ModelMaker, graph: Graph, **settings: Any) -> tuple[Model, dict[str, float]]:
+    """A fitted model and what the fit took: seconds of CPU, epochs."""
+    begin = time.process_time()
+    model = make(**settings).fit(graph)
+    spent = time.process_time() - begin
+    return model, {"fit_cpu_seconds": spent, "epochs": float(len(model.history))}
+
+
+def validation_figures(prediction: Prediction, graph: Graph) -> dict[str, float]:
+    """NLL and accuracy on the validation nodes; nothing where there are none."""
+    if graph.val_mask is None:
+        return {}
+    labels = align_labels(graph, prediction.class_names)
+    nodes = graph.val_mask & graph.familiar & (labels != UNLABELLED)
+    if not nodes.any():
+        return {}
+    return {
+        "val_nll": nll(prediction.mean[nodes], labels[nodes]),
+        "val_accuracy": accuracy(prediction.index[nodes], labels[nodes]),
+    }

@@ -1,0 +1,1 @@
+"""Graphs by name and by path: benchmarks, synthetic ones, splits, shifts."""

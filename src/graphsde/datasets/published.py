@@ -1,0 +1,389 @@
+"""A benchmark's files: from a named folder, beside the checkout, the cache, or their origin; sha256 checked."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import http.client
+import io
+import os
+import ssl
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from graphsde.base.errors import BadInput, BadUsage, StorageError
+from graphsde.base.storage import io_error, sha256, write_bytes, write_text
+
+
+def cache_folder() -> Path | None:
+    """``$GRAPHSDE_CACHE``, else ``$XDG_CACHE_HOME/graphsde``, else ``~/.cache/graphsde``; ``None`` without a home."""
+    if named := os.environ.get("GRAPHSDE_CACHE"):
+        return Path(named).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(base):  # the XDG specification has relative values ignored
+        return Path(base) / "graphsde"
+    try:
+        return Path.home() / ".cache" / "graphsde"
+    except RuntimeError:
+        return None
+
+
+def read_converted(key: str) -> dict[str, np.ndarray] | None:
+    """The arrays kept under ``key``, or ``None`` if they are not there or not as they were written."""
+    folder = cache_folder()
+    if folder is None:
+        return None
+    path = folder / "converted" / f"{key}.npz"
+    try:
+        content = path.read_bytes()
+        recorded = _record(path).read_text(encoding="ascii").strip()
+        if hashlib.sha256(content).hexdigest() != recorded:
+            return None
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, zipfile.BadZipFile):
+        return None
+
+
+def write_converted(key: str, arrays: Mapping[str, np.ndarray]) -> None:
+    """Keep ``arrays`` under ``key``; a cache that can't be written is done without."""
+    folder = cache_folder()
+    if folder is None:
+        return
+    stream = io.BytesIO()
+    np.savez(stream, **arrays)  # type: ignore[arg-type]
+    path = folder / "converted" / f"{key}.npz"
+    try:
+        write_bytes(path, stream.getvalue())
+        write_text(_record(path), hashlib.sha256(stream.getvalue()).hexdigest() + "\n")
+    except StorageError:
+        return
+
+
+def _record(path: Path) -> Path:
+    return path.with_name(path.name + ".sha256")
+
+
+CHUNK = 1 << 16
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+Progress = Callable[[str, int, int], None]
+"""Called with a file's name, the bytes that are here and the bytes it has in all."""
+
+
+class Response(Protocol):
+    status: int
+    headers: Any
+
+    def read(self, amount: int, /) -> bytes: ...
+
+
+@dataclass(frozen=True)
+class PublishedFile:
+    """A file whose bytes are known beforehand.
+
+    Args:
+        path: where it lies under a data folder, e.g. ``"Cora/raw/ind.cora.x"``.
+        origin: the address of the folder that publishes it, ending in ``/``.
+        size: its bytes; nothing beyond them is ever read.
+        sha256: hex digest of its content.
+    """
+
+    path: str
+    origin: str
+    size: int
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        return self.path.rsplit("/", 1)[-1]
+
+
+def fetch(
+    file: PublishedFile,
+    target: Path,
+    *,
+    base_url: str | None = None,
+    progress: Progress | None = None,
+    timeout: float = 30.0,
+    attempts: int = 4,
+    pause: float = 0.5,
+) -> None:
+    """Download ``file`` to ``target``; a wrong hash deletes what came and tries once more from the start.
+
+    An interrupted transfer stays as ``target.part`` and is taken up where it ended, in this call and in later ones.
+    """
+    url = (base_url or file.origin) + file.name
+    _require_secure(url)
+    part = target.with_name(target.name + ".part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _alone_in(target.parent):
+            if _is_whole(target, file):
+                return
+            for _ in range(2):
+                _transfer(url, file, part, progress, timeout, attempts, pause)
+                if _is_whole(part, file):
+                    os.replace(part, target)
+                    return
+                part.unlink(missing_ok=True)
+    except OSError as error:
+        raise io_error("write", target, error) from error
+    raise BadInput(
+        f"{file.name} as downloaded twice is not the published file",
+        code="E-HASH",
+        place=url,
+        expected=f"sha256 {file.sha256}",
+        fix="something on the way changes the file: look at proxies, or fetch it by other means",
+    )
+
+
+def _is_whole(path: Path, file: PublishedFile) -> bool:
+    return path.is_file() and path.stat().st_size == file.size and sha256(path) == file.sha256
+
+
+def _transfer(
+    url: str, file: PublishedFile, part: Path, progress: Progress | None, timeout: float, attempts: int, pause: float
+) -> None:
+    """Fill ``part`` until the server has nothing more to give; what it holds then is the caller's to judge."""
+    opener = urllib.request.build_opener(
+        urllib.request.HTTPSHandler(context=ssl.create_default_context()), _SecureRedirects()
+    )
+    reason = ""
+    for attempt in range(attempts):
+        if attempt:
+            time.sleep(pause * 2 ** (attempt - 1))
+        held = part.stat().st_size if part.exists() else 0
+        if held > file.size:
+            part.unlink()
+            held = 0
+        if held == file.size:
+            return
+        headers = {"Accept-Encoding": "identity", "User-Agent": "graphsde"}
+        if held:
+            headers["Range"] = f"bytes={held}-"
+        try:
+            response = opener.open(urllib.request.Request(url, headers=headers), timeout=timeout)
+        except urllib.error.HTTPError as error:
+            reason = f"the server answered {error.code} {error.reason}"
+            if error.code == 416:  # a leftover that is no beginning of this file
+                part.unlink(missing_ok=True)
+            elif error.code < 500 and error.code != 429:
+                raise StorageError(
+                    f"can't download {file.name}: {reason}", code="E-HTTP", place=url, fix="try again later"
+                ) from error
+            continue
+        except urllib.error.URLError as error:
+            if isinstance(error.reason, ssl.SSLError):
+                raise StorageError(
+                    f"can't download {file.name}: the server's certificate is not trusted ({error.reason})",
+                    code="E-TLS",
+                    place=url,
+                    fix="check the clock, the system's certificates and proxies; checking is never switched off",
+                ) from error
+            raise _offline(file, url, str(error.reason)) from error  # never connected: no use in trying again
+        except (OSError, http.client.HTTPException) as error:
+            reason = f"{type(error).__name__}: {error}"
+            continue
+        with response:
+            if _receive(response, file, part, held, progress):
+                return
+        reason = "the transfer was cut off"
+    raise _offline(file, url, f"{reason}, {attempts} times")
+
+
+def _receive(response: Response, file: PublishedFile, part: Path, held: int, progress: Progress | None) -> bool:
+    """Append to ``part``; whether the server gave all that it announced."""
+    if response.status != 206 or not str(response.headers.get("Content-Range", "")).startswith(f"bytes {held}-"):
+        held = 0
+    announced = response.headers.get("Content-Length")
+    end = held + int(announced) if announced and announced.isdigit() else file.size
+    with open(part, "ab" if held else "wb") as stream:
+        while held < file.size and (chunk := _read(response, min(CHUNK, file.size - held))):
+            stream.write(chunk)
+            held += len(chunk)
+            if progress is not None:
+                progress(file.name, held, file.size)
+        stream.flush()
+        os.fsync(stream.fileno())
+    return held >= min(end, file.size)
+
+
+def _read(response: Response, amount: int) -> bytes:
+    try:
+        return response.read(amount)
+    except (OSError, http.client.HTTPException):  # what came so far is kept, the rest is asked for again
+        return b""
+
+
+def _offline(file: PublishedFile, url: str, reason: str) -> StorageError:
+    return StorageError(
+        f"can't download {file.name}: {reason}", code="E-OFFLINE", place=url, fix="check the connection, then try again"
+    )
+
+
+def _require_secure(url: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK):
+        return
+    raise BadUsage("files are downloaded over https only", code="E-INSECURE", found=url, expected="an https address")
+
+
+class _SecureRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *args: Any) -> urllib.request.Request | None:
+        _require_secure(args[-1])
+        return super().redirect_request(*args)
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Two processes must not fill the same ``.part``; where locks don't work, the hash still tells."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(ImportError, OSError):
+            import fcntl
+
+            lock = stack.enter_context(open(folder / ".lock", "a"))
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+DATA_VARIABLE = "GRAPHSDE_DATA"
+
+Contents = dict[str, bytes]
+"""A file's bytes under its name."""
+
+
+def named_folders(root: str | os.PathLike[str] | None = None) -> list[Path]:
+    """Folders that may hold benchmark files, in the order in which they are looked at.
+
+    The argument, then ``$GRAPHSDE_DATA``, then ``../shared/data`` beside a source checkout.
+    """
+    folders = [Path(folder).expanduser() for folder in (root, os.environ.get(DATA_VARIABLE)) if folder]
+    checkout = Path(__file__).resolve().parents[3]
+    if (checkout / "pyproject.toml").is_file():
+        folders.append(checkout.parent / "shared" / "data")
+    return folders
+
+
+def from_named_folder(files: Sequence[PublishedFile], root: str | os.PathLike[str] | None = None) -> Contents | None:
+    """The files from the first named folder that has all of them, ``None`` if no folder has."""
+    folder = _first_with_all(files, named_folders(root))
+    return None if folder is None else {file.name: read_verified(folder / file.path, file) for file in files}
+
+
+def find_folder(files: Sequence[PublishedFile]) -> Path | None:
+    """The folder on this machine from which the files would be taken, without opening them."""
+    cache = cache_folder()
+    return _first_with_all(files, [*named_folders(), *([] if cache is None else [cache / "data"])])
+
+
+def _first_with_all(files: Sequence[PublishedFile], folders: Sequence[Path]) -> Path | None:
+    return next((one for one in folders if all((one / file.path).is_file() for file in files)), None)
+
+
+def from_cache_or_origin(
+    files: Sequence[PublishedFile],
+    *,
+    download: bool = True,
+    progress: Progress | None = None,
+    base_url: str | None = None,
+) -> Contents:
+    """The files from the cache, those that are missing or damaged there downloaded first."""
+    contents = {file.name: content for file in files if (content := _from_cache(file)) is not None}
+    missing = [file for file in files if file.name not in contents]
+    if missing and not download:
+        raise _not_here(missing, "downloading is switched off")
+    with _writable_folder() as folder, _progress_or_bar(progress, missing) as report:
+        for file in missing:
+            try:
+                fetch(file, folder / file.path, base_url=base_url, progress=report)
+            except StorageError as error:
+                if error.code in ("E-OFFLINE", "E-HTTP"):
+                    raise _not_here(missing, error.message, code=error.code) from error
+                raise
+            contents[file.name] = read_verified(folder / file.path, file)
+    return contents
+
+
+def read_verified(path: Path, file: PublishedFile) -> bytes:
+    """The bytes at ``path``, refused unless they are the published ones."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise io_error("read", path, error) from error
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != file.sha256:
+        raise BadInput(
+            f"{file.name} is not the published file: its sha256 differs",
+            code="E-HASH",
+            place=str(path),
+            found=f"sha256 {digest}",
+            expected=f"sha256 {file.sha256}",
+            fix="replace the file; it was not opened",
+        )
+    return content
+
+
+def _from_cache(file: PublishedFile) -> bytes | None:
+    """What the cache holds of ``file``; a damaged copy counts as none, for it can be had again."""
+    cache = cache_folder()
+    if cache is None:
+        return None
+    try:
+        return read_verified(cache / "data" / file.path, file)
+    except (StorageError, BadInput):
+        return None
+
+
+@contextlib.contextmanager
+def _writable_folder() -> Iterator[Path]:
+    """The cache's data folder; a temporary one where the cache can't be written."""
+    cache = cache_folder()
+    if cache is not None:
+        folder = cache / "data"
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK | os.X_OK):
+            yield folder
+            return
+    with tempfile.TemporaryDirectory(prefix="graphsde-") as temporary:
+        yield Path(temporary)
+
+
+@contextlib.contextmanager
+def _progress_or_bar(progress: Progress | None, files: Sequence[PublishedFile]) -> Iterator[Progress | None]:
+    """The caller's own callback, or else a bar on standard error if a person is looking."""
+    if progress is not None or not files or not sys.stderr.isatty():
+        yield progress
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bars
+
+    with Bars(console=Console(stderr=True), transient=True) as bars:
+        tasks = {file.name: bars.add_task(file.name, total=file.size) for file in files}
+        yield lambda name, done, total: bars.update(tasks[name], completed=done)
+
+
+def _not_here(missing: Sequence[PublishedFile], reason: str, *, code: str = "E-OFFLINE") -> StorageError:
+    folder = missing[0].path.rsplit("/", 1)[0]
+    names = ", ".join(file.name for file in missing)
+    return StorageError(
+        f"files of a benchmark graph are not on this machine: {names} ({reason})",
+        code=code,
+        place=missing[0].origin,
+        fix=(
+            f"connect to the network, or put these files into DATA/{folder}, where DATA is a folder of yours, "
+            f"and set the environment variable {DATA_VARIABLE}=DATA"
+        ),
+    )

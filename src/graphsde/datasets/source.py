@@ -1,0 +1,131 @@
+"""Which graph is meant: a benchmark's name or the user's files, with its split."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from graphsde.base.errors import BadInput, BadUsage
+from graphsde.datasets.benchmarks import DATASETS, load
+from graphsde.datasets.splits import default_split, make_split
+from graphsde.datasets.splits.split import Split
+from graphsde.graph.graph import Graph
+from graphsde.io.read import read as read_files
+
+KEPT_ROLES = "kept"
+"""In place of a split: nodes keep the roles that the run's own files give them."""
+
+
+def open_graph(text: str, **options: Any) -> Graph:
+    """A benchmark by name, or a folder or file by path.
+
+    A name of a benchmark wins over a folder of that name; write ``./cora`` for the folder.
+    """
+    if is_benchmark(text):
+        _refuse_options(text, options)
+        return load(text)
+    path = Path(text)
+    if not path.exists():
+        raise BadInput(
+            f"'{text}' is neither a benchmark nor a path",
+            code="E-NOT-A-FILE",
+            found=text,
+            expected="a path, or one of " + ", ".join(DATASETS),
+            fix="check the spelling, or give a folder with nodes.csv and edges.csv",
+        )
+    return read_files(path, **options)
+
+
+def _refuse_options(text: str, options: dict[str, Any]) -> None:
+    if options:
+        raise BadUsage(
+            f"'{text}' is a benchmark, which is read in one way only",
+            found=", ".join(f"{name}={value}" for name, value in options.items()),
+            fix=f"leave the options out, or write ./{text} for a folder of that name",
+        )
+
+
+def is_benchmark(text: str) -> bool:
+    """Whether a graph is named, not given by its path."""
+    return text.split(":")[0] in DATASETS
+
+
+@dataclass(frozen=True)
+class GraphSource:
+    """A graph and its split, by name: enough to get the same one again.
+
+    Args:
+        graph: a benchmark's name or an absolute path.
+        options: how to read it (see :class:`~graphsde.graph.raw.ReadOptions`).
+        split: the split's name; ``None`` takes the one that suits the graph.
+        split_options: options of the split.
+        seed: of the split.
+    """
+
+    graph: str
+    options: dict[str, Any] = field(default_factory=dict)
+    split: str | None = None
+    split_options: dict[str, Any] = field(default_factory=dict)
+    seed: int = 0
+
+    @classmethod
+    def typed(cls, graph: str, **fields: Any) -> GraphSource:
+        """From what a user typed: a relative path is made absolute, so that the run can be read from elsewhere."""
+        if is_benchmark(graph):
+            _refuse_options(graph, fields.get("options") or {})
+        return cls(graph if is_benchmark(graph) else str(Path(graph).resolve()), **fields)
+
+    def open(self) -> tuple[Graph, dict[str, Any]]:
+        """The graph with its masks, and the facts that tell whether it is still the same."""
+        # runs of former days may have options of a benchmark, which nobody has ever looked at
+        graph = open_graph(self.graph, **({} if is_benchmark(self.graph) else self.options))
+        name = self.split or default_split(graph)
+        if name == KEPT_ROLES:
+            split = Split(KEPT_ROLES, self.seed, {})
+        else:
+            split = make_split(graph, name, seed=self.seed, **self.split_options)
+        applied = split.apply(graph)
+        facts = {
+            "graph": self.graph,
+            "name": graph.name,
+            "options": self.options,
+            "split": name,
+            "split_options": self.split_options,
+            "split_seed": self.seed,
+            "fingerprint": graph.fingerprint,
+            "split_hash": split.hash,
+            "nodes": applied.num_nodes,
+            "edges": applied.num_edges,
+            "features": applied.num_features,
+            "classes": list(applied.class_names),
+            "sizes": {name: int(mask.sum()) for name, mask in applied.masks.items()},
+        }
+        if graph.target == "numeric":
+            facts["target"] = graph.target
+        return applied, facts
+
+
+def read(path: str | os.PathLike[str], *, name: str | None = None, **options: Any) -> Graph:
+    """Read a graph from files, check it, clean it and, where it says nothing of a split, give it one.
+
+    A graph without a ``split`` column gets ``fractions`` with seed 0: 60/15/15/10 % of its labelled nodes, by class,
+    for training, validation, calibration and test; where labels are few, training comes first.
+
+    Args:
+        path: a folder with ``nodes`` and ``edges`` (``.csv`` or ``.parquet``), an ``.npz`` or a GraphML file.
+        name: how messages call the graph.
+        **options: see :func:`graphsde.io.read.read`.
+
+    Example:
+        >>> import tempfile, graphsde as gs
+        >>> folder = tempfile.mkdtemp()
+        >>> _ = gs.write_tables(gs.synthetic(100, classes=2), folder)
+        >>> {role: int(mask.sum()) for role, mask in gs.read(folder).masks.items()}
+        {'train': 60, 'val': 15, 'calibration': 15, 'test': 10}
+    """
+    graph = read_files(path, name=name, **options)
+    if graph.masks or not graph.labelled.any():
+        return graph
+    return make_split(graph, "fractions").apply(graph)

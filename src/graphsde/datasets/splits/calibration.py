@@ -1,0 +1,145 @@
+"""Nodes set aside for calibration, which neither training nor testing may use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from graphsde.base.errors import BadInput
+from graphsde.base.seeds import check_seed, numpy_stream
+from graphsde.datasets.splits.split import (
+    SPLITS,
+    Split,
+    default_split,
+    known_labels,
+    make_split,
+    mask_of,
+    require_whole,
+)
+from graphsde.graph.graph import Graph
+
+CALIBRATION_SIZE = 500
+Origin = Literal["mask", "spare", "test", "given"]
+
+
+@SPLITS.register(
+    "calibration",
+    summary="adds calibration nodes: unused labelled ones if there are enough, else half of the test nodes",
+    options=("size", "base"),
+)
+def calibration(graph: Graph, *, seed: int = 0, size: int = CALIBRATION_SIZE, base: str | None = None) -> Split:
+    """Another split plus calibration nodes; a base that has them already is kept as it is.
+
+    Args:
+        size: how many nodes to set aside, if that many labelled nodes have no role yet.
+        base: the split to start from; the graph's own default if not named.
+    """
+    require_whole("size", size, 1)
+    start = make_split(graph, base or default_split(graph), seed=seed)
+    masks = dict(start.masks)
+    if "calibration" not in masks:
+        free = _without_a_role(graph, masks)
+        if start.nodes is not None:
+            free &= mask_of(start.nodes, graph.num_nodes)
+        test = _test_nodes(graph, masks)
+        pool, count = (np.flatnonzero(free), size) if free.sum() >= size else (test, test.size // 2)
+        chosen = _draw(graph, pool, count, seed, free=int(free.sum()), test=test.size, size=size)
+        masks["calibration"] = chosen
+        if "test" in masks:
+            masks["test"] = masks["test"] & ~chosen
+    return Split("calibration", seed, masks, start.nodes, start.classes)
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationNodes:
+    """Labelled nodes that a model has not learned from.
+
+    Args:
+        mask: which.  # [N] bool
+        origin: ``mask`` (the graph's own calibration mask), ``spare`` (drawn among labelled nodes without a role),
+            ``test`` (drawn among the test nodes, for want of others) or ``given`` (by the caller).
+    """
+
+    mask: np.ndarray
+    origin: Origin
+
+    @property
+    def words(self) -> str:
+        return {
+            "mask": "the calibration nodes of the split",
+            "spare": "labelled nodes outside training, validation and test, drawn at random",
+            "test": "drawn at random from the test nodes, as the split leaves no others",
+            "given": "the nodes given for calibration",
+        }[self.origin]
+
+
+def calibration_nodes(graph: Graph, *, size: int = CALIBRATION_SIZE, seed: int = 0) -> CalibrationNodes:
+    """The nodes to calibrate on: the graph's calibration mask, else ``size`` labelled nodes that were not used.
+
+    Without a mask they are drawn from the labelled nodes that have no role; where there are fewer than half of the
+    test nodes (and than ``size``), from the test nodes, of which at least half stay. Classes that are not trained on
+    are foreign and left out.
+
+    Args:
+        graph: with the masks that the model was fitted with.
+        size: how many to draw at most.
+        seed: of the draw.
+
+    Example:
+        >>> from graphsde.datasets.synthetic import synthetic
+        >>> graph = synthetic(400, classes=3)
+        >>> fitted_on = make_split(graph, "gpn").apply(graph)
+        >>> nodes = calibration_nodes(fitted_on, size=100)
+        >>> nodes.origin, int(nodes.mask.sum())
+        ('test', 100)
+    """
+    require_whole("size", size, 1)
+    check_seed(seed)
+    if graph.calibration_mask is not None and (graph.calibration_mask & graph.familiar).any():
+        return CalibrationNodes(graph.calibration_mask & graph.familiar, "mask")
+    free = _without_a_role(graph, graph.masks)
+    test = _test_nodes(graph, graph.masks)
+    least = min(size, max(test.size // 2, 1))
+    pool, origin = (np.flatnonzero(free), "spare") if free.sum() >= least else (test, "test")
+    count = min(size, pool.size if origin == "spare" else test.size // 2)
+    chosen = _draw(graph, pool, count, seed, free=int(free.sum()), test=test.size, size=size)
+    return CalibrationNodes(chosen, "spare" if origin == "spare" else "test")
+
+
+def _without_a_role(graph: Graph, masks: Mapping[str, np.ndarray]) -> np.ndarray:
+    free = _trained_classes(graph, masks)
+    for mask in masks.values():
+        free &= ~mask
+    return free
+
+
+def _test_nodes(graph: Graph, masks: Mapping[str, np.ndarray]) -> np.ndarray:
+    test = masks.get("test")
+    return np.array([], dtype=np.int64) if test is None else np.flatnonzero(test & _trained_classes(graph, masks))
+
+
+def _trained_classes(graph: Graph, masks: Mapping[str, np.ndarray]) -> np.ndarray:
+    """A class that is not trained on is foreign: its nodes would spoil the calibration.  # [N] bool"""
+    train = masks.get("train")
+    if graph.values is not None:
+        return graph.labelled.copy()
+    labels = known_labels(graph)
+    if train is None:
+        return graph.labelled.copy()
+    return graph.labelled & np.isin(labels, np.unique(labels[train]))
+
+
+def _draw(graph: Graph, pool: np.ndarray, count: int, seed: int, *, free: int, test: int, size: int) -> np.ndarray:
+    if count == 0:
+        raise BadInput(
+            f"'{graph.name}' has no labelled nodes to calibrate on",
+            code="E-CALIBRATION",
+            found=f"{free} labelled nodes without a role, {test} test nodes",
+            expected=f"{size} without a role, or at least 2 test nodes",
+            fix="fit with --split calibration, or give a calibration mask",
+        )
+    rng = numpy_stream(seed, "split", "calibration")
+    return mask_of(rng.permutation(pool)[:count], graph.num_nodes)

@@ -1,0 +1,1 @@
+"""The graph: nodes with features, edges and targets; cleaning and checks."""

@@ -1,0 +1,120 @@
+"""Who is connected to whom: cleaned once, normalised once, shared by everything that needs it."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+if TYPE_CHECKING:
+    from graphsde.graph.sparse import SparseMatrix
+
+
+class Adjacency:
+    """The edges of a graph as a sparse matrix, and the operators that follow from it.
+
+    Args:
+        matrix: square, entry ``(i, j)`` is the weight of the edge from ``i`` to ``j``. It must be clean: no self loops,
+            no duplicate entries, finite positive weights (:mod:`graphsde.graph.edges` makes it so).
+        directed: whether ``matrix`` may be unsymmetric.
+
+    The operators have the *receiving* node as row, so that ``operator @ H`` sends messages along the edges.
+    They are built on first use and kept: a graph that only changes its masks shares this object.
+    """
+
+    def __init__(self, matrix: sp.csr_array, *, directed: bool = False) -> None:
+        matrix = sp.csr_array(matrix, dtype=np.float32)
+        matrix.sort_indices()
+        self.matrix = matrix
+        self.directed = directed
+
+    @property
+    def num_nodes(self) -> int:
+        return int(self.matrix.shape[0])
+
+    @property
+    def num_edges(self) -> int:
+        """Directed entries: an undirected edge counts twice, as PyG counts it."""
+        return int(self.matrix.nnz)
+
+    @cached_property
+    def is_weighted(self) -> bool:
+        return bool(self.num_edges) and not bool(np.all(self.matrix.data == 1.0))
+
+    @cached_property
+    def incoming(self) -> sp.csr_array:
+        """Entry ``(i, j)`` is the weight of the edge from ``j`` to ``i``."""
+        if not self.directed:
+            return self.matrix
+        transposed = sp.csr_array(self.matrix.T)
+        transposed.sort_indices()
+        return transposed
+
+    @cached_property
+    def degree(self) -> np.ndarray:
+        """Number of neighbours a node hears from, self excluded.  # [N]"""
+        return np.diff(self.incoming.indptr)
+
+    @cached_property
+    def isolated(self) -> np.ndarray:
+        """Nodes with no edge in either direction.  # [N] bool"""
+        outgoing = np.diff(self.matrix.indptr)
+        return (self.degree == 0) & (outgoing == 0)
+
+    @cached_property
+    def normalized(self) -> sp.csr_array:
+        r"""Â = D̃^{-1/2} (A + I) D̃^{-1/2} with unit self loops, D̃ the incoming weight (Kipf and Welling, 2017)."""
+        looped = sp.csr_array(self.incoming + sp.eye_array(self.num_nodes, dtype=np.float32, format="csr"))
+        # float64 for the scaling, so that the operator does not depend on the order of summation
+        scale = 1.0 / np.sqrt(looped.sum(axis=1, dtype=np.float64))
+        rows = np.repeat(np.arange(self.num_nodes), np.diff(looped.indptr))
+        looped.data = (looped.data * scale[rows] * scale[looped.indices]).astype(np.float32)
+        looped.sort_indices()
+        return looped
+
+    @cached_property
+    def random_walk(self) -> sp.csr_array:
+        """P = D^{-1} A without self loops; the row of a node without neighbours is zero."""
+        walk = self.incoming.copy()
+        total = walk.sum(axis=1, dtype=np.float64)
+        scale = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
+        rows = np.repeat(np.arange(self.num_nodes), np.diff(walk.indptr))
+        walk.data = (walk.data * scale[rows]).astype(np.float32)
+        return walk
+
+    @cached_property
+    def operator(self) -> SparseMatrix:
+        """:attr:`normalized` as a torch operator with its transpose."""
+        from graphsde.graph.sparse import SparseMatrix
+
+        return SparseMatrix.from_scipy(self.normalized, symmetric=not self.directed)
+
+    @cached_property
+    def components(self) -> np.ndarray:
+        """Label of the (weakly) connected component of each node.  # [N]"""
+        return connected_components(self.matrix, directed=self.directed, connection="weak")[1]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256(f"{self.num_nodes} {self.directed}".encode())
+        for part in (self.matrix.indptr.astype("<i8"), self.matrix.indices.astype("<i8"), self.matrix.data):
+            digest.update(np.ascontiguousarray(part).tobytes())
+        return digest.hexdigest()
+
+    def neighbours(self, node: int) -> np.ndarray:
+        """Positions of the nodes that ``node`` hears from."""
+        start, stop = self.incoming.indptr[node : node + 2]
+        return self.incoming.indices[start:stop]
+
+    def edge_index(self) -> np.ndarray:
+        """Edges as ``[2, E]`` rows of source and target, the layout of PyG."""
+        coo = self.matrix.tocoo()
+        return np.stack([coo.row, coo.col]).astype(np.int64)
+
+    def subgraph(self, nodes: np.ndarray) -> Adjacency:
+        """The edges among ``nodes`` (positions), renumbered in the order given."""
+        return Adjacency(self.matrix[nodes][:, nodes], directed=self.directed)

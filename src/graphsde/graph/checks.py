@@ -1,0 +1,295 @@
+"""What a graph is and what is odd about it and its edges, in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphsde.base.errors import shorten
+from graphsde.graph.adjacency import Adjacency
+from graphsde.graph.check_features import feature_facts, feature_findings
+from graphsde.graph.check_labels import describe_values, label_facts, label_findings
+from graphsde.graph.graph import Graph
+from graphsde.graph.masks import name_nodes
+from graphsde.graph.raw import Finding
+
+
+@dataclass(frozen=True)
+class Homophily:
+    """How often an edge joins two nodes of the same class.
+
+    Args:
+        edge: share of edges whose ends have the same class.
+        adjusted: the same, corrected for what chance gives: 0 at random, 1 at best, negative where classes avoid
+            each other. NaN where only one class has edges.
+        edges: how many directed entries have a label at both ends.
+    """
+
+    edge: float
+    adjusted: float
+    edges: int
+
+
+def homophily(adjacency: Adjacency, labels: np.ndarray) -> Homophily | None:
+    r"""Edge homophily and adjusted homophily; ``None`` where no edge has a label at both ends.
+
+    Platonov et al., "Characterizing graph datasets for node classification: homophily-heterophily dichotomy and
+    beyond" (2023): ``h_adj = (h_edge - c) / (1 - c)`` with ``c = Σ_k out_k in_k / E²``, where ``out_k`` and ``in_k``
+    are the edges that leave and enter class ``k``. Edge weights are not counted.
+
+    Args:
+        adjacency: the edges.
+        labels: class positions, ``-1`` where unknown.  # [N]
+    """
+    sources, targets = adjacency.edge_index()
+    one, other = labels[sources], labels[targets]
+    known = (one >= 0) & (other >= 0)
+    one, other = one[known], other[known]
+    if not len(one):
+        return None
+    classes = int(max(one.max(), other.max())) + 1
+    leaving = np.bincount(one, minlength=classes).astype(np.float64)
+    entering = np.bincount(other, minlength=classes).astype(np.float64)
+    edge = float(np.mean(one == other))
+    chance = float(leaving @ entering) / len(one) ** 2
+    adjusted = (edge - chance) / (1 - chance) if chance < 1 else float("nan")
+    return Homophily(edge, adjusted, len(one))
+
+
+LOW_HOMOPHILY = 0.3  # adjusted; citation graphs stand near 0.7, the usual heterophilous benchmarks below 0.15
+FEW_EDGES = 50  # of fewer directed entries the adjusted homophily is mostly chance
+HUB_SHARE = 0.1  # a node that hears a tenth of the graph brings everybody within two steps of everybody
+HUB_DEGREE = 100  # in smaller neighbourhoods a mean over neighbours is nothing special
+HUB_OVER_MEDIAN = 10  # a hub stands out; in a dense graph nobody does
+DENSE = 0.5  # share of possible edges beyond which a mean over neighbours is a mean over the graph
+
+
+def structure_facts(graph: Graph) -> dict[str, Any]:
+    degree = graph.adjacency.degree
+    sizes = np.bincount(graph.adjacency.components)
+    facts: dict[str, Any] = {
+        "edges": graph.num_edges,
+        "directed": graph.adjacency.directed,
+        "weighted": graph.adjacency.is_weighted,
+        "isolated": int(graph.adjacency.isolated.sum()),
+        "components": len(sizes),
+        "largest_component": int(sizes.max()),
+        "degree": {
+            "min": int(degree.min()),
+            "median": float(np.median(degree)),
+            "mean": float(degree.mean()),
+            "max": int(degree.max()),
+        },
+        "homophily": None,
+    }
+    measured = None if graph.labels is None else homophily(graph.adjacency, graph.labels)
+    if measured is not None:
+        adjusted = None if np.isnan(measured.adjusted) else measured.adjusted
+        facts["homophily"] = {"edge": measured.edge, "adjusted": adjusted, "edges": measured.edges}
+    return facts
+
+
+def structure_findings(graph: Graph, facts: dict[str, Any]) -> list[Finding]:
+    if not graph.num_edges:
+        hint = "every model then acts on a node's own features alone"
+        return [Finding("W-NO-EDGES", "warning", "the graph has no edges", hint=hint)]
+    findings = []
+    if facts["directed"]:
+        hint = "a node hears only from the nodes that point to it"
+        findings.append(Finding("W-DIRECTED", "note", "edges are directed", graph.num_edges, hint=hint))
+    if facts["isolated"]:
+        rows, count = np.flatnonzero(graph.adjacency.isolated), facts["isolated"]
+        message = f"{count:,} isolated {'nodes' if count > 1 else 'node'}: predicted from own features only"
+        findings.append(Finding("W-ISOLATED", "warning", message, count, name_nodes(graph.node_ids, rows, 10)))
+    parts = facts["components"] - facts["isolated"]
+    if parts > 1:
+        message = f"{facts['components']:,} components, the largest with {facts['largest_component']:,} nodes"
+        findings.append(
+            Finding("W-COMPONENTS", "note", message, facts["components"], hint="nothing flows between them")
+        )
+    return findings + _hubs(graph, facts) + _disagreement(facts)
+
+
+def _hubs(graph: Graph, facts: dict[str, Any]) -> list[Finding]:
+    possible = graph.num_nodes * (graph.num_nodes - 1)
+    if graph.num_nodes > HUB_DEGREE and graph.num_edges > DENSE * possible:
+        message = f"{graph.num_edges / possible:.0%} of all possible edges are there"
+        hint = "a mean over neighbours is nearly the same for every node: drop weak edges, or use mlp"
+        return [Finding("W-DENSE", "warning", message, graph.num_edges, hint=hint)]
+    degree = graph.adjacency.degree
+    limit = max(HUB_DEGREE, HUB_SHARE * graph.num_nodes, HUB_OVER_MEDIAN * facts["degree"]["median"])
+    hubs = np.flatnonzero(degree >= limit)
+    if not len(hubs):
+        return []
+    hubs = hubs[np.argsort(-degree[hubs], kind="stable")]
+    plural = "nodes are hubs" if len(hubs) > 1 else "node is a hub"
+    share = degree[hubs[0]] / graph.num_nodes
+    message = f"{len(hubs):,} {plural}: the largest has {degree[hubs[0]]:,} neighbours, {share:.0%} of the graph"
+    hint = "many nodes are two steps apart through a hub: deep propagation makes them alike"
+    return [Finding("W-HUB", "warning", message, len(hubs), name_nodes(graph.node_ids, hubs), hint)]
+
+
+def _disagreement(facts: dict[str, Any]) -> list[Finding]:
+    measured = facts["homophily"]
+    if measured is None or measured["edges"] < FEW_EDGES or measured["adjusted"] is None:
+        return []
+    if measured["adjusted"] >= LOW_HOMOPHILY:
+        return []
+    message = (
+        f"neighbours disagree: {measured['edge']:.0%} of edges join nodes of the same class "
+        f"(adjusted homophily {measured['adjusted']:.2f}, where 0 is chance)"
+    )
+    hint = (
+        "averaging over neighbours, as a diffusion along edges does, blurs such classes: compare with mlp, which "
+        "ignores the edges, or take a drift that can push neighbours apart"
+    )
+    return [Finding("W-HETEROPHILY", "warning", message, measured["edges"], hint=hint)]
+
+
+# measured again on the graph as it is, which may have other masks or nodes than the one that was read
+MEASURED_AGAIN = frozenset({"W-UNLABELLED", "W-CLASS-UNSEEN", "W-NO-EDGES"})
+MOST_CLASSES_SHOWN = 20
+ORDER = ("problem", "warning", "note")
+TITLES = {"problem": "Problems", "warning": "Warnings", "note": "Notes"}
+
+
+@dataclass(frozen=True)
+class DataReport:
+    """Facts about a graph and what was noticed; ``print`` it to read it.
+
+    Args:
+        facts: counts and measures, as plain values.
+        findings: what is odd, the gravest first.
+    """
+
+    facts: Mapping[str, Any]
+    findings: tuple[Finding, ...]
+
+    @property
+    def problems(self) -> tuple[Finding, ...]:
+        """Findings for which ``fit`` would refuse the graph."""
+        return self._of("problem")
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        return self._of("warning")
+
+    @property
+    def notes(self) -> tuple[Finding, ...]:
+        return self._of("note")
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"facts": dict(self.facts), "findings": [finding.as_dict() for finding in self.findings]}
+
+    def __str__(self) -> str:
+        lines = _describe(self.facts)
+        if not self.problems:
+            lines += ["", "No problems: a model can be fitted."]
+        for level in ORDER:
+            found = self._of(level)
+            if found:
+                lines += ["", f"{TITLES[level]}:"]
+                for finding in found:
+                    lines += _tell(finding)
+        return "\n".join(lines)
+
+    def _of(self, level: str) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.level == level)
+
+
+def check(graph: Graph) -> DataReport:
+    """Look at a graph before a model does.
+
+    Args:
+        graph: any graph.
+
+    Returns:
+        facts (size, degrees, homophily, labels per split, …) and findings. Nodes are named by id and by row, counted
+        from 1.
+
+    Example:
+        >>> from graphsde.graph.build import from_arrays
+        >>> graph = from_arrays([[1.0], [2.0], [3.0]], [[0], [1]], labels=["a", "b", "a"])
+        >>> [finding.message for finding in check(graph).warnings]
+        ['1 isolated node: predicted from own features only']
+    """
+    structure, labels = structure_facts(graph), label_facts(graph)
+    facts = {
+        "name": graph.name,
+        "nodes": graph.num_nodes,
+        **structure,
+        "features": feature_facts(graph),
+        **labels,
+        "split": graph.split,
+    }
+    findings = [note for note in graph.notes if note.code not in MEASURED_AGAIN]
+    findings += label_findings(graph, labels) + structure_findings(graph, structure) + feature_findings(graph)
+    findings.sort(key=lambda finding: ORDER.index(finding.level))
+    return DataReport(facts, tuple(findings))
+
+
+def _describe(facts: Mapping[str, Any]) -> list[str]:
+    features, degree = facts["features"], facts["degree"]
+    if facts["directed"]:
+        edges = f"{facts['edges']:,} directed edges"
+    else:
+        edges = f"{facts['edges'] // 2:,} undirected edges ({facts['edges']:,} directed entries)"
+    columns = f"{features['numeric']:,} numeric columns ({features['filled']:.1%} not zero)"
+    if features["categorical"]:
+        columns += f", {features['categorical']:,} categorical columns"
+    lines = [
+        f"{shorten(facts['name'])}: {facts['nodes']:,} nodes, {edges}{', weighted' if facts['weighted'] else ''}",
+        f"Features: {columns}",
+        f"Degree: {degree['min']:,} to {degree['max']:,}, median {degree['median']:g}, mean {degree['mean']:.1f}; "
+        f"{facts['components']:,} {'components, the largest' if facts['components'] > 1 else 'component'} "
+        f"with {facts['largest_component']:,} nodes",
+    ]
+    if facts["homophily"]:
+        share, adjusted = facts["homophily"]["edge"], facts["homophily"]["adjusted"]
+        corrected = (
+            ""
+            if adjusted is None
+            else f"; {round(adjusted, 2) + 0.0:.2f} corrected for class sizes (0 = chance, 1 = always)"
+        )
+        lines.append(f"Homophily: {share:.0%} of edges join nodes of the same class{corrected}")
+    if facts["splits"]:
+        roles = ", ".join(f"{name} {count:,}" for name, count in facts["splits"].items())
+        lines.append(f"Split: {roles}, none {facts['without_split']:,}")
+    return lines + _class_table(facts)
+
+
+def _class_table(facts: Mapping[str, Any]) -> list[str]:
+    classes: Mapping[str, int] = facts["classes"]
+    if facts.get("target") is not None:
+        return [describe_values(facts["target"])]
+    if not classes:
+        return ["Labels: none"]
+    roles: Mapping[str, Mapping[str, int]] = facts["labels_per_split"]
+    shown = list(classes)[:MOST_CLASSES_SHOWN]
+    rows = [["class", "nodes", *roles]]
+    rows += [
+        [shorten(name, 30), f"{classes[name]:,}", *(f"{role[name]:,}" for role in roles.values())] for name in shown
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    table = [
+        "  "
+        + row[0].ljust(widths[0])
+        + "".join(f"  {cell.rjust(width)}" for cell, width in zip(row[1:], widths[1:], strict=True))
+        for row in rows
+    ]
+    if len(classes) > len(shown):
+        table.append(f"  … and {len(classes) - len(shown):,} more classes")
+    return [f"Labels: {len(classes):,} classes, {facts['unlabelled']:,} nodes unlabelled", *table]
+
+
+def _tell(finding: Finding) -> list[str]:
+    lines = [f"  {finding.code}  {finding.message}"]
+    if finding.where:
+        more = ", …" if finding.count > len(finding.where) else ""
+        lines.append(f"      where: {', '.join(finding.where)}{more}")
+    if finding.hint:
+        lines.append(f"      {finding.hint}")
+    return lines

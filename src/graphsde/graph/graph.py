@@ -1,0 +1,212 @@
+"""The graph as the rest of the package sees it: checked, cleaned, immutable."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphsde.base.errors import BadInput
+from graphsde.graph.adjacency import Adjacency
+from graphsde.graph.raw import Finding
+
+UNLABELLED = -1
+MASK_NAMES = ("train", "val", "calibration", "test", "ood", "exposure", "left")
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Nodes with features, edges, labels and roles.
+
+    Build one with :func:`graphsde.read`, :func:`graphsde.load`, :func:`graphsde.from_arrays` or a converter: these
+    check and clean. The constructor itself trusts its arguments.
+
+    Args:
+        adjacency: the edges.
+        features: numeric columns, dense ``[N, d]`` or sparse CSR, float32.
+        labels: class positions, ``-1`` where unlabelled; ``None`` if the graph has no labels at all.  # [N] int64
+        class_names: one name per class position.
+        node_ids: int64 or ``str`` (dtype object), in the user's own naming.  # [N]
+        feature_names: names of the numeric columns, ``None`` where they have none.
+        categorical: text columns by name, each an object array of ``str`` (``None`` = missing).
+        masks: boolean arrays under ``train``, ``val``, ``calibration``, ``test`` and, on a split that makes
+            foreign nodes, ``ood`` (to be told), ``exposure`` (foreign nodes that a model may train on) and ``left``
+            (foreign nodes without any other role).
+        name: how messages call this graph.
+        image_shape: set where the numeric columns are the pixels of a picture (height, width).
+        split: the name of the split that made the masks, ``None`` if they came with the data.
+        notes: what was noticed while reading (merged duplicates, casts, …).
+        values: numbers to be predicted in place of classes, NaN where unknown; ``None`` where nodes have classes.
+            # [N] float64
+    """
+
+    adjacency: Adjacency
+    features: np.ndarray | sp.csr_array
+    labels: np.ndarray | None
+    class_names: tuple[str, ...]
+    node_ids: np.ndarray
+    feature_names: tuple[str, ...] | None = None
+    categorical: Mapping[str, np.ndarray] = field(default_factory=lambda: MappingProxyType({}))
+    masks: Mapping[str, np.ndarray] = field(default_factory=lambda: MappingProxyType({}))
+    name: str = "graph"
+    image_shape: tuple[int, int] | None = None
+    split: str | None = None
+    notes: tuple[Finding, ...] = ()
+    values: np.ndarray | None = None
+
+    @property
+    def target(self) -> Literal["class", "numeric"]:
+        """What is to be predicted of a node."""
+        return "class" if self.values is None else "numeric"
+
+    @property
+    def num_nodes(self) -> int:
+        return self.adjacency.num_nodes
+
+    @property
+    def num_edges(self) -> int:
+        return self.adjacency.num_edges
+
+    @property
+    def num_features(self) -> int:
+        """Columns as the user sees them: a categorical column counts once."""
+        return int(self.features.shape[1]) + len(self.categorical)
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.class_names)
+
+    @property
+    def is_sparse(self) -> bool:
+        return sp.issparse(self.features)
+
+    @property
+    def train_mask(self) -> np.ndarray | None:
+        return self.masks.get("train")
+
+    @property
+    def val_mask(self) -> np.ndarray | None:
+        return self.masks.get("val")
+
+    @property
+    def test_mask(self) -> np.ndarray | None:
+        return self.masks.get("test")
+
+    @property
+    def calibration_mask(self) -> np.ndarray | None:
+        return self.masks.get("calibration")
+
+    @property
+    def ood_mask(self) -> np.ndarray | None:
+        return self.masks.get("ood")
+
+    @property
+    def exposure_mask(self) -> np.ndarray | None:
+        return self.masks.get("exposure")
+
+    @cached_property
+    def labelled(self) -> np.ndarray:
+        """Nodes whose class, or value, is known.  # [N] bool"""
+        if self.values is not None:
+            return ~np.isnan(self.values)
+        if self.labels is None:
+            return np.zeros(self.num_nodes, dtype=bool)
+        return self.labels != UNLABELLED
+
+    @cached_property
+    def familiar(self) -> np.ndarray:
+        """Labelled nodes of classes that a training node has; all labelled ones without training nodes.  # [N] bool
+
+        Nothing is selected, calibrated or judged by the other classes: no model can know them.
+        """
+        train = self.train_mask
+        if self.labels is None or train is None or not (train & self.labelled).any():
+            return self.labelled
+        return self.labelled & np.isin(self.labels, np.unique(self.labels[train]))
+
+    @cached_property
+    def foreign(self) -> np.ndarray | None:
+        """Nodes to be told as foreign: those of the ``ood`` mask, and test nodes of classes that nobody was trained on.
+
+        ``None`` where there is neither.  # [N] bool
+        """
+        ood, test = self.ood_mask, self.test_mask
+        if test is None or not (unseen := test & self.labelled & ~self.familiar).any():
+            return ood
+        return unseen if ood is None else ood | unseen
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """sha256 of features, edges, labels and ids; masks are not part of it."""
+        digest = hashlib.sha256(self.adjacency.fingerprint.encode())
+        features: Any = self.features
+        if sp.issparse(features):
+            parts = [features.indptr.astype("<i8"), features.indices.astype("<i8"), features.data]
+        else:
+            parts = [features]
+        if self.labels is not None:
+            parts.append(self.labels)
+        if self.values is not None:
+            parts.append(self.values)
+        for part in parts:
+            digest.update(repr(part.shape).encode())
+            digest.update(np.ascontiguousarray(part).tobytes())
+        for texts in (self.node_ids, np.array(self.class_names, dtype=object), *self.categorical.values()):
+            for text in texts:
+                encoded = str(text).encode("utf-8", "surrogatepass")
+                digest.update(len(encoded).to_bytes(8, "little") + encoded)
+        return digest.hexdigest()
+
+    @cached_property
+    def position(self) -> Mapping[object, int]:
+        """From node id to row."""
+        return MappingProxyType({node: row for row, node in enumerate(self.node_ids.tolist())})
+
+    def with_masks(self, *, split: str | None = None, **masks: np.ndarray) -> Graph:
+        """The same graph with other roles; features and adjacency are shared, not copied."""
+        for name, mask in masks.items():
+            if name not in MASK_NAMES:
+                raise BadInput(f"'{name}' is no mask", expected="one of " + ", ".join(MASK_NAMES))
+            if mask.shape != (self.num_nodes,):
+                raise BadInput(
+                    f"the {name} mask has {mask.shape} entries",
+                    code="E-LEN",
+                    expected=f"{self.num_nodes}, one per node",
+                )
+        clean = {name: np.asarray(mask, dtype=bool) for name, mask in masks.items()}
+        return dataclasses.replace(self, masks=MappingProxyType(clean), split=split)
+
+    def with_features(self, features: np.ndarray | sp.csr_array) -> Graph:
+        """The same nodes and edges with other numeric features (shifts, noise)."""
+        return dataclasses.replace(self, features=features)
+
+    def with_adjacency(self, adjacency: Adjacency) -> Graph:
+        return dataclasses.replace(self, adjacency=adjacency)
+
+    def subgraph(self, nodes: np.ndarray) -> Graph:
+        """The graph among ``nodes`` (positions or a boolean mask), with everything that belongs to them."""
+        rows = np.flatnonzero(nodes) if nodes.dtype == bool else nodes
+        return dataclasses.replace(
+            self,
+            adjacency=self.adjacency.subgraph(rows),
+            features=self.features[rows],
+            labels=None if self.labels is None else self.labels[rows],
+            values=None if self.values is None else self.values[rows],
+            node_ids=self.node_ids[rows],
+            categorical=MappingProxyType({name: column[rows] for name, column in self.categorical.items()}),
+            masks=MappingProxyType({name: mask[rows] for name, mask in self.masks.items()}),
+        )
+
+    def __repr__(self) -> str:
+        target = f"classes={self.num_classes}" if self.values is None else "target='numeric'"
+        return (
+            f"Graph({self.name!r}, nodes={self.num_nodes}, edges={self.num_edges}, "
+            f"features={self.num_features}, {target})"
+        )

@@ -1,0 +1,205 @@
+"""Node ids: whole numbers or text, as the user wrote them, each one once."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphsde.base.errors import BadInput, shorten
+
+CANONICAL = re.compile(r"0|[1-9][0-9]*")
+SIGNED = re.compile(r"-[0-9]+")
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+LARGEST = 2**63 - 1
+SHOWN = 5
+
+
+def parse_ids(values: Sequence[Any] | np.ndarray, place: Callable[[int], str]) -> np.ndarray:
+    """Read node ids and refuse the ones that could be mistaken for each other.
+
+    Args:
+        values: one id per node: integers, or text as a file has it.
+        place: tells the user where row ``i`` is.
+
+    Returns:
+        int64 where every id is a whole number in its plain form, otherwise ``str`` in an object array.  # [N]
+
+    Example:
+        >>> parse_ids(["5", "900", "1000000000"], str).tolist()
+        [5, 900, 1000000000]
+        >>> parse_ids(["007", "8"], str).tolist()
+        ['007', '8']
+    """
+    if isinstance(values, np.ndarray):
+        if values.ndim != 1:
+            found = f"an array of shape {values.shape}"
+            raise BadInput("node ids must be one value per node", code="E-ID-FORM", found=found)
+        if values.dtype.kind in "iu":
+            return _unique(_in_range(values, place), place)
+    texts = _as_texts(values.tolist() if isinstance(values, np.ndarray) else values, place)
+    numbers = [NUMBER.fullmatch(text) is not None for text in texts]
+    if all(numbers):
+        parsed = _numbers(texts, place)
+        if parsed is not None:
+            return _unique(parsed, place)
+    else:
+        _refuse_two_spellings(texts, numbers, place)
+    _refuse_twins(texts, place)
+    return _unique(_object_array(texts), place)
+
+
+def locate(ids: Sequence[Any] | np.ndarray, node_ids: np.ndarray) -> np.ndarray:
+    """Positions of ``ids`` among ``node_ids``, ``-1`` where there is no such node.
+
+    Memory depends on how many ids there are, never on how large they are.
+
+    Example:
+        >>> locate([900, 7], np.array([5, 900, 10**9])).tolist()
+        [1, -1]
+    """
+    if len(ids) == 0:
+        return np.zeros(0, dtype=np.int64)
+    if not isinstance(ids, np.ndarray) and all(type(one) is int for one in ids):
+        ids = np.asarray(ids)
+    if node_ids.dtype != object and isinstance(ids, np.ndarray) and ids.dtype.kind in "iu":
+        return _locate_numbers(ids, node_ids)
+    wanted = ids.tolist() if isinstance(ids, np.ndarray) else ids
+    position = {_normal(str(node)): row for row, node in enumerate(node_ids.tolist())}
+    return np.fromiter((position.get(_normal(str(one)), -1) for one in wanted), dtype=np.int64, count=len(wanted))
+
+
+def _locate_numbers(ids: np.ndarray, node_ids: np.ndarray) -> np.ndarray:
+    fits = ids <= np.uint64(LARGEST) if ids.dtype == np.uint64 else np.ones(len(ids), dtype=bool)
+    wanted = np.where(fits, ids, 0).astype(np.int64)
+    order = np.argsort(node_ids, kind="stable")
+    ranked = node_ids[order]
+    slot = np.minimum(np.searchsorted(ranked, wanted), len(ranked) - 1)
+    return np.where(fits & (ranked[slot] == wanted), order[slot], -1)
+
+
+def _normal(text: str) -> str:
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def _as_texts(values: Sequence[Any], place: Callable[[int], str]) -> list[str]:
+    texts = []
+    for row, value in enumerate(values):
+        if value is None or value != value or (isinstance(value, str) and not value.strip()):
+            raise BadInput(
+                "a node has no id",
+                code="E-ID-FORM",
+                place=place(row),
+                expected="a whole number or text",
+                fix="give it one",
+            )
+        if isinstance(value, (bool, float, np.floating, np.bool_)):
+            raise _form_error(value, place(row))
+        if isinstance(value, (int, np.integer)) and value < 0:
+            raise _range_error(int(value), place(row))
+        texts.append(str(value))
+    return texts
+
+
+def _in_range(array: np.ndarray, place: Callable[[int], str]) -> np.ndarray:
+    outside = array < 0 if array.dtype.kind == "i" else array > np.asarray(LARGEST, dtype=np.uint64)
+    if outside.any():
+        row = int(outside.argmax())
+        raise _range_error(int(array[row]), place(row))
+    return array.astype(np.int64)
+
+
+def _numbers(texts: list[str], place: Callable[[int], str]) -> np.ndarray | None:
+    """The ids as int64; ``None`` if they are text made of digits, such as ``"007"``."""
+    for row, text in enumerate(texts):
+        if CANONICAL.fullmatch(text):
+            if len(text) >= 19 and int(text[:20]) > LARGEST:
+                raise _range_error(text, place(row))
+        elif SIGNED.fullmatch(text):
+            raise _range_error(text, place(row))
+        elif not text.isdigit():
+            raise _form_error(text, place(row))
+    if all(CANONICAL.fullmatch(text) for text in texts):
+        return np.array([int(text) for text in texts], dtype=np.int64)
+    return None
+
+
+def _refuse_two_spellings(texts: list[str], numbers: list[bool], place: Callable[[int], str]) -> None:
+    plain = {text for text, number in zip(texts, numbers, strict=True) if number and CANONICAL.fullmatch(text)}
+    for row, (text, number) in enumerate(zip(texts, numbers, strict=True)):
+        whole = re.fullmatch(r"([0-9]+)\.0*", text) if number else None
+        if whole and whole[1] in plain:
+            raise _form_error(text, place(row))
+
+
+def _refuse_twins(texts: list[str], place: Callable[[int], str]) -> None:
+    """Two texts that look the same but are composed differently would be two nodes to us and one to the user."""
+    if all(text.isascii() for text in texts):
+        return
+    seen: dict[str, int] = {}
+    for row, text in enumerate(texts):
+        first = seen.setdefault(_normal(text), row)
+        if texts[first] != text:
+            raise BadInput(
+                f"two node ids look the same but are written differently: {shorten(ascii(texts[first]))} and "
+                f"{shorten(ascii(text))}",
+                code="E-ID-COLLIDE",
+                place=f"{place(first)} and {place(row)}",
+                fix="write both in Unicode normal form C, or rename one",
+            )
+
+
+def _unique(ids: np.ndarray, place: Callable[[int], str]) -> np.ndarray:
+    if ids.dtype == object:
+        first_seen: dict[str, int] = {}
+        first = np.fromiter((first_seen.setdefault(text, row) for row, text in enumerate(ids)), np.int64, len(ids))
+    else:
+        _, firsts, inverse = np.unique(ids, return_index=True, return_inverse=True)
+        first = firsts[inverse]
+    repeats = np.flatnonzero(first != np.arange(len(ids)))
+    if not len(repeats):
+        return ids
+    count = len(repeats)
+    shown = "; ".join(
+        f"{shorten(str(ids[row]), 60)} at {place(int(first[row]))} and {place(int(row))}" for row in repeats[:SHOWN]
+    )
+    shown += "; …" if count > SHOWN else ""
+    raise BadInput(
+        f"{count:,} {'rows repeat' if count > 1 else 'row repeats'} an earlier id: {shown}",
+        code="E-NODE-DUP",
+        place=place(int(repeats[0])),
+        found=str(ids[repeats[0]]),
+        expected="every node once",
+        fix="remove the repeated rows",
+    )
+
+
+def _object_array(texts: list[str]) -> np.ndarray:
+    array = np.empty(len(texts), dtype=object)
+    array[:] = texts
+    return array
+
+
+def _range_error(value: object, place: str) -> BadInput:
+    return BadInput(
+        f"the node id {shorten(value, 60)} is out of range",
+        code="E-ID-RANGE",
+        place=place,
+        found=value,
+        expected="a whole number from 0 to 9223372036854775807, or text",
+        fix="use other numbers, or put a letter before every id to make them text",
+    )
+
+
+def _form_error(value: object, place: str) -> BadInput:
+    return BadInput(
+        f"the node id {shorten(str(value), 60)} is neither a whole number nor text",
+        code="E-ID-FORM",
+        place=place,
+        found=str(value),
+        expected="whole numbers such as 1, or text",
+        fix="write ids without a decimal point or exponent",
+    )

@@ -1,0 +1,1 @@
+"""Files and objects in and out: tables, npz, GraphML, networkx, PyTorch Geometric."""

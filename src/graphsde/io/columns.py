@@ -1,0 +1,241 @@
+"""Columns of a table, whatever file it came from; which columns of text are numbers, and what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from graphsde.base.errors import BadInput, shorten
+from graphsde.graph.raw import Finding
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass
+class Features:
+    """Feature columns by kind.
+
+    Args:
+        numeric: numbers, NaN where missing; ``None`` if no column is numeric.  # [N, d]
+        numeric_names: their names.
+        categorical: text columns by name.
+        findings: what was noticed on the way.
+    """
+
+    numeric: np.ndarray | None
+    numeric_names: list[str]
+    categorical: dict[str, np.ndarray]
+    findings: list[Finding] = field(default_factory=list)
+
+
+class Table(Protocol):
+    """Rows and named columns of one file."""
+
+    @property
+    def path(self) -> Path: ...
+
+    @property
+    def names(self) -> list[str]: ...
+
+    @property
+    def num_rows(self) -> int: ...
+
+    @property
+    def header_place(self) -> str: ...
+
+    @property
+    def place(self) -> Callable[[int], str]: ...
+
+    def ids(self, column: str) -> np.ndarray:
+        """Integers where the column has nothing else, otherwise objects.  # [N]"""
+
+    def values(self, column: str) -> np.ndarray:
+        """The column as found.  # [N]"""
+
+    def weights(self, column: str) -> np.ndarray:
+        """The column as numbers, NaN where missing; anything else is refused.  # [N]"""
+
+    def features(self, columns: Sequence[str], categorical: Collection[str]) -> Features:
+        """Columns sorted into numbers and text; those in ``categorical`` are text in any case."""
+
+
+def as_objects(column: pa.Array) -> np.ndarray:
+    """Arrow text as Python objects, equal texts sharing one; ``None`` where null."""
+    import pyarrow as pa
+
+    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    texts = np.empty(len(coded.dictionary) + 1, dtype=object)
+    texts[:-1] = coded.dictionary.to_pylist()  # the last entry stays None, for nulls
+    codes = coded.indices.cast(pa.int64()).fill_null(-1) if coded.null_count else coded.indices
+    return texts[codes.to_numpy()]
+
+
+MISSING_NUMBERS = ("", "NA", "N/A", "NaN", "nan", "NAN", "null", "NULL", "None", "na", "n/a", "none")
+# beyond this share of numbers, text in a column is taken for a slip of the pen, not for a category
+NEARLY_ALL = 0.9
+MOST_TEXT_COLUMNS = 2_000
+
+_NUMBER = r"^[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|(?i:inf|infinity|nan))$"
+# 1,5 and 1 000 and 1.000.000,5: numbers to a reader, not to a machine
+_FOREIGN_NUMBER = r"^[+-]?(\d+,\d+|\d{1,3}([ ,.'’\x{00a0}\x{202f}]\d{3})+([.,]\d+)?)$"
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """Per column: how many cells are missing, numbers, and numbers in a foreign spelling.  # [d] each"""
+
+    missing: np.ndarray
+    numbers: np.ndarray
+    foreign: np.ndarray
+
+    def all_numbers(self, num_rows: int) -> np.ndarray:
+        return self.missing + self.numbers == num_rows
+
+
+def count_kinds(blocks: Iterable[pa.Array], width: int) -> Kinds:
+    """Count kinds of cells in flat blocks of ``width`` cells per row."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    missing, numbers, foreign = (np.zeros(width, dtype=np.int64) for _ in range(3))
+    for cells in blocks if width else ():
+        absent = _flags(pc.is_in(cells, value_set=pa.array(MISSING_NUMBERS)))
+        try:
+            # a cast that fails is slow, since every cell that is no number makes a message: try the first rows first
+            first = max(1000, width)
+            _cast(cells[:first], absent[:first])
+            _cast(cells, absent)
+            number = ~absent
+        except pa.ArrowInvalid:
+            number = _matches(cells, _NUMBER) & ~absent
+            strange = _matches(cells, _FOREIGN_NUMBER) & ~number
+            foreign += strange.reshape(-1, width).sum(axis=0)
+        missing += absent.reshape(-1, width).sum(axis=0)
+        numbers += number.reshape(-1, width).sum(axis=0)
+    return Kinds(missing, numbers, foreign)
+
+
+def parse_numbers(blocks: Iterable[pa.Array], num_rows: int, width: int) -> np.ndarray:
+    """Cells that are all numbers or missing, as float64 with NaN for the missing.  # [N, d]"""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    values = np.empty((num_rows, width))
+    flat, start = values.reshape(-1), 0
+    for cells in blocks:
+        absent = _flags(pc.is_in(cells, value_set=pa.array(MISSING_NUMBERS)))
+        flat[start : start + len(cells)] = _cast(cells, absent)
+        start += len(cells)
+    return values
+
+
+def refuse_stray_text(
+    names: Sequence[str],
+    kinds: Kinds,
+    num_rows: int,
+    column: Callable[[str], pa.Array],
+    place: Callable[[int], str],
+) -> list[Finding]:
+    """Refuse columns of numbers with a little text in them; report the ones where text is more than a slip.
+
+    Args:
+        names: the columns.
+        kinds: what their cells are.
+        num_rows: how many cells each has.
+        column: gives the cells of a column.
+        place: tells the user where row ``i`` is.
+    """
+    findings = []
+    present = num_rows - kinds.missing
+    text = present - kinds.numbers
+    for position in np.flatnonzero((text > 0) & (2 * (kinds.numbers + kinds.foreign) >= present)).tolist():
+        name, count = names[position], int(text[position])
+        readable = kinds.numbers[position] + kinds.foreign[position]
+        lonely = count == 1 and kinds.numbers[position] >= 2
+        if lonely or readable >= NEARLY_ALL * present[position]:
+            raise stray_text(name, column(name), place, count)
+        share = f"{count:,} of {int(present[position]):,} cells"
+        message = f"column '{shorten(name, 60)}' was read as text: {share} are no numbers"
+        hint = "if it should be numbers, clean these cells; if it is text, list it under 'categorical' in graph.yaml"
+        findings.append(Finding("W-MIXED-COLUMN", "warning", message, count, (shorten(name, 60),), hint))
+    return findings
+
+
+def refuse_text_crowds(names: Sequence[str], column: Callable[[str], pa.Array], place: Callable[[int], str]) -> None:
+    """Thousands of text columns are numbers in a spelling that is not understood, and would be slow to read besides."""
+    if len(names) > MOST_TEXT_COLUMNS:
+        error = stray_text(names[0], column(names[0]), place, 1)
+        raise BadInput(
+            f"{len(names):,} columns are text",
+            code=error.code,
+            place=error.place,
+            found=error.found,
+            expected=f"at most {MOST_TEXT_COLUMNS:,} columns of text",
+            fix="write numbers as 1234.5, or list columns under 'drop' in graph.yaml",
+        )
+
+
+def stray_text(
+    name: str, cells: pa.Array, place: Callable[[int], str], count: int, code: str = "E-FEAT-TYPE"
+) -> BadInput:
+    row = first_text(cells) or 0
+    found = cells[row].as_py()
+    foreign = "write numbers as 1234.5, with a point and without separators"
+    listed = f"clean the cell, or list '{shorten(name, 60)}' under 'categorical' in graph.yaml if it is text"
+    return BadInput(
+        f"{count:,} {'cells' if count > 1 else 'cell'} in a column of numbers {'are' if count > 1 else 'is'} no number",
+        code=code,
+        place=f"{place(row)}, column {shorten(name, 60)}",
+        found=found,
+        expected="a number such as 3, -0.5 or 1e3, or an empty cell",
+        fix=f"{foreign}; or {listed}" if any(letter.isdigit() for letter in found) else listed,
+    )
+
+
+def first_text(cells: pa.Array) -> int | None:
+    """The first row whose cell is neither a number nor missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    absent = _flags(pc.is_in(cells, value_set=pa.array(MISSING_NUMBERS)))
+    text = ~(_matches(cells, _NUMBER) | absent)
+    return int(text.argmax()) if text.any() else None
+
+
+def whole_numbers(cells: pa.Array) -> np.ndarray | None:
+    """Text as int64 if every cell is a whole number in its plain spelling (no 007, no +1); otherwise ``None``."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        numbers = pc.cast(cells, pa.int64())
+    except pa.ArrowInvalid:
+        return None
+    if not pc.all(pc.equal(pc.cast(numbers, pa.string()), cells), min_count=0).as_py():
+        return None
+    return numbers.to_numpy(zero_copy_only=False)
+
+
+def _cast(cells: pa.Array, absent: np.ndarray) -> np.ndarray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    present = pc.if_else(pa.array(absent), pa.scalar(None, pa.string()), cells) if absent.any() else cells
+    return pc.cast(present, pa.float64()).to_numpy(zero_copy_only=False)
+
+
+def _matches(cells: pa.Array, pattern: str) -> np.ndarray:
+    """Each different cell is looked at once."""
+    import pyarrow.compute as pc
+
+    coded = cells.dictionary_encode()
+    return _flags(pc.match_substring_regex(coded.dictionary, pattern))[coded.indices.to_numpy()]
+
+
+def _flags(array: pa.Array) -> np.ndarray:
+    return array.to_numpy(zero_copy_only=False)

@@ -1,0 +1,349 @@
+"""GraphML files, as networkx, Gephi and others write them."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from xml.parsers import expat
+
+import numpy as np
+
+from graphsde.base.errors import BadInput, shorten
+from graphsde.graph.raw import Finding, RawGraph, ReadOptions
+from graphsde.io.columns import whole_numbers
+from graphsde.io.opening import opened, refuse_bomb
+
+DEEPEST = 64
+LONGEST_TEXT = 1_000_000
+LONGEST_TAG = 2_000_000
+MOST_FOREIGN = 1_000_000
+_CHILDREN: dict[str | None, frozenset[str]] = {
+    None: frozenset({"graphml"}),
+    "graphml": frozenset({"key", "graph"}),
+    "key": frozenset({"default"}),
+    "graph": frozenset({"node", "edge"}),
+    "node": frozenset({"data"}),
+    "edge": frozenset({"data"}),
+}
+_TRUTH = {"true": True, "1": True, "false": False, "0": False}
+
+
+def _whole(text: str) -> int:
+    if len(text) > 30 or "_" in text:
+        raise ValueError
+    return int(text)
+
+
+def _decimal(text: str) -> float:
+    if "_" in text:
+        raise ValueError
+    return float(text)
+
+
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    "int": _whole,
+    "long": _whole,
+    "float": _decimal,
+    "double": _decimal,
+    "boolean": lambda text: _TRUTH[text.lower()],
+    "string": str,
+}
+
+
+@dataclass
+class Key:
+    name: str
+    kind: str
+    default: Any = None
+
+
+@dataclass
+class Attribute:
+    """Values of one attribute, where they are given; keys of different types may share its name."""
+
+    rows: array[int] = field(default_factory=lambda: array("q"))
+    values: list[Any] = field(default_factory=list)
+    kinds: set[str] = field(default_factory=set)
+    default: Any = None
+
+    def column(self, num_rows: int) -> list[Any]:
+        values = [self.default] * num_rows
+        for row, value in zip(self.rows, self.values, strict=True):
+            values[row] = value
+        return values
+
+
+@dataclass
+class Elements:
+    """All nodes, or all edges: the line of each, and their attributes by name."""
+
+    lines: array[int] = field(default_factory=lambda: array("q"))
+    keys: dict[str, Key] = field(default_factory=dict)
+    attributes: dict[str, Attribute] = field(default_factory=dict)
+
+    def add(self, key: Key, value: Any) -> None:
+        attribute = self.attributes.setdefault(key.name, Attribute())
+        attribute.rows.append(len(self.lines) - 1)
+        attribute.values.append(value)
+        attribute.kinds.add(key.kind)
+
+    def fill_defaults(self) -> None:
+        for key in self.keys.values():
+            if key.default is not None:
+                attribute = self.attributes.setdefault(key.name, Attribute())
+                attribute.default = key.default
+                attribute.kinds.add(key.kind)
+
+
+class GraphmlDocument:
+    """Feed it bytes, then look at ``nodes``, ``edges``, ``ids``, ``sources``, ``targets`` and ``one_way``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.nodes, self.edges = Elements(), Elements()
+        self.ids: list[str] = []
+        self.sources: list[str] = []
+        self.targets: list[str] = []
+        self.one_way = bytearray()
+        self._stack: list[str] = []
+        self._foreign = self._passed_over = self._fed = 0
+        self._directed: bool | None = None
+        self._key: Key | None = None
+        self._text: list[str] | None = None
+        self._text_size = 0
+        self._parser = expat.ParserCreate(namespace_separator=" ")
+        self._parser.buffer_text = True
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._characters
+        self._parser.StartDoctypeDeclHandler = self._refuse_definitions
+        self._parser.EntityDeclHandler = self._refuse_definitions
+
+    def feed(self, piece: bytes, last: bool = False) -> None:
+        try:
+            self._parser.Parse(piece, last)
+        except expat.ExpatError as error:
+            raise self._error("E-CORRUPT", f"this is no whole XML file: {expat.ErrorString(error.code)}") from None
+        except (ValueError, LookupError) as error:  # an encoding that the parser does not have
+            raise self._error("E-ENCODING", f"its encoding is not read: {shorten(str(error), 100)}") from None
+        self._fed += len(piece)
+        if self._fed - self._parser.CurrentByteIndex > LONGEST_TAG:
+            raise self._error("E-LINE-LEN", f"a tag is longer than {LONGEST_TAG:,} bytes")
+        if last:
+            self.nodes.fill_defaults()
+            self.edges.fill_defaults()
+
+    def _start(self, qualified: str, attributes: dict[str, str]) -> None:
+        name = qualified.rpartition(" ")[2]
+        if len(self._stack) + self._foreign >= DEEPEST:
+            raise self._error("E-CORRUPT", f"elements are nested more than {DEEPEST} deep")
+        parent = self._stack[-1] if self._stack else None
+        if self._foreign or name not in _CHILDREN.get(parent, ()):
+            self._start_foreign(name, parent)
+            return
+        self._stack.append(name)
+        if name == "node":
+            self.ids.append(self._required(attributes, "id"))
+            self.nodes.lines.append(self._parser.CurrentLineNumber)
+        elif name == "edge":
+            self.sources.append(self._required(attributes, "source"))
+            self.targets.append(self._required(attributes, "target"))
+            self.one_way.append(_TRUTH.get(attributes.get("directed", "").lower(), bool(self._directed)))
+            self.edges.lines.append(self._parser.CurrentLineNumber)
+        elif name == "data":
+            owner = self.nodes if self._stack[-2] == "node" else self.edges
+            self._key = owner.keys.get(self._required(attributes, "key"))
+            self._text, self._text_size = [], 0
+        elif name == "default":
+            self._text, self._text_size = [], 0
+        elif name == "key":
+            self._start_key(attributes)
+        elif name == "graph":
+            if self._directed is not None:
+                raise self._error("E-FORMAT", "the file holds several graphs", expected="one graph")
+            self._directed = attributes.get("edgedefault") == "directed"
+
+    def _start_foreign(self, name: str, parent: str | None) -> None:
+        """Descriptions, ports and the drawings of editors are passed over; what changes the graph is not."""
+        if parent is None:
+            raise self._error("E-FORMAT", "this is XML but no GraphML", found=name, expected="<graphml>")
+        if not self._foreign and name in ("graph", "hyperedge"):
+            raise self._error("E-FORMAT", "nested graphs and hyperedges are not read", found=name)
+        self._foreign += 1
+        self._passed_over += 1
+        if self._passed_over > MOST_FOREIGN:
+            raise self._error("E-BOMB", f"more than {MOST_FOREIGN:,} elements have nothing to do with the graph")
+
+    def _start_key(self, attributes: dict[str, str]) -> None:
+        kind = attributes.get("attr.type", "string").lower()
+        identity, scope = self._required(attributes, "id"), attributes.get("for", "all")
+        if kind not in _PARSERS:
+            return
+        self._key = Key(attributes.get("attr.name", identity), kind)
+        for one, elements in (("node", self.nodes), ("edge", self.edges)):
+            if scope in (one, "all"):
+                elements.keys[identity] = self._key
+
+    def _end(self, qualified: str) -> None:
+        if self._foreign:
+            self._foreign -= 1
+            return
+        name = self._stack.pop()
+        if self._key is not None and self._text is not None:
+            value = self._parse(self._key, "".join(self._text))
+            if name == "default":
+                self._key.default = value
+            elif value is not None:
+                (self.nodes if self._stack[-1] == "node" else self.edges).add(self._key, value)
+        self._text = None
+        if name != "default":
+            self._key = None
+
+    def _characters(self, text: str) -> None:
+        if self._text is not None and not self._foreign:
+            self._text.append(text)
+            self._text_size += len(text)
+            if self._text_size > LONGEST_TEXT:
+                raise self._error("E-LINE-LEN", f"a value is longer than {LONGEST_TEXT:,} characters")
+
+    def _parse(self, key: Key, text: str) -> Any:
+        if key.kind == "string":
+            return text
+        try:
+            return _PARSERS[key.kind](text.strip()) if text.strip() else None
+        except (ValueError, KeyError):
+            raise self._error(
+                "E-FEAT-TYPE",
+                f"the value of '{shorten(key.name, 60)}' is no {key.kind}",
+                found=text,
+                expected=f"a value of the type {key.kind}",
+                fix="correct the value, or the attr.type of its key",
+            ) from None
+
+    def _refuse_definitions(self, *_: object) -> None:
+        raise self._error(
+            "E-XML-DTD",
+            "the file defines a document type or entities, which could expand without end",
+            expected="plain GraphML",
+            fix="remove the <!DOCTYPE …> part",
+        )
+
+    def _required(self, attributes: dict[str, str], name: str) -> str:
+        if name not in attributes:
+            raise self._error("E-CORRUPT", f"a <{self._stack[-1]}> has no {name}")
+        return attributes[name]
+
+    def _error(self, code: str, message: str, **details: Any) -> BadInput:
+        details.setdefault("expected", "one plain graph in GraphML, as networkx.write_graphml writes it")
+        place = f"{self.path.name}, line {self._parser.CurrentLineNumber}"
+        return BadInput(message, code=code, place=place, **details)
+
+
+_PIECE = 1 << 20
+
+
+def read_graphml(path: Path, options: ReadOptions, name: str | None = None) -> RawGraph:
+    """Read a GraphML file.
+
+    The node attributes ``label`` and ``split`` are what they say; every other one is a feature, numeric for numbers and
+    truth values, categorical for strings. The edge attribute ``weight`` is the weight.
+    """
+    document = GraphmlDocument(path)
+    with opened(path) as stream:
+        size = stream.seek(0, 2)
+        stream.seek(0)
+        while piece := stream.read(_PIECE):
+            document.feed(piece)
+        if size:
+            document.feed(b"", last=True)
+    num_nodes = len(document.ids)
+    if not num_nodes:
+        raise BadInput(f"{path.name} has no nodes", code="E-EMPTY", place=path.name, expected="at least two nodes")
+    attributes = dict(document.nodes.attributes)
+    # a value takes more bytes in the file than in memory, unless it is a default
+    refuse_bomb(path, declared=8 * num_nodes * len(attributes), compressed=size, moderate=50_000_000, ratio=5)
+    labels, split = attributes.pop("label", None), attributes.pop("split", None)
+    numeric = [one for one, attribute in attributes.items() if "string" not in attribute.kinds]
+    text = [one for one in attributes if one not in set(numeric)]
+    sources, targets, weights, lines = _edges(document, options)
+    return RawGraph(
+        num_nodes=num_nodes,
+        node_ids=_ids(document.ids),
+        numeric=_matrix([attributes[one] for one in numeric], num_nodes) if numeric else None,
+        feature_names=numeric or None,
+        categorical={one: _texts(attributes[one], num_nodes) for one in text},
+        labels=None if labels is None else labels.column(num_nodes),
+        split=None if split is None else _texts(split, num_nodes),
+        sources=_ids(sources),
+        targets=_ids(targets),
+        weights=weights,
+        name=name or path.stem,
+        node_place=lambda row: f"{path.name}, line {document.nodes.lines[row]}",
+        edge_place=lambda row: f"{path.name}, line {lines[row]}",
+        findings=_findings(document),
+    )
+
+
+def _edges(
+    document: GraphmlDocument, options: ReadOptions
+) -> tuple[list[str], list[str], np.ndarray | None, np.ndarray]:
+    sources, targets = document.sources, document.targets
+    lines = np.array(document.edges.lines, dtype=np.int64)
+    weights = _weights(document)
+    if options.directed:  # an undirected edge then is one in each direction
+        both = np.flatnonzero(np.frombuffer(document.one_way, dtype=np.uint8) == 0)
+        sources = sources + [document.targets[row] for row in both]
+        targets = targets + [document.sources[row] for row in both]
+        lines = np.concatenate([lines, lines[both]])
+        weights = None if weights is None else np.concatenate([weights, weights[both]])
+    return sources, targets, weights, lines
+
+
+def _ids(texts: list[str]) -> np.ndarray | list[str]:
+    import pyarrow as pa
+
+    numbers = whole_numbers(pa.array(texts, pa.string()))
+    return texts if numbers is None else numbers
+
+
+def _weights(document: GraphmlDocument) -> np.ndarray | None:
+    attribute = document.edges.attributes.get("weight")
+    if attribute is None:
+        return None
+    if "string" in attribute.kinds:
+        row = attribute.rows[0] if attribute.rows else 0
+        raise BadInput(
+            "the edge weights are declared as strings",
+            code="E-WEIGHT",
+            place=f"{document.path.name}, line {document.edges.lines[row]}",
+            expected='attr.type="double"',
+            fix="write the weights as numbers",
+        )
+    if attribute.default is None:
+        attribute.default = 1.0  # as networkx takes an edge without a weight
+    return _matrix([attribute], len(document.sources))[:, 0]
+
+
+def _matrix(attributes: list[Attribute], num_rows: int) -> np.ndarray:
+    values = np.full((num_rows, len(attributes)), np.nan)
+    for position, attribute in enumerate(attributes):
+        if attribute.default is not None:
+            values[:, position] = attribute.default
+        values[np.array(attribute.rows, dtype=np.int64), position] = attribute.values
+    return values
+
+
+def _texts(attribute: Attribute, num_rows: int) -> list[str | None]:
+    return [None if value is None else str(value) for value in attribute.column(num_rows)]
+
+
+def _findings(document: GraphmlDocument) -> list[Finding]:
+    unused = [name for name in document.edges.attributes if name != "weight"]
+    if not unused:
+        return []
+    where = tuple(shorten(name, 60) for name in unused[:5])
+    message = f"{len(unused):,} edge attributes are not used: {', '.join(where)}"
+    return [Finding("W-EDGE-COLUMNS", "note", message, len(unused), where)]

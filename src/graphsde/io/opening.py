@@ -1,0 +1,139 @@
+"""Opening a user's file: only a regular file, never one that blocks, changes under us or announces too much."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from graphsde.base.errors import BadInput, StorageError
+from graphsde.base.memory import human_bytes
+from graphsde.base.storage import io_error
+
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
+
+
+def status_of(path: Path) -> os.stat_result:
+    """The file's status, or the typed error if there is no such thing."""
+    try:
+        return os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        raise BadInput(
+            f"there is no file or folder {path}", code="E-NOT-A-FILE", place=str(path), fix="check the path"
+        ) from None
+    except ValueError:  # a NUL in the name
+        raise BadInput("this is no path", code="E-NOT-A-FILE", found=str(path), fix="check the path") from None
+    except OSError as error:
+        raise io_error("read", path, error) from error
+
+
+def require_regular(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        kind = next((words for test, words in _KINDS if test(status.st_mode)), "no regular file")
+        raise BadInput(
+            f"{path.name or path} is {kind}",
+            code="E-NOT-A-FILE",
+            place=str(path),
+            expected="a regular file",
+            fix="give the path of a file with data in it",
+        )
+
+
+def require_inside(path: Path, folder: Path) -> None:
+    """Refuse a table whose name is a link that leads out of its folder: whoever sent the folder chose the target."""
+    with contextlib.suppress(OSError):
+        target, root = os.path.realpath(path), os.path.realpath(folder)
+        if os.path.commonpath([target, root]) != root:
+            raise BadInput(
+                f"{path.name} is a link that leads out of its folder",
+                code="E-NOT-A-FILE",
+                place=str(path),
+                found=target,
+                expected=f"a regular file inside {folder}",
+                fix="copy the file into the folder",
+            )
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Open for reading; a file that changes before the block ends gives :class:`StorageError`, whatever was read."""
+    require_regular(path, status_of(path))
+    try:
+        # the check above and the opening are two steps: without O_NONBLOCK a pipe put there in between would block
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with os.fdopen(handle, "rb") as stream:
+            before = os.fstat(handle)
+            require_regular(path, before)
+            try:
+                yield stream
+            finally:
+                after = os.fstat(handle)
+                if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+                    raise StorageError(
+                        f"{path.name} changed while it was read",
+                        place=str(path),
+                        found=f"{before.st_size} bytes, then {after.st_size}",
+                        fix="wait until whatever writes it has finished, then read again",
+                    )
+    except OSError as error:
+        raise io_error("read", path, error) from error
+
+
+LARGEST_CONTENT = 2_000_000_000
+# compression beyond this ratio is suspicious, but sparse one-hot tables of moderate size reach it honestly
+LARGEST_RATIO = 100
+MODERATE_CONTENT = 200_000_000
+
+
+def refuse_bomb(
+    path: Path, *, declared: int, compressed: int, moderate: int = MODERATE_CONTENT, ratio: int = LARGEST_RATIO
+) -> None:
+    """Compare what a file says it unpacks to with limits, before any of it is unpacked.
+
+    Args:
+        path: the file, for the message.
+        declared: bytes that its content would take.
+        compressed: bytes that the file has.
+        moderate: content up to this size may be compressed as well as it can.
+        ratio: beyond that, how many times the size of the file is plausible.
+    """
+    found = declared / max(compressed, 1)
+    if declared > LARGEST_CONTENT or (declared > moderate and found > ratio):
+        beyond = f"{ratio} times the size of the file beyond {human_bytes(moderate)}"
+        raise BadInput(
+            f"{path.name} has {human_bytes(compressed)} and would unpack to {human_bytes(declared)}",
+            code="E-BOMB",
+            place=path.name,
+            found=f"{found:,.0f} times its size",
+            expected=f"at most {human_bytes(LARGEST_CONTENT)}, and at most {beyond}",
+            fix="store features as sparse (CSR) arrays, or split the graph",
+        )
+
+
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+def safe_cell(value: object) -> str:
+    """A value as a cell that no spreadsheet takes for a formula.
+
+    Text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return gets an apostrophe in front; numbers
+    stay numbers. For exports only: a file that is read back must keep its cells as they are.
+
+    Example:
+        >>> safe_cell("=cmd()"), safe_cell(-0.5), safe_cell("ann")
+        ("'=cmd()", '-0.5', 'ann')
+    """
+    text = "" if value is None else str(value)
+    if text.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) and not _NUMBER.fullmatch(text):
+        return "'" + text
+    return text

@@ -1,0 +1,191 @@
+"""A Parquet file as a table of typed columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+
+from graphsde.base.errors import BadInput, shorten
+from graphsde.io.columns import Features, as_objects
+from graphsde.io.csv_table import check_header
+from graphsde.io.opening import opened, refuse_bomb
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# the format keeps a kilobyte of facts about every column: beyond this, looking at them takes longer than the data
+MOST_COLUMNS = 20_000
+
+
+@dataclass(frozen=True)
+class ParquetTable:
+    """Named, typed columns.
+
+    Args:
+        path: where it was read.
+        table: the columns; text is dictionary-encoded.
+    """
+
+    path: Path
+    table: pa.Table
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.table.column_names)
+
+    @property
+    def num_rows(self) -> int:
+        return int(self.table.num_rows)
+
+    @property
+    def header_place(self) -> str:
+        return self.path.name
+
+    @property
+    def place(self) -> Callable[[int], str]:
+        file = self.path.name  # not self, which would keep the columns in memory
+        return lambda row: f"{file}, row {row + 1}"
+
+    def ids(self, column: str) -> np.ndarray:
+        return self.values(column)
+
+    def values(self, column: str) -> np.ndarray:
+        import pyarrow as pa
+
+        array = self._column(column)
+        kind = self._kind(column, array.type)
+        if kind == "text":
+            return as_objects(array)
+        if array.null_count or pa.types.is_decimal(array.type) or pa.types.is_null(array.type):
+            objects = np.empty(len(array), dtype=object)
+            objects[:] = array.to_pylist()
+            return objects
+        return array.to_numpy(zero_copy_only=False)
+
+    def weights(self, column: str) -> np.ndarray:
+        array = self._column(column)
+        if self._kind(column, array.type) == "text":
+            raise BadInput(
+                f"the column '{shorten(column, 60)}' of edge weights is text",
+                code="E-WEIGHT",
+                place=f"{self.path.name}, column {shorten(column, 60)}",
+                found=str(array.type),
+                expected="numbers",
+            )
+        return _numbers(array)
+
+    def features(self, columns: Sequence[str], categorical: Collection[str]) -> Features:
+        arrays = {name: self._column(name) for name in columns}
+        text = {name for name in columns if self._kind(name, arrays[name].type) == "text"}
+        numeric = [name for name in columns if name not in text and name not in categorical]
+        values = np.empty((self.num_rows, len(numeric)))
+        for position, name in enumerate(numeric):
+            values[:, position] = _numbers(arrays[name])
+        chosen = set(numeric)
+        return Features(
+            numeric=values if numeric else None,
+            numeric_names=numeric,
+            categorical={name: _texts(arrays[name]) for name in columns if name not in chosen},
+        )
+
+    def _column(self, column: str) -> pa.Array:
+        import pyarrow as pa
+
+        array = self.table.column(column).combine_chunks()
+        if pa.types.is_dictionary(array.type) and not pa.types.is_string(array.type.value_type):
+            return array.dictionary_decode()
+        return array
+
+    def _kind(self, column: str, kind: pa.DataType) -> str:
+        import pyarrow as pa
+
+        value = kind.value_type if pa.types.is_dictionary(kind) else kind
+        if pa.types.is_string(value) or pa.types.is_large_string(value):
+            return "text"
+        numbers = (
+            pa.types.is_integer,
+            pa.types.is_floating,
+            pa.types.is_boolean,
+            pa.types.is_decimal,
+            pa.types.is_null,
+        )
+        if kind is value and any(test(value) for test in numbers):
+            return "number"
+        raise BadInput(
+            f"the column '{shorten(column, 60)}' holds {shorten(str(kind), 60)}",
+            code="E-DTYPE",
+            place=f"{self.path.name}, column {shorten(column, 60)}",
+            found=str(kind),
+            expected="numbers, booleans or text",
+            fix="convert the column, or list it under 'drop' in graph.yaml",
+        )
+
+
+def read_parquet(path: Path) -> ParquetTable:
+    """Read a Parquet file, after comparing what it announces with its size."""
+    with opened(path) as stream, _corrupt(path):
+        return ParquetTable(path, _read(stream, path))
+
+
+def _read(stream: BinaryIO, path: Path) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    file = pq.ParquetFile(stream, thrift_string_size_limit=50_000_000, thrift_container_size_limit=1_000_000)
+    facts, schema = file.metadata, file.schema_arrow
+    size = stream.seek(0, 2)
+    if len(schema) > MOST_COLUMNS:
+        raise BadInput(
+            f"{path.name} has {len(schema):,} columns",
+            code="E-LINE-LEN",
+            place=path.name,
+            expected=f"at most {MOST_COLUMNS:,}",
+            fix="store features as wide as this in an .npz file",
+        )
+    check_header(schema.names, path.name)
+    groups = sum(max(facts.row_group(group).total_byte_size, 0) for group in range(facts.num_row_groups))
+    refuse_bomb(path, declared=max(8 * facts.num_rows * facts.num_columns, groups), compressed=size)
+    # text that repeats stays a dictionary: written out, one long word in many rows could fill the memory
+    text = [field.name for field in schema if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)]
+    again = pq.ParquetFile(stream, metadata=facts, read_dictionary=text)
+    table = again.read(use_threads=False)
+    table.validate(full=True)
+    if table.num_rows != facts.num_rows:
+        raise pa.ArrowInvalid(f"{table.num_rows} rows where {facts.num_rows} are announced")
+    return table
+
+
+@contextmanager
+def _corrupt(path: Path) -> Iterator[None]:
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise BadInput(
+            f"{path.name} is no whole Parquet file: {shorten(str(error), 120)}",
+            code="E-CORRUPT",
+            place=path.name,
+            fix="write or copy the file again",
+        ) from None
+
+
+def _numbers(array: pa.Array) -> np.ndarray:
+    import pyarrow as pa
+
+    return array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+
+
+def _texts(array: pa.Array) -> np.ndarray:
+    import pyarrow as pa
+
+    if not pa.types.is_dictionary(array.type):
+        array = array.cast(pa.string())
+    return as_objects(array)

@@ -1,0 +1,100 @@
+"""Users' files: folders of tables, ``.npz``, GraphML."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from graphsde.base.errors import BadInput, shorten
+from graphsde.graph.build import assemble
+from graphsde.graph.graph import Graph
+from graphsde.graph.raw import RawGraph, ReadOptions
+from graphsde.io.graph_yaml import read_options
+from graphsde.io.opening import require_regular, status_of
+
+PICKLED = (".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".bin")
+FORMATS = "a folder with nodes.csv and edges.csv (or .parquet), an .npz file, or a .graphml file"
+
+
+def read(path: str | os.PathLike[str], *, name: str | None = None, **options: Any) -> Graph:
+    """Read a graph from a user's files, check it and clean it.
+
+    Args:
+        path: a folder with ``nodes`` and ``edges`` (``.csv`` or ``.parquet``, and ``graph.yaml`` if there is one), an
+            ``.npz`` file, or a GraphML file.
+        name: how messages call the graph; the name of the file or folder if left out.
+        **options: fields of :class:`~graphsde.graph.raw.ReadOptions`, such as ``directed=True`` or ``impute="mean"``;
+            they win over ``graph.yaml``.
+
+    Raises:
+        BadInput: the content can't be used as it is; the message names the file and the line.
+        StorageError: the file can't be read.
+        BadUsage: there is no such option.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (folder / "nodes.csv").write_text("id,age,label\\nann,31,yes\\nbob,25,no\\n")
+        >>> _ = (folder / "edges.csv").write_text("source,target\\nann,bob\\n")
+        >>> read(folder, name="friends")
+        Graph('friends', nodes=2, edges=2, features=1, classes=2)
+    """
+    path = Path(path)
+    checked = read_options(options)
+    status = status_of(path)
+    if stat.S_ISDIR(status.st_mode):
+        from graphsde.io.tables import read_tables
+
+        raw, checked = read_tables(path, options, name)
+        return _graph(raw, checked)
+    suffix = path.suffix.lower()
+    if suffix in PICKLED:
+        raise _pickled(path, suffix)
+    require_regular(path, status)
+    if suffix == ".npz":
+        from graphsde.io.npz import read_npz
+
+        return _graph(read_npz(path, name), checked)
+    if suffix in (".graphml", ".xml"):
+        from graphsde.io.graphml import read_graphml
+
+        return _graph(read_graphml(path, checked, name), checked)
+    raise _unknown_format(path, suffix)
+
+
+def _graph(raw: RawGraph, options: ReadOptions) -> Graph:
+    raw.name = shorten(raw.name)  # it may come from a file, and every message shows it
+    return assemble(raw, options)
+
+
+def _pickled(path: Path, suffix: str) -> BadInput:
+    return BadInput(
+        f"{path.name} is a pickle, which could run any program when it is opened; it was not opened",
+        code="E-PICKLE",
+        place=str(path),
+        found=suffix,
+        expected=FORMATS,
+        fix="where you trust the file, load it with the program that wrote it and save its arrays: "
+        "numpy.savez('graph.npz', features=x, edge_index=edge_index, labels=y)",
+    )
+
+
+def _unknown_format(path: Path, suffix: str) -> BadInput:
+    if suffix in (".csv", ".parquet"):
+        return BadInput(
+            f"{path.name} alone is no graph",
+            code="E-FORMAT",
+            place=str(path),
+            expected="a folder with nodes.csv and edges.csv (or .parquet)",
+            fix=f"put both tables into one folder and read the folder: read('{path.parent}')",
+        )
+    return BadInput(
+        f"the format of {path.name} is not known",
+        code="E-FORMAT",
+        place=str(path),
+        found=suffix or "no suffix",
+        expected=FORMATS,
+        fix="convert the file, or correct its suffix",
+    )

@@ -1,0 +1,194 @@
+"""A folder with a table of nodes and a table of edges."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphsde.base.errors import BadInput, shorten
+from graphsde.base.storage import io_error
+from graphsde.graph.masks import masks_from_words
+from graphsde.graph.raw import Finding, RawGraph, ReadOptions
+from graphsde.io.columns import Features, Table
+from graphsde.io.csv_table import read_csv
+from graphsde.io.graph_yaml import Settings, did_you_mean, read_options, read_settings
+from graphsde.io.opening import require_inside
+from graphsde.io.parquet import read_parquet
+
+SUFFIXES = (".csv", ".parquet")
+
+
+def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None) -> tuple[RawGraph, ReadOptions]:
+    """Read ``nodes`` and ``edges`` (``.csv`` or ``.parquet``) and ``graph.yaml``, if there is one.
+
+    Args:
+        folder: where they are.
+        given: options that win over those in ``graph.yaml``.
+        name: how messages call the graph.
+    """
+    files = _files(folder)
+    settings = Settings()
+    if "graph.yaml" in files:
+        require_inside(folder / "graph.yaml", folder)
+        settings = read_settings(folder / "graph.yaml")
+    options = read_options(given, settings.options)
+    nodes = _open(folder, files, "nodes", (settings.id,), options)
+    edges = _open(folder, files, "edges", (settings.source, settings.target), options)
+    if not nodes.num_rows:
+        raise BadInput(f"{nodes.path.name} has no rows", code="E-EMPTY", place=nodes.path.name, expected="one per node")
+    roles = {role: getattr(settings, role) for role in ("id", "label", "split")}
+    _check_columns(nodes, settings, required=("id",), optional=("label", "split"))
+    _check_columns(edges, settings, required=("source", "target"), optional=("weight",))
+    features = _features(nodes, settings, roles)
+    labels = nodes.values(settings.label) if settings.label in nodes.names else None
+    if labels is not None and settings.classes is not None and options.target == "class":
+        labels = _positions(labels, settings.classes)
+    split = nodes.values(settings.split) if settings.split in nodes.names else None
+    masks = _joint_roles(split, nodes) if split is not None else {}
+    raw = RawGraph(
+        num_nodes=nodes.num_rows,
+        node_ids=nodes.ids(settings.id),
+        numeric=_matrix(features, settings),
+        feature_names=features.numeric_names or None,
+        categorical=features.categorical,
+        labels=labels,
+        split=None if masks else split,
+        masks=masks,
+        sources=edges.ids(settings.source),
+        targets=edges.ids(settings.target),
+        weights=edges.weights(settings.weight) if settings.weight in edges.names else None,
+        class_names=settings.classes,
+        image_shape=settings.image_shape,
+        name=name or settings.name or folder.resolve().name or "graph",
+        node_place=nodes.place,
+        edge_place=edges.place,
+        findings=features.findings + _unused(edges, settings),
+    )
+    return raw, options
+
+
+def _files(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError as error:
+        raise io_error("read", folder, error) from error
+
+
+def _open(folder: Path, files: Sequence[str], stem: str, wanted: tuple[str, ...], options: ReadOptions) -> Table:
+    found = [stem + suffix for suffix in SUFFIXES if stem + suffix in files]
+    if len(found) > 1:
+        raise BadInput(
+            f"the folder has both {found[0]} and {found[1]}",
+            code="E-FORMAT",
+            place=str(folder),
+            expected="one of them",
+            fix="remove the one that is out of date",
+        )
+    if not found:
+        shown = ", ".join(shorten(file, 60) for file in files[:10]) or "nothing"
+        packed = next((file for file in files if file.startswith((f"{stem}.csv.", f"{stem}.parquet."))), None)
+        empty = " (for a graph without edges: a file with the one line source,target)" if stem == "edges" else ""
+        raise BadInput(
+            f"the folder has no {stem}.csv and no {stem}.parquet",
+            code="E-NOT-A-FILE",
+            place=str(folder),
+            found=shown,
+            expected=f"{stem}.csv with the columns {', '.join(wanted)}{empty}",
+            fix=f"unpack {packed}" if packed else _similar(stem, files),
+        )
+    path = folder / found[0]
+    require_inside(path, folder)
+    if path.suffix == ".csv":
+        return read_csv(path, wanted=wanted, encoding=options.encoding)
+    return read_parquet(path)
+
+
+def _check_columns(table: Table, settings: Settings, *, required: Sequence[str], optional: Sequence[str]) -> None:
+    """Required columns, and the ones that graph.yaml names, must be there."""
+    wanted = {role: getattr(settings, role) for role in required}
+    wanted |= {role: getattr(settings, role) for role in optional if role in settings.places}
+    names = set(table.names)
+    for role, column in wanted.items():
+        if column not in names:
+            raise _no_column(table, column, settings.places.get(role, table.header_place))
+
+
+def _no_column(table: Table, column: str, place: str) -> BadInput:
+    hint = did_you_mean(column, table.names)
+    key = column if column in ("id", "label", "split", "source", "target", "weight") else None
+    rename = f"rename a column to '{column}'" + (f", or write '{key}: its name' in graph.yaml" if key else "")
+    return BadInput(
+        f"{table.path.name} has no column '{shorten(column, 60)}'",
+        code="E-HEADER",
+        place=place,
+        found=", ".join(shorten(name, 60) for name in table.names[:10]),
+        expected=f"a column '{shorten(column, 60)}'",
+        fix=f"{hint} {rename}" if hint.startswith("did") else rename,
+    )
+
+
+def _features(nodes: Table, settings: Settings, roles: Mapping[str, str]) -> Features:
+    names = set(nodes.names)
+    for key in ("categorical", "drop"):
+        for column in getattr(settings, key):
+            if column not in names:
+                raise _no_column(nodes, column, settings.places[key])
+    left_out = {*roles.values(), *settings.drop}
+    return nodes.features([name for name in nodes.names if name not in left_out], set(settings.categorical))
+
+
+def _matrix(features: Features, settings: Settings) -> np.ndarray | sp.csr_array | None:
+    height, width = settings.image_shape or (1, len(features.numeric_names))
+    if height * width != len(features.numeric_names):
+        raise BadInput(
+            f"image_shape is {height}×{width}, but there are {len(features.numeric_names)} numeric columns",
+            code="E-LEN",
+            place=settings.places["image_shape"],
+            expected="height times width numeric columns",
+            fix="correct image_shape, or leave it out",
+        )
+    return sp.csr_array(features.numeric) if settings.sparse and features.numeric is not None else features.numeric
+
+
+def _positions(labels: np.ndarray, classes: Sequence[str]) -> np.ndarray:
+    """Class names as positions in the given order; a class may be called ``NA`` or ``3`` if it is listed."""
+    position = {name: index for index, name in enumerate(classes)}
+    found = [position.get(label) if isinstance(label, str) else None for label in labels.tolist()]
+    if any(row is None and label not in (None, "") for row, label in zip(found, labels.tolist(), strict=True)):
+        return labels
+    return np.array([-1 if row is None else row for row in found], dtype=np.int64)
+
+
+def _joint_roles(split: np.ndarray, nodes: Table) -> dict[str, np.ndarray]:
+    """Cells such as ``test+ood``: a foreign node may have a second role."""
+    if not any(isinstance(word, str) and "+" in word for word in set(split.tolist())):
+        return {}
+    parts = [word.partition("+") if isinstance(word, str) else (None, "", None) for word in split.tolist()]
+    first = masks_from_words([part[0] for part in parts], nodes.place)
+    second = masks_from_words([part[2] for part in parts], nodes.place)
+    empty = np.zeros(nodes.num_rows, dtype=bool)
+    return {role: first.get(role, empty) | second.get(role, empty) for role in {**first, **second}}
+
+
+def _unused(edges: Table, settings: Settings) -> list[Finding]:
+    used = {settings.source, settings.target, settings.weight}
+    unused = [name for name in edges.names if name not in used]
+    if not unused:
+        return []
+    where = tuple(shorten(name, 60) for name in unused[:5])
+    message = f"{len(unused):,} columns of {edges.path.name} are not used: {', '.join(where)}"
+    return [Finding("W-EDGE-COLUMNS", "note", message, len(unused), where)]
+
+
+def _similar(stem: str, files: Sequence[str]) -> str:
+    """A slip of the pen in a file's name; the other table is none."""
+    names = [f"{stem}.csv", f"{stem}.parquet"]
+    close = [file for file in files if difflib.get_close_matches(file.lower()[:100], names, n=1, cutoff=0.8)]
+    others = [file for file in close if not file.startswith(("nodes.", "edges."))]
+    return f"did you mean '{shorten(others[0], 60)}'?" if others else "add the file"

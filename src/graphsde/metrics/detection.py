@@ -1,0 +1,175 @@
+"""Are nodes from elsewhere, and wrong predictions, detected?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphsde.base.errors import BadInput
+from graphsde.metrics import arrays
+from graphsde.metrics.arrays import ERRORS, IN_OUT, METRICS, auroc, average_precision, tied_blocks
+
+
+@METRICS.register(
+    "ood_auroc",
+    summary="probability that a foreign node is more uncertain than a familiar one",
+    takes=IN_OUT,
+    better="higher",
+    range=(0.0, 1.0),
+    chance=0.5,
+)
+def ood_auroc(inside: np.ndarray, outside: np.ndarray) -> float:
+    """P(u_out > u_in) + ½ P(equal).
+
+    Args:
+        inside: uncertainty of in-distribution nodes.  # [n]
+        outside: uncertainty of out-of-distribution nodes.  # [m]
+
+    Example:
+        >>> ood_auroc(np.array([0.1, 0.2]), np.array([0.2, 0.9]))
+        0.875
+    """
+    return auroc(*_joined(inside, outside))
+
+
+@METRICS.register(
+    "ood_aupr_in",
+    summary="average precision of finding familiar nodes by low uncertainty",
+    takes=IN_OUT,
+    better="higher",
+    range=(0.0, 1.0),
+    chance="share of familiar nodes",
+)
+def aupr_in(inside: np.ndarray, outside: np.ndarray) -> float:
+    """Step-wise average precision with in-distribution as positive and −u as score."""
+    values, is_out = _joined(inside, outside)
+    return average_precision(-values, ~is_out)
+
+
+@METRICS.register(
+    "ood_aupr_out",
+    summary="average precision of finding foreign nodes by high uncertainty",
+    takes=IN_OUT,
+    better="higher",
+    range=(0.0, 1.0),
+    chance="share of foreign nodes",
+)
+def aupr_out(inside: np.ndarray, outside: np.ndarray) -> float:
+    """Step-wise average precision with out-of-distribution as positive and u as score."""
+    return average_precision(*_joined(inside, outside))
+
+
+@METRICS.register(
+    "ood_fpr95",
+    summary="share of foreign nodes accepted when 95 % of familiar nodes are",
+    takes=IN_OUT,
+    better="lower",
+    range=(0.0, 1.0),
+    chance=0.95,
+)
+def fpr95(inside: np.ndarray, outside: np.ndarray) -> float:
+    """P(u_out ≤ t) at the smallest threshold t with P(u_in ≤ t) ≥ 0.95; a constant score gets 1."""
+    values, is_out = _joined(inside, outside)
+    familiar, foreign = np.sort(values[~is_out]), values[is_out]
+    if len(familiar) == 0 or len(foreign) == 0:
+        return float("nan")
+    accepted = -(-95 * len(familiar) // 100)  # whole numbers: 0.95 * n can round to either side
+    return float(np.mean(foreign <= familiar[accepted - 1]))
+
+
+@METRICS.register(
+    "ood_detection_accuracy",
+    summary="best balanced accuracy of telling foreign from familiar over all thresholds",
+    takes=IN_OUT,
+    better="higher",
+    range=(0.5, 1.0),
+    chance=0.5,
+)
+def detection_accuracy(inside: np.ndarray, outside: np.ndarray) -> float:
+    """``max_t ½ [P(u_in ≤ t) + P(u_out > t)]`` over every threshold; a constant score gets ½."""
+    values, is_out = _joined(inside, outside)
+    return _balanced_accuracy(values, is_out, np.unique(values))
+
+
+@METRICS.register(
+    "ood_detection_accuracy_grid",
+    summary="balanced accuracy at the best of 10 equally spaced thresholds, as some published tables have it",
+    takes=IN_OUT,
+    better="higher",
+    range=(0.5, 1.0),
+    chance=0.5,
+)
+def detection_accuracy_grid(inside: np.ndarray, outside: np.ndarray, *, points: int = 10) -> float:
+    """:func:`detection_accuracy` over equally spaced thresholds from the lowest to the highest value.
+
+    It understates the exact figure and depends on the scale of the score: use it only beside tables made that way.
+    NaN for scores with infinite values, which have no such grid.
+    """
+    values, is_out = _joined(inside, outside)
+    low, high = values.min(), values.max()
+    if not (np.isfinite(low) and np.isfinite(high)):
+        return float("nan")
+    return _balanced_accuracy(values, is_out, np.linspace(low, high, points))
+
+
+def _balanced_accuracy(values: np.ndarray, is_out: np.ndarray, thresholds: np.ndarray) -> float:
+    distinct, size, foreign = tied_blocks(values, is_out)
+    accepted_out = np.concatenate([[0], np.cumsum(foreign)])
+    accepted_in = np.concatenate([[0], np.cumsum(size - foreign)])
+    if accepted_in[-1] == 0 or accepted_out[-1] == 0:
+        return float("nan")
+    at = np.searchsorted(distinct, thresholds, side="right")
+    balanced = 0.5 * (accepted_in[at] / accepted_in[-1] + 1.0 - accepted_out[at] / accepted_out[-1])
+    return max(0.5, float(balanced.max()))  # accepting all or none is always open
+
+
+def _joined(inside: np.ndarray, outside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    familiar, foreign = arrays.numbers(inside, "inside"), arrays.numbers(outside, "outside")
+    if len(familiar) + len(foreign) == 0:
+        raise BadInput("inside and outside are both empty: there is no node to judge", code="E-EMPTY")
+    is_out = np.repeat([False, True], [len(familiar), len(foreign)])
+    return np.concatenate([familiar, foreign]), is_out
+
+
+@METRICS.register(
+    "misclassification_auroc",
+    summary="probability that a wrong prediction is more uncertain than a right one",
+    takes=ERRORS,
+    better="higher",
+    range=(0.0, 1.0),
+    chance=0.5,
+)
+def misclassification_auroc(uncertainty: np.ndarray, errors: np.ndarray) -> float:
+    """P(u of an error > u of a success) + ½ P(equal); NaN without errors or without successes.
+
+    Args:
+        uncertainty: higher = more uncertain.  # [N]
+        errors: True where the prediction is wrong.  # [N] bool
+    """
+    return auroc(*arrays.uncertainty_and_errors(uncertainty, errors))
+
+
+@METRICS.register(
+    "aupr_error",
+    summary="average precision of finding wrong predictions by high uncertainty",
+    takes=ERRORS,
+    better="higher",
+    range=(0.0, 1.0),
+    chance="share of errors",
+)
+def aupr_error(uncertainty: np.ndarray, errors: np.ndarray) -> float:
+    """Average precision with the errors as positives; NaN without errors or without successes."""
+    return average_precision(*arrays.uncertainty_and_errors(uncertainty, errors))
+
+
+@METRICS.register(
+    "aupr_success",
+    summary="average precision of finding right predictions by low uncertainty",
+    takes=ERRORS,
+    better="higher",
+    range=(0.0, 1.0),
+    chance="share of right predictions",
+)
+def aupr_success(uncertainty: np.ndarray, errors: np.ndarray) -> float:
+    """Average precision with the successes as positives; NaN without errors or without successes."""
+    uncertainty, errors = arrays.uncertainty_and_errors(uncertainty, errors)
+    return average_precision(-uncertainty, ~errors)

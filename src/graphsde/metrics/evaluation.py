@@ -1,0 +1,104 @@
+"""The standard questions about a prediction: how often right, how well ranked, how well calibrated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphsde.base.errors import BadInput, BadUsage
+from graphsde.graph.graph import UNLABELLED, Graph
+from graphsde.metrics.regression import summarise_numbers
+from graphsde.metrics.summary import compare_scores, summarise, summarise_ood
+from graphsde.prediction import NumericPrediction, Prediction, Predictor
+from graphsde.uncertainty.held_out import align_labels
+
+BINS = 30
+
+
+def entropy_edges(num_classes: int) -> np.ndarray:
+    """Edges of 30 bins from 0 to ln C.  # [31]"""
+    return np.linspace(0.0, float(np.log(max(num_classes, 2))), BINS + 1)
+
+
+def count_entropies(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Nodes per bin; rounding may leave an entropy a hair outside, it counts in the outermost bin.  # [B]"""
+    return np.histogram(np.clip(values, edges[0], edges[-1]), bins=edges)[0]
+
+
+def evaluate(
+    prediction: Prediction | NumericPrediction,
+    graph: Graph,
+    *,
+    scores: Sequence[str] = (),
+    model: Predictor | None = None,
+) -> dict[str, Any]:
+    """All metrics of ``prediction`` on the test nodes of ``graph``; foreign-node metrics where it has any.
+
+    Foreign are the nodes that the split says so of, and test nodes of a class that no training node has: these are
+    never counted as right or wrong.
+
+    Args:
+        prediction: of all nodes of ``graph``.
+        graph: with a test mask.
+        scores: names of further scores to tell foreign nodes by, beside entropy.
+        model: who predicted; needed by scores that ask it for further predictions.
+
+    Returns:
+        Figures by name; with ``scores``, a map of figures for each of them under ``"scores"``. Of a numeric target:
+        ``rmse``, ``mae``, ``r2``, ``nll``, ``crps``, ``coverage90``, ``interval_width90``, ``calibration_error``,
+        ``n_test``.
+
+    Example:
+        >>> import graphsde as gs
+        >>> graph = gs.load("digits")
+        >>> metrics = gs.evaluate(gs.LabelPropagation().fit(graph).predict(graph), graph)
+        >>> metrics["n_test"]
+        1297
+    """
+    known = judged_nodes(prediction, graph)
+    if not known.any():
+        raise BadInput(
+            f"{graph.name} has no labelled test nodes"
+            + ("" if graph.foreign is None else " of a class that was trained on"),
+            code="E-SPLIT-EMPTY",
+            fix="give test nodes in a split column, or choose --split fractions",
+        )
+    if isinstance(prediction, NumericPrediction):
+        return _of_numbers(prediction, graph, known, scores)
+    labels = align_labels(graph, prediction.class_names)
+    metrics: dict[str, Any] = summarise(prediction, labels, known)
+    if graph.foreign is not None and graph.foreign.any():
+        metrics |= summarise_ood(prediction, graph)
+    if scores:
+        metrics["scores"] = compare_scores(prediction, graph, scores, model=model)
+    return metrics
+
+
+def judged_nodes(prediction: Prediction | NumericPrediction, graph: Graph) -> np.ndarray:
+    """Test nodes whose class, among those that the prediction knows, or whose value is known; no foreign ones.
+
+    # [N] bool
+    """
+    if graph.test_mask is None:
+        return np.zeros(graph.num_nodes, dtype=bool)
+    if isinstance(prediction, NumericPrediction):
+        return graph.test_mask & graph.labelled
+    known = graph.test_mask & graph.familiar & (align_labels(graph, prediction.class_names) != UNLABELLED)
+    return known if graph.foreign is None else known & ~graph.foreign
+
+
+def _of_numbers(
+    prediction: NumericPrediction, graph: Graph, known: np.ndarray, scores: Sequence[str]
+) -> dict[str, Any]:
+    if scores:
+        raise BadUsage(
+            "scores tell foreign nodes by class probabilities, and the target is numeric",
+            code="E-TARGET",
+            found=", ".join(scores),
+            fix="leave the scores out; total, aleatoric and epistemic of the prediction are its uncertainty",
+        )
+    if graph.values is None:
+        raise BadInput(f"{graph.name} has no values to compare with", code="E-NO-LABELS")
+    return dict(summarise_numbers(prediction, graph.values, known))

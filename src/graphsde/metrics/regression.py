@@ -1,0 +1,206 @@
+"""How good are predicted numbers, and do their intervals hold what they promise?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphsde.base.errors import BadInput
+from graphsde.metrics import arrays
+from graphsde.metrics.arrays import METRICS
+from graphsde.prediction import NumericPrediction
+
+POINTS = ("predicted", "values")
+MIXTURES = ("prediction", "values")
+LEVELS = np.linspace(0.05, 0.95, 19)
+NUMERIC_METRICS = ("rmse", "mae", "r2", "nll", "crps", "coverage90", "interval_width90", "calibration_error")
+_PAIRS_AT_ONCE = 4_000_000
+
+
+@METRICS.register(
+    "rmse",
+    summary="root of the mean squared error, in the target's unit",
+    takes=POINTS,
+    better="lower",
+    range=(0.0, None),
+    chance="standard deviation of the target",
+)
+def rmse(predicted: np.ndarray, values: np.ndarray) -> float:
+    """``√mean (m_i − y_i)²``."""
+    predicted, values = _points(predicted, values)
+    return float(np.sqrt(np.mean(np.square(predicted - values))))
+
+
+@METRICS.register(
+    "mae",
+    summary="mean absolute error, in the target's unit",
+    takes=POINTS,
+    better="lower",
+    range=(0.0, None),
+    chance="mean distance of the target from its median",
+)
+def mae(predicted: np.ndarray, values: np.ndarray) -> float:
+    """``mean |m_i − y_i|``."""
+    predicted, values = _points(predicted, values)
+    return float(np.mean(np.abs(predicted - values)))
+
+
+@METRICS.register(
+    "r2",
+    summary="share of the target's variance that the mean explains",
+    takes=POINTS,
+    better="higher",
+    range=(None, 1.0),
+    chance=0.0,
+)
+def r2(predicted: np.ndarray, values: np.ndarray) -> float:
+    """``1 − Σ (m_i − y_i)² / Σ (y_i − ȳ)²``; NaN where all values are the same."""
+    predicted, values = _points(predicted, values)
+    spread = float(np.sum(np.square(values - values.mean())))
+    return 1.0 - float(np.sum(np.square(predicted - values))) / spread if spread > 0 else float("nan")
+
+
+@METRICS.register(
+    "density_nll",
+    summary="mean negative logarithm of the predicted density at the true value, in nats",
+    takes=MIXTURES,
+    better="lower",
+    range=(None, None),
+    chance="that of a Gaussian with the target's mean and variance",
+)
+def density_nll(prediction: NumericPrediction, values: np.ndarray) -> float:
+    """``−mean ln (1/S) Σ_s N(y_i; m_si, σ²_si)``; it depends on the target's unit."""
+    from scipy.special import logsumexp
+
+    values = _values(prediction, values)
+    means, deviations = prediction.components
+    logs = -0.5 * np.square((values - means) / deviations) - np.log(deviations) - 0.5 * np.log(2 * np.pi)
+    return float(-np.mean(logsumexp(logs, axis=0) - np.log(len(means))))
+
+
+@METRICS.register(
+    "crps",
+    summary="continuous ranked probability score: distance of the predicted distribution from the true value",
+    takes=MIXTURES,
+    better="lower",
+    range=(0.0, None),
+    chance="half the mean difference of two values of the target",
+)
+def crps(prediction: NumericPrediction, values: np.ndarray) -> float:
+    r"""Mean of :math:`\int (F_i(x) - 1[x \ge y_i])^2 dx`, in the target's unit; of a point it is the absolute error.
+
+    Gneiting and Raftery, "Strictly proper scoring rules, prediction, and estimation", 2007. For a mixture of Gaussians
+    (Grimit et al., 2006): :math:`\frac1S \sum_s A(y - m_s, v_s) - \frac1{2S^2} \sum_{s,t} A(m_s - m_t, v_s + v_t)` with
+    :math:`A(d, v) = E|N(d, v)| = 2\sqrt v\,\phi(d/\sqrt v) + d\,(2\Phi(d/\sqrt v) - 1)`.
+
+    Example:
+        >>> one = NumericPrediction(np.zeros((1, 1)), np.ones((1, 1)), np.array([7]), "deterministic")
+        >>> round(crps(one, np.zeros(1)), 4)
+        0.2337
+    """
+    values = _values(prediction, values)
+    means, deviations = prediction.components
+    samples, nodes = means.shape
+    near = _mean_distance(values - means, deviations).mean(axis=0)
+    apart = np.zeros(nodes)
+    block = max(1, _PAIRS_AT_ONCE // max(1, samples * nodes))
+    for first in range(0, samples, block):
+        rows = slice(first, first + block)
+        difference = means[rows, None] - means  # [b, S, N]
+        apart += _mean_distance(difference, np.hypot(deviations[rows, None], deviations)).sum(axis=(0, 1))
+    return float(np.mean(near - 0.5 * apart / samples**2))
+
+
+@METRICS.register(
+    "coverage90",
+    summary="share of true values inside the central interval that should hold 90 % of them: best at 0.9",
+    takes=MIXTURES,
+    better="towards 0.9",
+    best=0.9,
+    range=(0.0, 1.0),
+    chance=None,
+)
+def coverage90(prediction: NumericPrediction, values: np.ndarray) -> float:
+    """Best at 0.9: more means intervals that are too wide."""
+    values = _values(prediction, values)
+    low, high = prediction.interval(0.9)
+    return float(np.mean((low <= values) & (values <= high)))
+
+
+@METRICS.register(
+    "interval_width90",
+    summary="mean width of the 90 % intervals, in the target's unit; to be read beside their coverage",
+    takes=MIXTURES,
+    better="lower",
+    range=(0.0, None),
+    chance=None,
+)
+def interval_width90(prediction: NumericPrediction, values: np.ndarray | None = None) -> float:
+    """``mean (q_0.95 − q_0.05)``; no true value is needed."""
+    low, high = prediction.interval(0.9)
+    return float(np.mean(high - low))
+
+
+@METRICS.register(
+    "calibration_error",
+    summary="mean distance between a quantile's level and the share of true values below it, levels 5 % to 95 %",
+    takes=MIXTURES,
+    better="lower",
+    range=(0.0, 1.0),
+    chance=None,
+)
+def calibration_error(prediction: NumericPrediction, values: np.ndarray) -> float:
+    """``mean_p |share of i with F_i(y_i) ≤ p − p|`` over 19 levels p (Kuleshov, Fenner and Ermon, 2018)."""
+    return float(np.mean(np.abs(observed_shares(prediction, values) - LEVELS)))
+
+
+def observed_shares(prediction: NumericPrediction, values: np.ndarray, levels: np.ndarray = LEVELS) -> np.ndarray:
+    """Share of true values below the predicted quantile of each level.  # [L]"""
+    reached = prediction.cdf(_values(prediction, values))
+    return np.mean(reached[:, None] <= levels, axis=0)
+
+
+def summarise_numbers(prediction: NumericPrediction, values: np.ndarray, mask: np.ndarray) -> dict[str, float]:
+    """Every metric of a numeric target on some nodes.
+
+    Args:
+        prediction: what a model said of all nodes.
+        values: the truth, NaN where unknown, which leaves the node out.  # [N]
+        mask: the nodes to judge.  # [N] bool
+
+    Returns:
+        ``rmse``, ``mae``, ``r2``, ``nll``, ``crps``, ``coverage90``, ``interval_width90``, ``calibration_error``,
+        ``n_test``. All but the shares are in the target's own unit.
+    """
+    nodes = np.flatnonzero(mask & ~np.isnan(values))
+    if not len(nodes):
+        raise BadInput("no node of the mask has a value", code="E-EMPTY", fix="check the mask and the split")
+    judged, truth = prediction.subset(nodes), values[nodes]
+    return {
+        "rmse": rmse(judged.mean, truth),
+        "mae": mae(judged.mean, truth),
+        "r2": r2(judged.mean, truth),
+        "nll": density_nll(judged, truth),
+        "crps": crps(judged, truth),
+        "coverage90": coverage90(judged, truth),
+        "interval_width90": interval_width90(judged),
+        "calibration_error": calibration_error(judged, truth),
+        "n_test": len(nodes),
+    }
+
+
+def _mean_distance(difference: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+    """E|X| for X ~ N(difference, deviation²)."""
+    from scipy.special import erf
+
+    z = difference / deviation
+    return deviation * np.sqrt(2 / np.pi) * np.exp(-0.5 * z**2) + difference * erf(z / np.sqrt(2))
+
+
+def _points(predicted: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    said, true = arrays.numbers(predicted, "predicted"), arrays.numbers(values, "values")
+    arrays.same_length(said, true, "predicted", "values")
+    return said, true
+
+
+def _values(prediction: NumericPrediction, values: np.ndarray) -> np.ndarray:
+    return _points(prediction.mean, values)[1]

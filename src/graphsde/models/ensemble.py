@@ -1,0 +1,314 @@
+"""Deep ensemble: several models of one kind that differ by their seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from pydantic import Field
+from torch import Tensor
+
+from graphsde.base.errors import BadInput, BadUsage
+from graphsde.base.interrupt import Interrupted, InterruptGuard
+from graphsde.base.seeds import derive
+from graphsde.graph.graph import Graph
+from graphsde.models.base import MODELS, Estimate, Model, ModelSettings, register_model
+from graphsde.nn.callbacks import Callback, EpochRecord
+from graphsde.nn.checkpoint import Checkpoint, TrainState
+from graphsde.prediction import NumericPrediction, Perturb, Prediction
+
+_CURRENT = "current."
+
+
+class EnsembleProgress:
+    """The ensemble's checkpoint, which holds finished members whole and the current member's training state.
+
+    Args:
+        checkpoint: the file; without one nothing is kept.
+    """
+
+    def __init__(self, checkpoint: Checkpoint | None) -> None:
+        self.checkpoint = checkpoint
+        state = None if checkpoint is None else checkpoint.load()
+        state = TrainState() if state is None else state
+        self.finished: list[dict[str, Any]] = state.values.get("finished", [])
+        self.current_values: dict[str, Any] | None = state.values.get("current")
+        self.current_tensors = without_prefix(state.tensors, _CURRENT)
+        self.tensors = {name: tensor for name, tensor in state.tensors.items() if not name.startswith(_CURRENT)}
+
+    def restore(self, number: int, member: Model, class_names: tuple[str, ...]) -> None:
+        """Make ``member`` what it was when it had finished."""
+        kept = self.finished[number]
+        member.class_names, member.best_epoch = class_names, kept["best_epoch"]
+        member.history = [EpochRecord(**record) for record in kept["history"]]
+        member.restore(without_prefix(self.tensors, member_prefix(number)), kept["values"])
+
+    def finish(self, number: int, member: Model) -> None:
+        """Keep a member that has just been fitted."""
+        if self.checkpoint is None:
+            return
+        tensors, values = member.state()
+        self.tensors |= with_prefix(tensors, member_prefix(number))
+        history = [record.as_dict() for record in member.history]
+        self.finished.append({"values": values, "best_epoch": member.best_epoch, "history": history})
+        self.save_current(TrainState(), None)
+
+    def save_current(self, state: TrainState, values: dict[str, Any] | None) -> None:
+        assert self.checkpoint is not None
+        self.current_tensors, self.current_values = state.tensors, values
+        tensors = self.tensors | with_prefix(state.tensors, _CURRENT)
+        self.checkpoint.save(TrainState(tensors, {"finished": self.finished, "current": values}))
+
+    def of_member(self) -> Checkpoint | None:
+        """What the member in training takes for its own checkpoint."""
+        return None if self.checkpoint is None else _MemberCheckpoint(self, self.checkpoint)
+
+    def clear(self) -> None:
+        if self.checkpoint is not None:
+            self.checkpoint.clear()
+
+
+class _MemberCheckpoint(Checkpoint):
+    """A member's window into the ensemble's file."""
+
+    def __init__(self, progress: EnsembleProgress, whole: Checkpoint) -> None:
+        super().__init__(whole.path, whole.every)
+        self.progress, self.whole = progress, whole
+
+    def due(self) -> bool:
+        return self.whole.due()
+
+    def save(self, state: TrainState) -> None:
+        self.progress.save_current(state, state.values)
+
+    def load(self) -> TrainState | None:
+        if self.progress.current_values is None:
+            return None
+        return TrainState(self.progress.current_tensors, self.progress.current_values)
+
+    def clear(self) -> None:
+        """Nothing yet: until the member is kept as finished, its last state is what a resumed run goes on from."""
+
+
+def member_prefix(number: int) -> str:
+    return f"member{number}."
+
+
+def with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {prefix + name: tensor for name, tensor in tensors.items()}
+
+
+def without_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+class EnsembleSettings(ModelSettings):
+    """Settings of :class:`Ensemble`.
+
+    Args:
+        base: the members' model, by name.
+        base_settings: the members' settings, all but the seed; what is left out is filled in from the graph when
+            fitting, as the base model itself would.
+        members: how many.
+    """
+
+    base: str = "gcn"
+    base_settings: dict[str, Any] = Field(default_factory=dict)
+    members: int = Field(5, ge=1, le=1000)
+
+
+@register_model
+class Ensemble(Model):
+    r"""Independent trainings of one model on one split, which differ by their seed; every member is a sample.
+
+    Paper: Lakshminarayanan, Pritzel and Blundell, "Simple and scalable predictive uncertainty estimation using deep
+    ensembles", NeurIPS 2017. Formula: :math:`\bar p = \frac1M \sum_m p_m`; what the members disagree on is epistemic.
+
+    The members of a deterministic or evidential base give one sample each, whatever ``samples`` says. Those of a
+    sampled base take turns: sample k is sample k div M of member k mod M, so that fewer samples than members leave the
+    last members out. The embedding is that of all members side by side. Logits are before each member's own
+    temperature, of which the prediction reports the geometric mean.
+
+    Members are trained one after another; ``history`` counts their epochs on.
+
+    Example:
+        >>> import graphsde as gs
+        >>> from graphsde.models.ensemble import Ensemble
+        >>> graph = gs.load("digits")
+        >>> model = Ensemble(base="gcn", base_settings={"hidden": 8, "epochs": 3}, members=2).fit(graph)
+        >>> model.predict(graph).probs.shape
+        (2, 1797, 10)
+    """
+
+    name = "ensemble"
+    summary = "members of any other model that differ by their seed; every member is a sample"
+    paper = "Lakshminarayanan, Pritzel and Blundell, Simple and scalable predictive uncertainty estimation"
+    year = 2017
+    Settings = EnsembleSettings
+    targets = ("class", "numeric")
+    settings: EnsembleSettings
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.members: list[Model] = []
+        self._previous: list[Model] = []
+        self._with_momentum = False
+        self._member(0)  # wrong settings of the base are told now, not after the first fit has begun
+
+    def resolve(self, graph: Graph) -> None:
+        self.settings = self.Settings.parse(self.given, f"model '{self.name}'")
+        member = self._member(0)
+        member.resolve(graph)
+        plain = member.settings.model_dump(mode="json", exclude={"seed"})
+        self.settings = self.settings.model_copy(update={"base_settings": plain})
+
+    def start_from(self, previous: Model, *, momentum: bool = False) -> Self:
+        """Each member begins where its counterpart ended."""
+        if not isinstance(previous, Ensemble) or len(previous.members) != self.settings.members:
+            raise BadUsage(
+                f"this ensemble of {self.settings.members} can't go on from {previous!r}",
+                fix="start from a fitted ensemble of as many members",
+            )
+        self._previous, self._with_momentum = list(previous.members), momentum
+        return self
+
+    def training_settings(self, **wanted: Any) -> dict[str, Any] | None:
+        own = self._member(0).training_settings(**wanted)
+        return None if own is None else {"base_settings": {**self.settings.base_settings, **own}}
+
+    @property
+    def goes_on(self) -> bool:
+        return self._member(0).goes_on
+
+    @property
+    def has_feature_gradient(self) -> bool:
+        return self._member(0).has_feature_gradient
+
+    def fit(
+        self,
+        graph: Graph,
+        *,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: Checkpoint | None = None,
+        interrupt: InterruptGuard | None = None,
+    ) -> Self:
+        """Callbacks watch one training after another."""
+        self.resolve(graph)
+        progress = EnsembleProgress(checkpoint)
+        members: list[Model] = []
+        for number in range(self.settings.members):
+            member = self._member(number)
+            members.append(member)
+            if number < len(progress.finished):
+                progress.restore(number, member, graph.class_names)
+                continue
+            if self._previous:
+                member.start_from(self._previous[number], momentum=self._with_momentum)
+            member.fit(graph, callbacks=callbacks, checkpoint=progress.of_member(), interrupt=interrupt)
+            progress.finish(number, member)
+            if interrupt is not None and interrupt.received is not None and number + 1 < self.settings.members:
+                raise Interrupted(interrupt.received)
+        progress.clear()
+        self.members, self.class_names, self.calibrator = members, graph.class_names, None
+        self.target_scale = members[0].target_scale
+        records = [record for member in members for record in member.history]
+        self.history = [replace(record, epoch=epoch) for epoch, record in enumerate(records, start=1)]
+        return self
+
+    def predict(
+        self, graph: Graph, *, samples: int = 64, seed: int | None = None, perturb: Perturb | None = None
+    ) -> Prediction:
+        classes = self._require_fitted()
+        if samples < 1:
+            raise BadUsage(f"{samples} samples were asked for", expected="at least 1")
+        seed = self.settings.seed if seed is None else seed
+        answers: list[Prediction] = []
+        for number, member in enumerate(self.members):
+            if number >= samples and answers[0].kind == "samples":
+                break
+            share = max(1, -(-(samples - number) // len(self.members)))  # sample k belongs to member k mod M
+            answers.append(member.predict(graph, samples=share, seed=_member_seed(seed, number), perturb=perturb))
+        if self.target_scale is not None:
+            return self._calibrated(_mixture(answers), graph)  # type: ignore[arg-type]
+        logits = [answer.logits for answer in answers if answer.logits is not None]
+        embeddings = [answer.embedding for answer in answers if answer.embedding is not None]
+        complete = len(answers)
+        answer = Prediction(
+            probs=_in_turns([answer.probs for answer in answers]),
+            node_ids=graph.node_ids,
+            class_names=classes,
+            kind="samples",
+            logits=_in_turns(logits) if len(logits) == complete else None,
+            embedding=np.concatenate(embeddings, axis=1) if len(embeddings) == complete else None,
+            temperature=float(np.exp(np.mean([np.log(answer.temperature) for answer in answers]))),
+        )
+        return self._calibrated(answer, graph)
+
+    def estimate(self, graph: Graph) -> Estimate:
+        """Members are trained in turn; a finished one keeps its parameters, at most a quarter of what fitting took."""
+        one = self._member(0).estimate(graph)
+        members = self.settings.members
+        return Estimate(one.bytes + (members - 1) * (one.bytes // 4), members * one.seconds, members * one.epochs)
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        self._require_fitted()
+        tensors: dict[str, Tensor] = {}
+        kept = []
+        for number, member in enumerate(self.members):
+            own, values = member.state()
+            tensors |= with_prefix(own, member_prefix(number))
+            kept.append({"values": values, "best_epoch": member.best_epoch})
+        return tensors, {"members": kept}
+
+    def restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        kept = values["members"]
+        if len(kept) != self.settings.members:
+            raise BadInput(
+                f"{len(kept)} members were saved",
+                code="E-MODEL-TENSORS",
+                expected=f"{self.settings.members}, as the settings say",
+            )
+        self.members = [self._member(number) for number in range(len(kept))]
+        for number, (member, one) in enumerate(zip(self.members, kept, strict=True)):
+            member.class_names, member.best_epoch = self._require_fitted(), one["best_epoch"]
+            member.restore(without_prefix(tensors, member_prefix(number)), one["values"])
+        self.target_scale = self.members[0].target_scale
+
+    def _member(self, number: int) -> Model:
+        base, settings = self.settings.base, self.settings.base_settings
+        if base == self.name:
+            raise BadUsage("an ensemble of ensembles is one large ensemble", code="E-SETTING", fix="raise members")
+        if "seed" in settings:
+            raise BadUsage(
+                "base_settings can't hold a seed: members would all be the same",
+                code="E-SETTING",
+                found=settings["seed"],
+                fix="give the ensemble's own seed; members' seeds are made from it",
+            )
+        return MODELS.get(base)(**settings, seed=_member_seed(self.settings.seed, number))
+
+
+def _member_seed(seed: int, number: int) -> int:
+    return derive(seed, "ensemble member", number)
+
+
+def _mixture(answers: list[NumericPrediction]) -> NumericPrediction:
+    """Members' numbers as samples of one prediction."""
+    known = [answer.known for answer in answers if answer.known is not None]
+    embeddings = [answer.embedding for answer in answers if answer.embedding is not None]
+    return NumericPrediction(
+        means=_in_turns([answer.means for answer in answers]),
+        variances=_in_turns([answer.variances for answer in answers]),
+        node_ids=answers[0].node_ids,
+        kind="samples",
+        known=_in_turns(known) if len(known) == len(answers) else None,
+        embedding=np.concatenate(embeddings, axis=1) if len(embeddings) == len(answers) else None,
+    )
+
+
+def _in_turns(parts: list[np.ndarray]) -> np.ndarray:
+    """First samples of all members, then their second samples, …  # M × [S_m, N, C] -> [ΣS_m, N, C]"""
+    longest = max(len(part) for part in parts)
+    return np.stack([part[turn] for turn in range(longest) for part in parts if turn < len(part)])

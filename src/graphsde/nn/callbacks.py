@@ -1,0 +1,92 @@
+"""What may watch a training: one record an epoch, and two moments around it; a progress bar."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """One epoch as it happened; ``val_nll`` and ``val_accuracy`` are ``None`` where validation was not looked at."""
+
+    epoch: int
+    loss: float
+    val_nll: float | None
+    val_accuracy: float | None
+    best: bool
+    seconds: float
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Callback:
+    """Watches a training. Override what you need; the default does nothing.
+
+    Example:
+        >>> class Print(Callback):
+        ...     def on_epoch(self, record):
+        ...         print(record.epoch, record.loss)
+    """
+
+    def on_start(self, epochs: int, first: int) -> None:
+        """``epochs`` in all, beginning with ``first`` (1, or later where a training is resumed)."""
+
+    def on_epoch(self, record: EpochRecord) -> None: ...
+
+    def on_end(self, best_epoch: int) -> None:
+        """Called once the best epoch has been restored."""
+
+    def on_failure(self) -> None:
+        """Called when the training ends with an error or an interruption."""
+
+
+class ProgressBar(Callback):
+    """Shows epoch, validation NLL and time left; silent where standard error is not a terminal."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+        self._best = float("inf")
+
+    def on_start(self, epochs: int, first: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[status]}"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task = self._bar.add_task(self.title, total=epochs, completed=first - 1, status="")
+        self._bar.start()
+
+    def on_epoch(self, record: EpochRecord) -> None:
+        if self._bar is None or self._task is None:
+            return
+        if record.val_nll is not None:
+            self._best = min(self._best, record.val_nll)
+            status = f"val NLL {record.val_nll:.3f} (best {self._best:.3f})"
+        else:
+            status = f"loss {record.loss:.3f}"
+        self._bar.update(self._task, completed=record.epoch, status=status)
+
+    def on_end(self, best_epoch: int) -> None:
+        self._close()
+
+    def on_failure(self) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None

@@ -1,0 +1,238 @@
+"""From the user's columns to the numbers a model sees, learned once and stored with the model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphsde.base.errors import BadInput, BadUsage, shorten
+from graphsde.graph.graph import Graph
+
+Scaling = Literal["auto", "row", "standard", "none"]
+
+# beyond this many, the rare values of a text column share the all-zero code: a column of free text would otherwise
+# make one input per node and teach the model nothing
+MOST_CATEGORIES = 200
+# one-hot blocks wider than this are kept sparse
+WIDEST_DENSE_ONE_HOT = 64
+# non-negative and at least this share of zeros: counts or indicators of words
+BAG_OF_WORDS_ZEROS = 0.8
+# which share of the rows of counts has a sum below the least that a noisy row is divided by
+LOW_SUM = 0.05
+# fewer indicator columns than this are properties of a node, not its words
+FEWEST_INDICATORS = 20
+
+
+@dataclass(frozen=True)
+class FeatureEncoder:
+    """Scaling of numeric columns and one-hot codes of text columns.
+
+    Args:
+        scaling: ``row`` (each row divided by its sum of absolute values; bag-of-words), ``standard`` (zero mean and
+            unit variance per column; sparse columns are scaled but not centred, so that they stay sparse) or ``none``.
+        least_sum: for ``row`` where it was fitted on counts: what a row with negative entries is divided by at least.
+            Such a row is words with noise on them: its plain sum is still about that of the words, where the absolute
+            values of noise on all columns would add up to several times as much and shrink the words.
+        num_numeric: how many numeric columns it was fitted on.
+        feature_names: their names, if they had any.
+        mean, std: per numeric column, for ``standard``.
+        vocabulary: the known values of each text column, in code order.
+
+    The statistics are those of all nodes of the graph fitted on, labelled or not: features of every node are known in
+    the transductive setting. Unknown or missing categories get the all-zero code.
+    """
+
+    scaling: Literal["row", "standard", "none"]
+    num_numeric: int
+    feature_names: tuple[str, ...] | None = None
+    mean: np.ndarray | None = None
+    std: np.ndarray | None = None
+    vocabulary: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    least_sum: float | None = None
+
+    @classmethod
+    def fit(cls, graph: Graph, scaling: Scaling = "auto") -> FeatureEncoder:
+        chosen = _choose(graph) if scaling == "auto" else scaling
+        if chosen not in ("row", "standard", "none"):
+            raise BadUsage(f"there is no feature scaling '{scaling}'", expected="auto, row, standard or none")
+        mean = std = None
+        if chosen == "standard":
+            mean, std = _moments(graph.features)
+        return cls(
+            scaling=chosen,
+            num_numeric=int(graph.features.shape[1]),
+            feature_names=graph.feature_names,
+            mean=mean,
+            std=std,
+            vocabulary={name: _frequent_values(column) for name, column in graph.categorical.items()},
+            least_sum=_low_sum(graph.features) if chosen == "row" else None,
+        )
+
+    @property
+    def width(self) -> int:
+        """Columns of the encoded matrix."""
+        return self.num_numeric + sum(len(values) for values in self.vocabulary.values())
+
+    def transform(self, graph: Graph) -> np.ndarray | sp.csr_array:
+        """The encoded features, float32, sparse where the input is sparse.  # [N, width]"""
+        self._check_schema(graph)
+        numeric = self._scale(graph.features)
+        if not self.vocabulary:
+            return numeric
+        blocks = [_one_hot(graph.categorical[name], values) for name, values in self.vocabulary.items()]
+        if sp.issparse(numeric) or sum(block.shape[1] for block in blocks) > WIDEST_DENSE_ONE_HOT:
+            return sp.csr_array(sp.hstack([sp.csr_array(numeric), *blocks], format="csr", dtype=np.float32))
+        return np.hstack([numeric, *[block.toarray() for block in blocks]]).astype(np.float32)
+
+    def _scale(self, features: np.ndarray | sp.csr_array) -> np.ndarray | sp.csr_array:
+        if self.scaling == "row":
+            return _row_normalize(features, self.least_sum)
+        if self.scaling == "standard" and self.mean is not None and self.std is not None:
+            if sp.issparse(features):
+                scaled = sp.csr_array(features, copy=True, dtype=np.float32)
+                scaled.data /= self.std[scaled.indices].astype(np.float32)
+                return scaled
+            return ((features - self.mean) / self.std).astype(np.float32)
+        return features
+
+    def _check_schema(self, graph: Graph) -> None:
+        found = int(graph.features.shape[1])
+        if self.feature_names is not None and graph.feature_names is not None:
+            if self.feature_names != graph.feature_names:
+                raise _schema_error("numeric columns", self.feature_names, graph.feature_names)
+        elif found != self.num_numeric:
+            raise BadInput(
+                f"the model was fitted on {self.num_numeric} numeric features, this graph has {found}",
+                code="E-SCHEMA",
+                fix="give the same columns in the same order",
+            )
+        if tuple(self.vocabulary) != tuple(graph.categorical):
+            raise _schema_error("text columns", tuple(self.vocabulary), tuple(graph.categorical))
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "scaling": self.scaling,
+            "num_numeric": self.num_numeric,
+            "feature_names": None if self.feature_names is None else list(self.feature_names),
+            "mean": None if self.mean is None else self.mean.tolist(),
+            "std": None if self.std is None else self.std.tolist(),
+            "vocabulary": {name: list(values) for name, values in self.vocabulary.items()},
+            "least_sum": self.least_sum,
+        }
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> FeatureEncoder:
+        names, mean, std = state["feature_names"], state["mean"], state["std"]
+        return cls(
+            scaling=state["scaling"],
+            num_numeric=state["num_numeric"],
+            feature_names=None if names is None else tuple(names),
+            mean=None if mean is None else np.array(mean, dtype=np.float64),
+            std=None if std is None else np.array(std, dtype=np.float64),
+            vocabulary={name: tuple(values) for name, values in state["vocabulary"].items()},
+            least_sum=state.get("least_sum"),  # models of earlier versions have none
+        )
+
+
+def looks_like_bag_of_words(features: np.ndarray | sp.csr_array) -> bool:
+    """Non-negative and mostly zero, or many columns of zeros and ones: words, tags, indicators."""
+    rows, columns = int(features.shape[0]), int(features.shape[1])
+    if rows * columns == 0:
+        return False
+    values: np.ndarray = features.data if sp.issparse(features) else features  # type: ignore[assignment]
+    if values.size and values.min() < 0:
+        return False
+    mostly_zero = np.count_nonzero(values) <= (1 - BAG_OF_WORDS_ZEROS) * rows * columns
+    return bool(mostly_zero or (columns >= FEWEST_INDICATORS and np.isin(values, (0.0, 1.0)).all()))
+
+
+def _choose(graph: Graph) -> Literal["row", "standard"]:
+    if graph.categorical:
+        return "standard"
+    return "row" if looks_like_bag_of_words(graph.features) else "standard"
+
+
+def _moments(features: Any) -> tuple[np.ndarray, np.ndarray]:
+    if sp.issparse(features):
+        rows = features.shape[0]
+        mean = np.asarray(features.sum(axis=0, dtype=np.float64)).ravel() / rows
+        square = np.asarray(features.power(2).sum(axis=0, dtype=np.float64)).ravel() / rows
+        variance = np.maximum(square - mean**2, 0.0)
+    else:
+        mean = features.mean(axis=0, dtype=np.float64)
+        variance = features.var(axis=0, dtype=np.float64)
+    # a constant column carries nothing: leave it at zero instead of dividing by rounding noise
+    std = np.sqrt(variance)
+    std[std <= 1e-7 * np.maximum(1.0, np.abs(mean))] = 1.0
+    return mean, std
+
+
+def _low_sum(features: np.ndarray | sp.csr_array) -> float | None:
+    """A sum that few rows of counts are below; nothing where there are negative entries, or no entries."""
+    values: np.ndarray = features.data if sp.issparse(features) else features  # type: ignore[assignment]
+    if values.size and values.min() < 0:
+        return None
+    sums = np.asarray(features.sum(axis=1, dtype=np.float64)).ravel()
+    sums = sums[sums > 0]
+    return float(np.quantile(sums, LOW_SUM)) if sums.size else None
+
+
+def _row_normalize(features: np.ndarray | sp.csr_array, least: float | None) -> np.ndarray | sp.csr_array:
+    total = np.asarray(abs(features).sum(axis=1, dtype=np.float64)).ravel()
+    if least is not None:
+        plain = np.asarray(features.sum(axis=1, dtype=np.float64)).ravel()
+        noisy = np.asarray((features < 0).sum(axis=1)).ravel() > 0
+        total = np.where(noisy, np.maximum(plain, least), total)
+    scale = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
+    if sp.issparse(features):
+        scaled = sp.csr_array(features, copy=True, dtype=np.float32)
+        rows = np.repeat(np.arange(scaled.shape[0]), np.diff(scaled.indptr))
+        scaled.data = (scaled.data * scale[rows]).astype(np.float32)
+        return scaled
+    return np.asarray(features * scale[:, None], dtype=np.float32)
+
+
+def _frequent_values(column: np.ndarray) -> tuple[str, ...]:
+    counts = Counter(value for value in column if value is not None)
+    # by frequency, then by name: the same column always gives the same codes
+    ranked = sorted(counts, key=lambda value: (-counts[value], value))
+    return tuple(sorted(ranked[:MOST_CATEGORIES]))
+
+
+def _one_hot(column: np.ndarray, values: tuple[str, ...]) -> sp.csr_array:
+    code = {value: position for position, value in enumerate(values)}
+    positions = np.array([code.get(value, -1) for value in column], dtype=np.int64)
+    known = np.flatnonzero(positions >= 0)
+    return sp.csr_array(
+        (np.ones(known.size, dtype=np.float32), (known, positions[known])), shape=(len(column), len(values))
+    )
+
+
+def _schema_error(what: str, expected: tuple[str, ...], found: tuple[str, ...]) -> BadInput:
+    missing = [name for name in expected if name not in set(found)]
+    extra = [name for name in found if name not in set(expected)]
+    if missing or extra:
+        parts = []
+        if missing:
+            parts.append(f"missing: {_listed(missing)}")
+        if extra:
+            parts.append(f"not known to the model: {_listed(extra)}")
+        difference = "; ".join(parts)
+    else:
+        first = next(i for i, (a, b) in enumerate(zip(expected, found, strict=True)) if a != b)
+        difference = f"same names in another order, from column {first + 1}: '{found[first]}' for '{expected[first]}'"
+    return BadInput(
+        f"the {what} are not those the model was fitted on ({difference})",
+        code="E-SCHEMA",
+        expected=f"{len(expected)} columns: {_listed(list(expected))}",
+        fix="give the same columns in the same order",
+    )
+
+
+def _listed(names: list[str], most: int = 5) -> str:
+    shown = ", ".join(shorten(name, 40) for name in names[:most])
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")

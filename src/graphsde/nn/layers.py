@@ -1,0 +1,87 @@
+"""The few layers that everything is made of, with explicit randomness.
+
+torch's own dropout and initialisers draw from a global generator. Here every draw names its generator, so that two
+models in one process can't disturb each other and a run can be repeated to the bit.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from graphsde.graph.sparse import SparseMatrix
+from graphsde.nn.keyed_masks import KeyedMasks
+
+Features = Tensor | SparseMatrix
+
+
+def glorot(rows: int, columns: int, generator: torch.Generator) -> Tensor:
+    """Glorot and Bengio's uniform initialisation.  # [rows, columns]"""
+    if torch.get_default_device().type == "meta":
+        return torch.empty(rows, columns)  # only the size is wanted: nothing is allocated or drawn
+    bound = math.sqrt(6.0 / (rows + columns))
+    return (torch.rand(rows, columns, generator=generator) * 2 - 1) * bound
+
+
+Randomness = torch.Generator | KeyedMasks | None
+"""Where masks come from: a stream (training), the nodes themselves (samples at prediction), or nowhere (the mean)."""
+
+
+def dropout(x: Features, rate: float, randomness: Randomness) -> Features:
+    """Zero entries with probability ``rate`` and rescale the rest; without randomness, the identity.
+
+    Sparse features stay sparse: only stored entries are dropped, which is the same in law.
+    """
+    if randomness is None or rate == 0.0:
+        return x
+    if isinstance(randomness, KeyedMasks):
+        uniform = randomness.entries(x) if isinstance(x, SparseMatrix) else randomness.rows(x.shape[1])
+        keep = (uniform >= rate).to(torch.float32).div_(1.0 - rate)
+        return x.with_values(x.values * keep) if isinstance(x, SparseMatrix) else x * keep
+    if isinstance(x, SparseMatrix):
+        return x.with_values(_drop(x.values, rate, randomness))
+    return _drop(x, rate, randomness)
+
+
+def _drop(x: Tensor, rate: float, generator: torch.Generator) -> Tensor:
+    keep = torch.empty_like(x, requires_grad=False).bernoulli_(1.0 - rate, generator=generator)
+    return x * keep.div_(1.0 - rate)
+
+
+class Linear(nn.Module):
+    """``x W + b`` for dense or sparse ``x``, Glorot weights, zero bias.  # [N, d] -> [N, h]"""
+
+    def __init__(self, inputs: int, outputs: int, generator: torch.Generator, *, bias: bool = True) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(glorot(inputs, outputs, generator))
+        self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
+
+    def forward(self, x: Features) -> Tensor:
+        product = x @ self.weight
+        return product if self.bias is None else product + self.bias
+
+
+class GraphConv(nn.Module):
+    r"""Graph convolution :math:`\hat A X W + b` (Kipf and Welling, ICLR 2017).
+
+    Args:
+        inputs, outputs: widths.
+        generator: for the weights.
+
+    Shapes: ``x`` [N, inputs], ``adjacency`` [N, N] normalised with self loops -> [N, outputs].
+    """
+
+    def __init__(self, inputs: int, outputs: int, generator: torch.Generator, *, bias: bool = True) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(glorot(inputs, outputs, generator))
+        self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
+
+    def forward(self, x: Features, adjacency: SparseMatrix) -> Tensor:
+        # the narrower side is propagated: Â(XW) and (ÂX)W are equal, their cost is not
+        if isinstance(x, Tensor) and x.shape[1] < self.weight.shape[1]:
+            product = (adjacency @ x) @ self.weight
+        else:
+            product = adjacency @ (x @ self.weight)
+        return product if self.bias is None else product + self.bias

@@ -1,0 +1,98 @@
+"""Operators made from the graph's own one, on the same sparsity, built once per graph."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+
+from graphsde.base.errors import BadUsage
+from graphsde.graph.sparse import SparseMatrix
+
+_KEPT: WeakKeyDictionary[SparseMatrix, dict[tuple[object, ...], SparseMatrix]] = WeakKeyDictionary()
+_KEPT_PER_GRAPH = 8
+
+
+def _once(adjacency: SparseMatrix, key: tuple[object, ...], build: Callable[[], SparseMatrix]) -> SparseMatrix:
+    """A pure function's result, kept for as long as the graph's operator lives."""
+    kept = _KEPT.setdefault(adjacency, {})
+    if key not in kept:
+        if len(kept) >= _KEPT_PER_GRAPH:
+            kept.pop(next(iter(kept)))
+        kept[key] = build()
+    return kept[key]
+
+
+def rows_of(adjacency: SparseMatrix) -> Tensor:
+    """The row of every stored entry.  # [E]"""
+    return torch.repeat_interleave(torch.arange(adjacency.shape[0]), torch.diff(adjacency.crow))
+
+
+def diagonal(adjacency: SparseMatrix) -> Tensor:
+    """Diagonal entries, zero where none is stored.  # [N]"""
+    on = rows_of(adjacency) == adjacency.col
+    return torch.zeros(adjacency.shape[0], dtype=adjacency.values.dtype).index_add_(
+        0, adjacency.col[on], adjacency.values[on]
+    )
+
+
+def scaled_plus_identity(adjacency: SparseMatrix, scale: float, shift: float) -> SparseMatrix:
+    """``scale·A + shift·I`` as one matrix, so that a linear drift costs a single product.
+
+    Needs the diagonal to be stored, as it is where every node has a self loop.
+    """
+
+    def build() -> SparseMatrix:
+        on = rows_of(adjacency) == adjacency.col
+        if int(on.sum()) != adjacency.shape[0]:
+            raise BadUsage(
+                "the operator stores no diagonal entry for some nodes",
+                code="E-SELF-LOOP",
+                fix="use an operator with self loops, such as graph.adjacency.operator",
+            )
+        values = adjacency.values * scale
+        values[on] += shift
+        if adjacency.symmetric:
+            return SparseMatrix(adjacency.crow, adjacency.col, values, adjacency.shape, symmetric=True)
+        return adjacency.with_values(values)
+
+    return _once(adjacency, ("affine", scale, shift), build)
+
+
+def random_walk(adjacency: SparseMatrix) -> SparseMatrix:
+    r"""The random walk with self loops, D̃⁻¹Ã, that belongs to the symmetric operator Â = D̃^{-1/2} Ã D̃^{-1/2}.
+
+    With unit self loops Â holds its own degrees: Â_ii = 1/d̃_i. Rows that sum to one already are left as they are.
+    """
+
+    def build() -> SparseMatrix:
+        rows = rows_of(adjacency)
+        values = adjacency.values.double()
+        if _is_stochastic(rows, values, adjacency.shape[0]):
+            return adjacency.with_values(adjacency.values)
+        degree = 1.0 / diagonal(adjacency).double()
+        walk = values * (degree[adjacency.col] / degree[rows]).sqrt()
+        if not _is_stochastic(rows, walk, adjacency.shape[0]):
+            raise BadUsage(
+                "no random walk can be read from this operator",
+                code="E-OPERATOR",
+                expected="the symmetrically normalised adjacency with unit self loops, or rows that sum to one",
+                fix="use graph.adjacency.operator",
+            )
+        return adjacency.with_values(walk.to(adjacency.values.dtype))
+
+    return _once(adjacency, ("random walk",), build)
+
+
+def _is_stochastic(rows: Tensor, values: Tensor, count: int) -> bool:
+    total = torch.zeros(count, dtype=values.dtype).index_add_(0, rows, values)
+    return bool((values >= 0).all()) and bool(torch.allclose(total, torch.ones_like(total), rtol=0, atol=1e-4))
+
+
+def smoothing_scale(adjacency: SparseMatrix) -> float:
+    """1/ρ, ρ² the mean over rows of the sum of squares: B = Â/ρ turns white noise into noise of mean variance one."""
+    energy = float(adjacency.values.double().square().sum()) / max(adjacency.shape[0], 1)
+    return 1.0 / math.sqrt(energy) if energy > 0 else 0.0

@@ -1,0 +1,64 @@
+"""Settings as checked, immutable objects whose errors are words."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from graphsde.base.errors import BadUsage
+
+
+class Settings(BaseModel):
+    """Base of all settings: unknown names are refused, values are checked, nothing changes after construction."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @classmethod
+    def parse(cls, values: dict[str, Any], what: str) -> Self:
+        """Settings from plain values; the first mistake is named with the nearest right name or the allowed range."""
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise _in_words(cls, error, what) from None
+
+
+class TrainSettings(Settings):
+    """How a module is trained.
+
+    Args:
+        epochs: the most passes over the training nodes.
+        lr: the learning rate.
+        optimizer: ``adam`` or ``adamax``.
+        patience: epochs without a better validation NLL before training stops.
+        evaluate_every: epochs between two looks at the validation nodes.
+        early_stop: without it all epochs are run and the last one is kept; then no validation nodes are needed.
+    """
+
+    epochs: int = Field(200, ge=1, le=1_000_000)
+    lr: float = Field(0.01, gt=0, le=100)
+    optimizer: Literal["adam", "adamax"] = "adam"
+    patience: int = Field(50, ge=1)
+    evaluate_every: int = Field(1, ge=1)
+    early_stop: bool = True
+
+
+def _in_words(cls: type[Settings], error: ValidationError, what: str) -> BadUsage:
+    first = error.errors()[0]
+    name = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        known = list(cls.model_fields)
+        close = difflib.get_close_matches(name, known, n=1)
+        return BadUsage(
+            f"{what} has no setting '{name}'",
+            code="E-SETTING",
+            expected="one of " + ", ".join(sorted(known)),
+            fix=f"did you mean '{close[0]}'?" if close else "choose one of them",
+        )
+    return BadUsage(
+        f"setting '{name}' of {what} can't be {first['input']!r}",
+        code="E-SETTING",
+        found=first["input"],
+        expected=first["msg"][0].lower() + first["msg"][1:],
+    )

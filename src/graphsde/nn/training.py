@@ -1,0 +1,191 @@
+"""The one training loop: early stopping on validation NLL, best epoch restored, resumable to the bit."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from graphsde.base.errors import Diverged
+from graphsde.base.interrupt import Interrupted, InterruptGuard
+from graphsde.nn.callbacks import Callback, EpochRecord
+from graphsde.nn.checkpoint import Checkpoint, TrainState, optimizer_tensors, restore_optimizer
+from graphsde.nn.settings import TrainSettings
+
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {"adam": torch.optim.Adam, "adamax": torch.optim.Adamax}
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What the validation nodes say; numbers have no accuracy."""
+
+    nll: float
+    accuracy: float | None
+
+
+class Learner(Protocol):
+    """What the loop needs to know of a model in training."""
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """Parameters with their weight decay, in the form of torch's optimisers."""
+
+    def loss(self, epoch: int) -> Tensor: ...
+
+    def validate(self, epoch: int) -> Validation | None:
+        """``None`` where there are no validation nodes."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Live parameters and buffers by name: what "the best epoch" means."""
+
+    def generators(self) -> dict[str, torch.Generator]:
+        """Random streams that training draws from, by name."""
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    records: list[EpochRecord]
+    best_epoch: int
+    stopped_early: bool
+    momentum: dict[str, Tensor]
+    """The optimiser's state after the last epoch, by the names of :func:`optimizer_tensors`."""
+
+
+@dataclass
+class _Best:
+    nll: float
+    epoch: int
+    tensors: dict[str, Tensor]
+
+
+def train(
+    learner: Learner,
+    settings: TrainSettings,
+    *,
+    callbacks: Sequence[Callback] = (),
+    checkpoint: Checkpoint | None = None,
+    interrupt: InterruptGuard | None = None,
+    momentum: dict[str, Tensor] | None = None,
+) -> TrainResult:
+    """Train ``learner`` and leave it at its best epoch.
+
+    With a ``checkpoint`` that holds a state, training goes on from there and ends where the uninterrupted run would.
+    ``momentum`` is what an earlier training of the same parameters has left of its optimiser.
+    """
+    optimizer = OPTIMIZERS[settings.optimizer](learner.parameter_groups(), lr=settings.lr)
+    records: list[EpochRecord] = []
+    best = _Best(math.inf, 0, {})
+    begin = 1
+    if momentum:
+        restore_optimizer(optimizer, momentum)
+    if checkpoint is not None and (state := checkpoint.load()) is not None:
+        begin, best, records = _restore(learner, optimizer, state)
+    for callback in callbacks:
+        callback.on_start(settings.epochs, begin)
+    stopped = False
+    try:
+        for epoch in range(begin, settings.epochs + 1):
+            record = _epoch(learner, optimizer, settings, epoch, best)
+            records.append(record)
+            for callback in callbacks:
+                callback.on_epoch(record)
+            # patience is over only once somebody has looked
+            stopped = record.val_nll is not None and epoch - best.epoch >= settings.patience
+            if stopped:
+                break
+            if checkpoint is not None and epoch < settings.epochs:
+                interrupted = interrupt is not None and interrupt.received is not None
+                if interrupted or checkpoint.due():
+                    checkpoint.save(_state(learner, optimizer, epoch, best, records))
+            # after the last epoch there is nothing left to stop, and what is done need not be done again
+            if interrupt is not None and interrupt.received is not None and epoch < settings.epochs:
+                raise Interrupted(interrupt.received)
+    except BaseException:
+        for callback in callbacks:
+            callback.on_failure()
+        raise
+    _copy_into(learner.tensors(), best.tensors)
+    if checkpoint is not None:
+        checkpoint.clear()
+    for callback in callbacks:
+        callback.on_end(best.epoch)
+    return TrainResult(records, best.epoch, stopped, optimizer_tensors(optimizer))
+
+
+def _epoch(
+    learner: Learner, optimizer: torch.optim.Optimizer, settings: TrainSettings, epoch: int, best: _Best
+) -> EpochRecord:
+    begin = time.perf_counter()
+    optimizer.zero_grad(set_to_none=True)
+    loss = learner.loss(epoch)
+    value = float(loss.detach())
+    if not math.isfinite(value):
+        raise Diverged(
+            f"the training loss is {value} in epoch {epoch}", found=value, fix="lower lr, or scale the features"
+        )
+    loss.backward()
+    optimizer.step()
+    validation = None
+    if settings.early_stop and (epoch % settings.evaluate_every == 0 or epoch == settings.epochs):
+        validation = learner.validate(epoch)
+    improved = False
+    if validation is not None:
+        if not math.isfinite(validation.nll):
+            raise Diverged(f"the validation NLL is {validation.nll} in epoch {epoch}", fix="lower lr")
+        improved = validation.nll < best.nll
+    if improved and validation is not None:
+        best.nll, best.epoch = validation.nll, epoch
+        best.tensors = {name: tensor.detach().clone() for name, tensor in learner.tensors().items()}
+    elif not settings.early_stop:
+        best.epoch = epoch  # the last epoch is the one kept: nothing to copy
+    return EpochRecord(
+        epoch=epoch,
+        loss=value,
+        val_nll=None if validation is None else validation.nll,
+        val_accuracy=None if validation is None else validation.accuracy,
+        best=improved,
+        seconds=time.perf_counter() - begin,
+    )
+
+
+def _state(
+    learner: Learner, optimizer: torch.optim.Optimizer, epoch: int, best: _Best, records: list[EpochRecord]
+) -> TrainState:
+    tensors = {f"live.{name}": tensor for name, tensor in learner.tensors().items()}
+    tensors |= {f"best.{name}": tensor for name, tensor in best.tensors.items()}
+    tensors |= {f"random.{name}": generator.get_state() for name, generator in learner.generators().items()}
+    tensors |= optimizer_tensors(optimizer)
+    values = {
+        "epoch": epoch,
+        "best_nll": best.nll if math.isfinite(best.nll) else None,
+        "best_epoch": best.epoch,
+        "records": [record.as_dict() for record in records],
+    }
+    return TrainState(tensors, values)
+
+
+def _restore(
+    learner: Learner, optimizer: torch.optim.Optimizer, state: TrainState
+) -> tuple[int, _Best, list[EpochRecord]]:
+    _copy_into(learner.tensors(), _under("live.", state.tensors))
+    for name, generator in learner.generators().items():
+        generator.set_state(state.tensors[f"random.{name}"])
+    restore_optimizer(optimizer, state.tensors)
+    nll = state.values["best_nll"]
+    best = _Best(math.inf if nll is None else nll, state.values["best_epoch"], _under("best.", state.tensors))
+    records = [EpochRecord(**record) for record in state.values["records"]]
+    return state.values["epoch"] + 1, best, records
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def _copy_into(live: dict[str, Tensor], saved: dict[str, Tensor]) -> None:
+    with torch.no_grad():
+        for name, tensor in saved.items():
+            live[name].copy_(tensor)

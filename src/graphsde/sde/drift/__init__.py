@@ -1,0 +1,21 @@
+"""Drifts, one file each: f in dH = f(t, H) dt + g dW."""
+
+# isort: off
+from graphsde.sde.drift.graph_heat import DiffusionDrift  # listings have them in this order
+from graphsde.sde.drift.gat import GATDrift
+from graphsde.sde.drift.gcn import GCNDrift
+
+# isort: on
+from graphsde.sde.drift.reaction import ReactionDrift
+from graphsde.sde.drift.second_order import SecondOrderDrift
+from graphsde.sde.field import DRIFTS, register_drift
+
+__all__ = [
+    "DRIFTS",
+    "DiffusionDrift",
+    "GATDrift",
+    "GCNDrift",
+    "ReactionDrift",
+    "SecondOrderDrift",
+    "register_drift",
+]

@@ -1,0 +1,130 @@
+"""What stacked drifts (graph convolution, attention) share: settings, activations, time as an input column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from graphsde.base.keyed_normals import in_shares
+from graphsde.nn.layers import glorot
+from graphsde.sde.field import Drift, choice, number, whole
+
+_SOFTPLUS_LINEAR = 20  # above it softplus is the identity, as in torch
+_WORTH_A_THREAD = 1 << 18
+
+
+@dataclass(frozen=True)
+class Activation:
+    """A function φ of one number, applied entry by entry.
+
+    Args:
+        value: z -> φ(z), in the memory of ``out`` where that is given.
+        pullback: grad, kept -> grad · φ'(z), in the memory of grad.
+        keeps_input: whether ``kept`` is z; otherwise it is φ(z).
+    """
+
+    value: Callable[..., Tensor]
+    pullback: Callable[[Tensor, Tensor], Tensor]
+    keeps_input: bool = False
+
+    def __call__(self, z: Tensor, out: Tensor | None = None) -> Tensor:
+        return self.value(z, out=out)
+
+
+def _softplus(z: Tensor, out: Tensor | None) -> Tensor:
+    if out is None:
+        return functional.softplus(z)
+    if z.dtype != torch.float32 or z.device.type != "cpu":
+        return torch.ops.aten.softplus.out(z, out=out)
+    # numpy's loops for these two functions take half the time of torch's one
+    given, found = z.numpy(), out.numpy()
+
+    def fill(share: int, shares: int) -> None:
+        part = slice(len(given) * share // shares, len(given) * (share + 1) // shares)
+        x, y = given[part], found[part]
+        with np.errstate(over="ignore"):
+            np.exp(x, out=y)
+        np.log1p(y, out=y)
+        if x.size and x.max() > _SOFTPLUS_LINEAR:
+            np.copyto(y, x, where=x > _SOFTPLUS_LINEAR)
+
+    in_shares(fill, given.size, _WORTH_A_THREAD)
+    return out
+
+
+def _softplus_pullback(grad: Tensor, z: Tensor) -> Tensor:
+    return torch.ops.aten.softplus_backward.grad_input(grad, z, 1, _SOFTPLUS_LINEAR, grad_input=grad)
+
+
+def _tanh_pullback(grad: Tensor, y: Tensor) -> Tensor:
+    return torch.ops.aten.tanh_backward.grad_input(grad, y, grad_input=grad)
+
+
+def _relu(z: Tensor, out: Tensor | None) -> Tensor:
+    return torch.relu(z) if out is None else torch.clamp_min(z, 0.0, out=out)
+
+
+def _relu_pullback(grad: Tensor, y: Tensor) -> Tensor:
+    return torch.ops.aten.threshold_backward.grad_input(grad, y, 0, grad_input=grad)
+
+
+ACTIVATIONS: dict[str, Activation] = {
+    "softplus": Activation(_softplus, _softplus_pullback, keeps_input=True),
+    "tanh": Activation(torch.tanh, _tanh_pullback),
+    "relu": Activation(_relu, _relu_pullback),
+}
+
+
+class StackedDrift(Drift):
+    """Layers of equal width with an activation between them, none after the last.
+
+    Args:
+        width: d of the state and of every layer.
+        layers: one to three.
+        activation: ``softplus``, ``tanh`` or ``relu``.
+        time: give t to the first layer as one more input column.
+        dropout: rate between layers; one mask per path and solve.
+        dropout_last: also after the last layer, as some published code does.
+        generator: for the weights.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        *,
+        layers: int = 2,
+        activation: str = "softplus",
+        time: bool = True,
+        dropout: float = 0.0,
+        dropout_last: bool = False,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.width = whole(width, "width", at_least=1)
+        self.layers = whole(layers, "layers", at_least=1, at_most=3)
+        self.activation = choice(activation, "activation", list(ACTIVATIONS))
+        self.rate = number(dropout, "dropout", at_least=0.0, below=1.0)
+        self.dropout_last = dropout_last
+        # the time column is a row of the first weight matrix, kept apart: Â[H, t1]W = Â(H W_h + t·w_t)
+        first = glorot(width + time, width, generator)
+        self.time_weight = nn.Parameter(first[width].clone()) if time else None
+        rest = [glorot(width, width, generator) for _ in range(layers - 1)]
+        self.weights = nn.ParameterList([nn.Parameter(weight) for weight in (first[:width].clone(), *rest)])
+        self.biases = nn.ParameterList([nn.Parameter(torch.zeros(width)) for _ in range(layers)])
+
+    def draw_masks(self, initial: Tensor, generator: torch.Generator | None) -> list[Tensor | None]:
+        """What the output of each layer is multiplied by: zeros and 1/(1 − rate), or nothing.  # [N, S, d] each"""
+        dropped = self.layers if self.dropout_last else self.layers - 1
+        if generator is None or self.rate == 0.0:
+            dropped = 0
+        keep = 1.0 - self.rate
+        masks: list[Tensor | None] = [
+            torch.empty_like(initial, requires_grad=False).bernoulli_(keep, generator=generator).div_(keep)
+            for _ in range(dropped)
+        ]
+        return masks + [None] * (self.layers - dropped)

@@ -1,0 +1,259 @@
+"""What moves a hidden state: drift, diffusion, prior; how they are registered, checked and bound to one graph."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import ClassVar, Literal, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from graphsde.base.errors import BadUsage
+from graphsde.base.registry import Registry, unknown_name
+from graphsde.graph.sparse import SparseMatrix
+
+
+def number(
+    value: float,
+    name: str,
+    *,
+    at_least: float = -math.inf,
+    above: float = -math.inf,
+    at_most: float = math.inf,
+    below: float = math.inf,
+) -> float:
+    """``value`` as a finite float inside its range, or :class:`BadUsage`."""
+    good = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    if not good or not at_least <= value <= at_most or not above < value < below:
+        raise BadUsage(
+            f"{name} can't be {value!r}",
+            code="E-SETTING",
+            found=value,
+            expected=_range_in_words(at_least, above, at_most, below),
+        )
+    return float(value)
+
+
+def _range_in_words(at_least: float, above: float, at_most: float, below: float) -> str:
+    words = [
+        text
+        for limit, text in (
+            (at_least, f"at least {at_least:g}"),
+            (above, f"above {above:g}"),
+            (at_most, f"at most {at_most:g}"),
+            (below, f"below {below:g}"),
+        )
+        if math.isfinite(limit)
+    ]
+    return " ".join(["a finite number", " and ".join(words)]).strip()
+
+
+def whole(value: int, name: str, *, at_least: int, at_most: int | None = None) -> int:
+    good = isinstance(value, Integral) and not isinstance(value, bool)
+    if not good or value < at_least or (at_most is not None and value > at_most):
+        span = f"from {at_least} to {at_most}" if at_most is not None else f"of at least {at_least}"
+        raise BadUsage(f"{name} can't be {value!r}", code="E-SETTING", found=value, expected=f"an integer {span}")
+    return int(value)
+
+
+def choice(value: str, name: str, choices: Sequence[str]) -> str:
+    if value not in choices:
+        raise unknown_name(name, str(value), list(choices))
+    return value
+
+
+def even_width(width: int) -> int:
+    """A width that can be halved into positions and velocities."""
+    if whole(width, "width", at_least=2) % 2:
+        raise BadUsage(
+            f"a state of width {width} can't be halved into positions and velocities",
+            code="E-SETTING",
+            found=width,
+            expected="an even width",
+        )
+    return width
+
+
+def check_state(component: str, width: int, adjacency: SparseMatrix, initial: Tensor) -> None:
+    """Refuse a state that does not fit the component or the graph."""
+    if initial.ndim != 3 or initial.shape[0] != adjacency.shape[0] or initial.shape[2] != width:
+        raise BadUsage(
+            f"'{component}' of width {width} can't move this state",
+            code="E-SHAPE",
+            found=tuple(initial.shape),
+            expected=f"[N, S, d] = [{adjacency.shape[0]}, any, {width}]",
+        )
+
+
+Noise = Literal["none", "additive", "diagonal"]
+
+
+class BoundDrift(Protocol):
+    """A drift at work on one graph: ``f(t, h)``."""
+
+    tensors: tuple[Tensor, ...]
+    """Everything besides ``h`` that gradients must reach: parameters, and the initial state where it is a source."""
+
+    def __call__(self, t: float, h: Tensor) -> Tensor:
+        """``[N, S, d] -> [N, S, d]``"""
+
+
+class BoundDiffusion(Protocol):
+    """A diffusion at work on one graph."""
+
+    tensors: tuple[Tensor, ...]
+
+    def keys(self, node_keys: Tensor) -> Tensor:
+        """Keys of the independent Brownian motions that drive it: those of the nodes, or one per mode.  # [K] int64"""
+
+    def apply(self, t: float, h: Tensor, noise: Tensor) -> Tensor:
+        """``g(t, h) · noise``.  # noise [K, S, d] -> [N, S, d]"""
+
+    def whiten(self, t: float, h: Tensor, difference: Tensor) -> Tensor:
+        """The ``u`` with ``g(t, h) · u = difference``; refused (:class:`BadUsage`) where there is none or many."""
+
+
+class Component(nn.Module):
+    """Base of drifts, diffusions and priors: a name, one line, and where it comes from."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    paper: ClassVar[str]
+    year: ClassVar[int]
+
+
+class Drift(Component, ABC):
+    """f in dH = f(t, H) dt + g dW.
+
+    Args of a subclass's constructor: ``width`` (d), its own settings, ``generator`` for its weights.
+    ``linear`` declares that f(t, H) = M H + (terms without H), which lets noise and mean be simulated apart.
+    """
+
+    linear: bool = False
+
+    @abstractmethod
+    def bind(self, adjacency: SparseMatrix, initial: Tensor, generator: torch.Generator | None = None) -> BoundDrift:
+        """``initial`` is H(0) of all paths.  # [N, S, d]"""
+
+    def lipschitz(self, adjacency: SparseMatrix) -> float:
+        """A certified upper bound of the Lipschitz constant in H; infinite where none is known."""
+        return float("inf")
+
+
+class Diffusion(Component, ABC):
+    """g in dH = f dt + g dW; ``noise`` tells solvers what it depends on: nothing, or the state (entry by entry)."""
+
+    noise: ClassVar[Noise] = "additive"
+
+    @abstractmethod
+    def bind(self, adjacency: SparseMatrix) -> BoundDiffusion: ...
+
+
+class ElementwiseDiffusion(Diffusion):
+    """Diagonal noise whose entry (i, k) depends on the state's entry (i, k) alone, as Milstein's method needs."""
+
+    noise: ClassVar[Noise] = "diagonal"
+
+    @abstractmethod
+    def scale(self, t: float, h: Tensor) -> Tensor:
+        """g, entry by entry.  # [N, S, d]"""
+
+    @abstractmethod
+    def scale_slope(self, t: float, h: Tensor) -> Tensor:
+        """∂g/∂h, entry by entry.  # [N, S, d]"""
+
+
+class Prior(Component, ABC):
+    """The drift that the posterior is held against; it shares the posterior's diffusion."""
+
+    @abstractmethod
+    def bind(self, adjacency: SparseMatrix, initial: Tensor) -> BoundDrift: ...
+
+
+class NodeNoise:
+    """Mixin for bound diffusions driven by one Brownian motion per node and dimension."""
+
+    def keys(self, node_keys: Tensor) -> Tensor:
+        return node_keys
+
+
+def refuse_infinite_kl(name: str) -> BadUsage:
+    return BadUsage(
+        f"the path KL is infinite or undefined under the diffusion '{name}'",
+        code="E-KL",
+        fix="use a diffusion with full rank, as 'constant', or set kl_weight=0",
+    )
+
+
+Kept = tuple[Tensor, ...]
+
+
+@dataclass
+class Gathering:
+    """Where the gradients of one evaluation go.
+
+    Args:
+        tensors: a sum for each tensor of the drift whose gradient is wanted.
+        share: what is added to them is multiplied by this.
+        state: the sum for the state, where that is wanted.  # [N, S, d]
+        factor: what is added to it is multiplied by this.
+        fresh: there is nothing in ``state`` yet, not even zeros.
+    """
+
+    tensors: list[Tensor | None]
+    share: float
+    state: Tensor | None = None
+    factor: float = 1.0
+    fresh: bool = False
+
+
+class WrittenDrift(Protocol):
+    """A bound drift that knows its own gradient."""
+
+    tensors: tuple[Tensor, ...]
+
+    def evaluate(self, t: float, h: Tensor) -> tuple[Tensor, Kept]:
+        """The value, without a graph, which may be changed in place, and what :meth:`pull` needs besides ``h``."""
+
+    def pull(self, t: float, h: Tensor, kept: Kept, grad: Tensor, into: Gathering) -> None:
+        """Add the gradients of ``h`` and of ``tensors`` to what ``into`` holds; that of ``h`` last, as its place may be
+        ``grad`` itself, which is not changed otherwise."""
+
+    def __call__(self, t: float, h: Tensor) -> Tensor: ...
+
+
+DRIFTS: Registry[type[Drift]] = Registry("drift")
+"""Every drift. The facts of an entry are ``paper`` and ``year``; the constructor takes ``width``, the drift's own
+settings and ``generator``."""
+
+
+def register_drift(cls: type[Drift]) -> type[Drift]:
+    """Class decorator: makes a drift known by its name."""
+    DRIFTS.add(cls.name, cls, summary=cls.summary, paper=cls.paper, year=cls.year)
+    return cls
+
+
+DIFFUSIONS: Registry[type[Diffusion]] = Registry("diffusion")
+"""Every diffusion. The facts of an entry are ``paper``, ``year`` and ``noise`` (additive or diagonal); the constructor
+takes ``width``, ``sigma`` and the diffusion's own settings."""
+
+
+def register_diffusion(cls: type[Diffusion]) -> type[Diffusion]:
+    """Class decorator: makes a diffusion known by its name."""
+    DIFFUSIONS.add(cls.name, cls, summary=cls.summary, paper=cls.paper, year=cls.year, noise=cls.noise)
+    return cls
+
+
+PRIORS: Registry[type[Prior]] = Registry("prior")
+"""Every prior. The facts of an entry are ``paper`` and ``year``; the constructor takes ``width`` and the prior's own
+settings."""
+
+
+def register_prior(cls: type[Prior]) -> type[Prior]:
+    """Class decorator: makes a prior known by its name."""
+    PRIORS.add(cls.name, cls, summary=cls.summary, paper=cls.paper, year=cls.year)
+    return cls

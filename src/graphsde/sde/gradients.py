@@ -1,0 +1,463 @@
+"""How gradients reach back through a solve: ``store`` (time), ``checkpoint`` (memory √L), ``reversible`` (memory 1).
+
+All three are exact derivatives of the same discrete computation; they differ in memory and time alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graphsde.base.errors import BadUsage
+from graphsde.sde.brownian import Increment
+from graphsde.sde.plan import Plan
+from graphsde.sde.solvers.adjoint import ExplicitStep, Trace, pull_step, written_tableau
+from graphsde.sde.solvers.base import Carry, ReversibleSolver, System
+
+
+def walk(
+    plan: Plan, initial: Tensor, before_step: Callable[[int, Carry], None] | None = None
+) -> tuple[list[Tensor], Tensor | None, Carry]:
+    """From 0 to the horizon: the states wanted after one step or more, the path KL, the last carry."""
+    wanted = set(plan.saved)
+    states: list[Tensor] = []
+    kl: Tensor | None = None
+    carry = plan.solver.start(plan.system, 0.0, initial)
+    for step in range(plan.steps):
+        if before_step is not None:
+            before_step(step, carry)
+        carry, part = plan.advance(step, carry)
+        if part is not None:
+            kl = part if kl is None else kl + part
+        if step + 1 in wanted:
+            states.append(carry[0])
+    plan.require_finite_kl(kl)
+    return states, kl, carry
+
+
+Grads = list[Tensor | None]
+
+
+class Pullback:
+    """Walks a solve backwards, holding the gradient with respect to the carry and to the system's tensors.
+
+    Args:
+        plan: the solve.
+        tensors: from :func:`gathering_tensors`.
+        state_grads: gradient of each handed-out state, by step count.
+        kl_grad: gradient of the path KL.  # [S]
+    """
+
+    def __init__(
+        self, plan: Plan, tensors: tuple[Tensor, ...], state_grads: dict[int, Tensor], kl_grad: Tensor | None
+    ) -> None:
+        self.plan, self.state_grads, self.kl_grad = plan, state_grads, kl_grad
+        self.tensors = tensors
+        self.tensor_grads: Grads = [None] * len(self.tensors)
+        self.carry_grads: Grads = []
+
+    @classmethod
+    def of_outputs(cls, plan: Plan, tensors: tuple[Tensor, ...], grads: tuple[Tensor | None, ...]) -> Pullback:
+        """From the gradients of the states after one step or more and, where there is a prior, of the KL."""
+        kl_grad = grads[-1] if plan.system.prior is not None else None
+        saved = [step for step in plan.saved if step > 0]
+        state_grads = {step: grad for step, grad in zip(saved, grads, strict=False) if grad is not None}
+        return cls(plan, tensors, state_grads, kl_grad)
+
+    def step(self, step: int, carry: Carry, noise: Any) -> None:
+        """Through step ``step``, which began with ``carry``."""
+        plan = self.plan
+
+        def redo(inputs: Carry) -> list[Tensor | None]:
+            after, kl = plan.step(step, inputs, noise)
+            return [*after, kl]
+
+        if step + 1 == plan.steps:
+            self.carry_grads = [None] * len(carry)
+        if step + 1 in self.state_grads:
+            self.carry_grads[0] = _plus(self.carry_grads[0], self.state_grads[step + 1])
+        self.carry_grads = self._through(redo, carry, [*self.carry_grads, self.kl_grad])
+
+    def start(self, initial: Tensor) -> Tensor | None:
+        """Through the making of the first carry: the gradient of the initial state."""
+        plan = self.plan
+
+        def redo(inputs: Carry) -> list[Tensor | None]:
+            return list(plan.solver.start(plan.system, 0.0, inputs[0]))
+
+        return self._through(redo, (initial,), self.carry_grads)[0]
+
+    def _through(self, redo: Callable[[Carry], Sequence[Tensor | None]], inputs: Carry, out_grads: Grads) -> Grads:
+        with torch.enable_grad():
+            leaves = tuple(x.detach().requires_grad_() for x in inputs)
+            outputs = redo(leaves)
+        wanted = [
+            (out, grad)
+            for out, grad in zip(outputs, out_grads, strict=True)
+            if out is not None and grad is not None and out.requires_grad
+        ]
+        if not wanted:
+            return [None] * len(leaves)
+        # what the parameters were made into before the solve (a normalised weight, say) belongs to every step's graph
+        grads = torch.autograd.grad(
+            [out for out, _ in wanted],
+            [*leaves, *self.tensors],
+            [grad for _, grad in wanted],
+            allow_unused=True,
+            retain_graph=True,
+        )
+        self.tensor_grads = [
+            _plus(total, grad) for total, grad in zip(self.tensor_grads, grads[len(leaves) :], strict=True)
+        ]
+        return list(grads[: len(leaves)])
+
+
+def needs_gradient(plan: Plan, initial: Tensor) -> bool:
+    return torch.is_grad_enabled() and (initial.requires_grad or bool(plan.system.tensors()))
+
+
+def gathering_tensors(system: System) -> tuple[Tensor, ...]:
+    """The tensors of ``system`` at which step-wise gradients are gathered, such that none is counted twice.
+
+    A tensor that was computed from others on the list (an inverse beside the thing itself) is left out, as its gradient
+    reaches them through every step's graph. If it was also computed from something that is not on the list, there is
+    no such choice, and it is refused.
+    """
+    tensors = system.tensors()
+    places = {_place(x) for x in tensors}
+    return tuple(x for x in tensors if not _made_of_others(x, places))
+
+
+def _made_of_others(x: Tensor, places: set[tuple[Any, int]]) -> bool:
+    listed = unlisted = False
+    seen: set[Any] = set()
+    edges = [] if x.grad_fn is None else list(x.grad_fn.next_functions)
+    while edges:
+        node, output = edges.pop()
+        if node is None or (node, output) in seen:
+            continue
+        seen.add((node, output))
+        if (node, output) in places:
+            listed = True
+        elif node.next_functions:
+            edges.extend(node.next_functions)
+        else:
+            unlisted = True  # a leaf
+    if listed and unlisted:
+        raise BadUsage(
+            "a tensor of the drift, diffusion or prior was computed from another one of them, and from something else",
+            code="E-GRADIENTS",
+            found=f"a tensor of shape {tuple(x.shape)}",
+            fix="list in 'tensors' all that it was computed from and not itself, or use gradients='store'",
+        )
+    return listed
+
+
+def _place(x: Tensor) -> tuple[Any, int]:
+    """Where in the graph the gradient of ``x`` is gathered."""
+    edge = torch.autograd.graph.get_gradient_edge(x)
+    return edge.node, edge.output_nr
+
+
+def _plus(total: Tensor | None, grad: Tensor | None) -> Tensor | None:
+    if total is None or grad is None:
+        return grad if total is None else total
+    return total + grad
+
+
+def is_written(plan: Plan) -> bool:
+    return written_tableau(plan.solver, plan.system) is not None
+
+
+def explicit_step(plan: Plan, step: int) -> ExplicitStep:
+    tableau = written_tableau(plan.solver, plan.system)
+    assert tableau is not None
+    return ExplicitStep(tableau, plan.system, plan.time(step), plan.dt)
+
+
+class WayBack:
+    """Walks a solve backwards, holding the gradients of the state and of the drift's tensors.
+
+    Args:
+        plan: the solve.
+        wanted: whether the gradient of each of the drift's tensors is.
+        state_wanted: whether that of the initial state is.
+        grads: of the states after one step or more and, where there is a prior, of the KL.
+    """
+
+    def __init__(self, plan: Plan, wanted: Sequence[bool], state_wanted: bool, grads: Sequence[Tensor | None]) -> None:
+        self.plan, self.state_wanted = plan, state_wanted
+        self.kl_grad = grads[-1] if plan.system.prior is not None else None
+        self.state_grads = dict(zip([step for step in plan.saved if step > 0], grads, strict=False))
+        self.totals = [
+            torch.zeros_like(x) if want else None for x, want in zip(plan.system.drift.tensors, wanted, strict=True)
+        ]
+        self.grad: Tensor | None = None
+
+    def step(self, step: ExplicitStep, number: int, trace: Trace) -> None:
+        """Through step ``number`` (from 0)."""
+        given = self.state_grads.pop(number + 1, None)
+        if self.grad is None:
+            # a copy, as sums are made in place and the given one is somebody else's
+            self.grad = torch.zeros_like(trace.stages[0]) if given is None else given.contiguous().clone()
+        elif given is not None:
+            self.grad += given
+        pull_step(step, trace, self.grad, self.kl_grad, self.totals, first=number == 0 and not self.state_wanted)
+
+    def found(self) -> tuple[Tensor | None, ...]:
+        """Gradients of the initial state and of the drift's tensors."""
+        return (self.grad if self.state_wanted else None), *self.totals
+
+
+def run_written(plan: Plan, initial: Tensor) -> tuple[list[Tensor], Tensor | None]:
+    """As :func:`~graphsde.sde.gradients.run_stored`, for a plan that :func:`is_written`."""
+    outputs = list(_Written.apply(plan, initial, *plan.system.drift.tensors))
+    kl = outputs.pop() if plan.system.prior is not None else None
+    return ([initial, *outputs] if plan.saved[0] == 0 else outputs), kl
+
+
+class _Written(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, plan: Plan, initial: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.set_materialize_grads(False)
+        wanted, states, kl = set(plan.saved), list[Tensor](), None
+        traces: list[Trace] = []
+        h = initial
+        for step in range(plan.steps):
+            h, part, trace = Trace.of(explicit_step(plan, step), h, spent(plan.noise(step)))
+            plan.require_finite(h, step + 1)
+            traces.append(trace)
+            if part is not None:
+                kl = part if kl is None else kl.add_(part)
+            if step + 1 in wanted:
+                states.append(h)
+        plan.require_finite_kl(kl)
+        ctx.plan, ctx.count = plan, len(tensors)
+        parts = [x for trace in traces for x in (*trace.stages, *trace.gaps, *trace.kept)]
+        ctx.sizes = (len(traces[0].stages), len(traces[0].gaps), len(traces[0].kept))
+        ctx.save_for_backward(initial, *tensors, *parts)
+        return tuple(states) if kl is None else (*states, kl)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        plan: Plan = ctx.plan
+        wanted = ctx.needs_input_grad[1:]
+        saved = ctx.saved_tensors
+        inputs, parts = saved[: 1 + ctx.count], saved[1 + ctx.count :]
+        if torch.is_grad_enabled():
+            return None, *_by_autograd(plan, inputs, wanted, grads)
+        back = WayBack(plan, wanted[1:], wanted[0], grads)
+        stages, gaps, kept = ctx.sizes
+        each = stages + gaps + kept
+        for step in reversed(range(plan.steps)):
+            own = list(parts[step * each : (step + 1) * each])
+            trace = Trace(own[:stages], own[stages : stages + gaps], own[stages + gaps :])
+            back.step(explicit_step(plan, step), step, trace)
+        return None, *back.found()
+
+
+def spent(noise: Increment | None) -> Increment | None:
+    return None if noise is None else replace(noise, spent=True)
+
+
+def _by_autograd(
+    plan: Plan, inputs: Sequence[Tensor], wanted: Sequence[bool], grads: Sequence[Tensor | None]
+) -> list[Tensor | None]:
+    """Where a derivative of the derivative is asked for: the solve again, recorded, under the same noise."""
+    states, kl, _ = walk(plan, inputs[0])
+    outputs = states if kl is None else [*states, kl]
+    given = [(out, grad) for out, grad in zip(outputs, grads, strict=True) if grad is not None]
+    asked = [x for x, want in zip(inputs, wanted, strict=True) if want]
+    found = iter(
+        torch.autograd.grad(
+            [out for out, _ in given], asked, [grad for _, grad in given], create_graph=True, allow_unused=True
+        )
+    )
+    return [next(found) if want else None for want in wanted]
+
+
+def run_stored(plan: Plan, initial: Tensor) -> tuple[list[Tensor], Tensor | None]:
+    """States after ``plan.saved`` steps, and the path KL; without gradients nothing is kept.  # [N, S, d] each, [S]"""
+    if is_written(plan) and needs_gradient(plan, initial):
+        return run_written(plan, initial)
+    states, kl, _ = walk(plan, initial)
+    return ([initial, *states] if plan.saved[0] == 0 else states), kl
+
+
+FEWEST = 10  # states: the graph of one step holds more, so that saving below this would not be felt
+NOISE = 2  # states: increment and area of one step
+
+
+def run_checkpointed(plan: Plan, initial: Tensor) -> tuple[list[Tensor], Tensor | None]:
+    """As :func:`~graphsde.sde.gradients.run_stored`, in less memory."""
+    if not needs_gradient(plan, initial):
+        return run_stored(plan, initial)
+    tensors = plan.system.drift.tensors if is_written(plan) else gathering_tensors(plan.system)
+    outputs = list(_Checkpointed.apply(plan, initial, *tensors))
+    kl = outputs.pop() if plan.system.prior is not None else None
+    return ([initial, *outputs] if plan.saved[0] == 0 else outputs), kl
+
+
+def segment_starts(steps: int) -> list[int]:
+    """Where segments begin: as many of them as states may be alive, which is the less, the shorter the segments are.
+
+    Example:
+        >>> segment_starts(12)
+        [0, 3, 4, 5, 6, 7, 8, 9, 10, 11]
+    """
+    alive = FEWEST
+    while sum(_longest(alive)) < steps:
+        alive += 1
+    starts, left = [0], min(alive, steps)
+    for longest in _longest(alive)[: left - 1]:
+        left -= 1
+        # every later segment has one step at least
+        starts.append(starts[-1] + min(longest, steps - starts[-1] - left))
+    return starts
+
+
+def _longest(alive: int) -> list[int]:
+    """How long segments may be, so that their carries and most of their noise fit beside the starts before them."""
+    return [(alive + NOISE + 3 - before) // (1 + NOISE) for before in range(alive)]
+
+
+class _Kept:
+    """Carries at the starts of segments; each is handed out once."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.starts = set(segment_starts(plan.steps))
+        self.carries: dict[int, tuple[Carry, list[int]]] = {}
+
+    def keep(self, step: int, carry: Carry) -> None:
+        if step in self.starts:
+            # detached, as a state that is handed out would otherwise hold itself alive
+            self.carries[step] = tuple(x.detach() for x in carry), [x._version for x in carry]
+
+    def give(self, step: int) -> Carry:
+        carry, versions = self.carries.pop(step)
+        if [x._version for x in carry] != versions:
+            raise RuntimeError("a state needed for the gradient was modified by an inplace operation")
+        return carry
+
+
+class _Checkpointed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, plan: Plan, initial: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.set_materialize_grads(False)
+        ctx.kept = _Kept(plan)
+        states, kl, last = walk(plan, initial, ctx.kept.keep)
+        ctx.plan, ctx.parts, ctx.tensors = plan, len(last), tensors
+        ctx.save_for_backward(initial, *tensors)
+        return tuple(states) if kl is None else (*states, kl)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        plan: Plan = ctx.plan
+        initial = ctx.saved_tensors[0]  # asking also checks that nothing was changed in place since
+        kept: _Kept = ctx.kept
+        if len(kept.carries) < len(kept.starts):  # a second way back through the same graph
+            with torch.no_grad():
+                walk(plan, initial, kept.keep)
+        back = _WrittenCheckpointed(ctx, grads) if is_written(plan) else _Recorded(ctx, grads)
+        retraced = plan.without_kl() if ctx.parts == 1 else plan  # a carry of several parts may hold KL rates
+        starts, end = segment_starts(plan.steps), plan.steps
+        for before, start in reversed(list(enumerate(starts))):
+            room = max(FEWEST, len(starts)) + 1 - before - (end - start)
+            held = _retrace(retraced, kept.give(start), start, end, room // NOISE)
+            for step in reversed(range(start, end)):
+                carry, noise = held.pop()
+                back.step(step, carry, spent(plan.noise(step) if noise is None else noise))
+            end = start
+        return (None, *back.found(initial))
+
+
+class _Recorded:
+    """Every step is redone under autograd."""
+
+    def __init__(self, ctx: Any, grads: tuple[Tensor | None, ...]) -> None:
+        self.pullback = Pullback.of_outputs(ctx.plan, ctx.tensors, grads)
+
+    def step(self, step: int, carry: Carry, noise: Increment | None) -> None:
+        self.pullback.step(step, carry, noise)
+
+    def found(self, initial: Tensor) -> tuple[Tensor | None, ...]:
+        return self.pullback.start(initial), *self.pullback.tensor_grads
+
+
+class _WrittenCheckpointed:
+    """Every step is redone without a graph and its gradient worked out by hand."""
+
+    def __init__(self, ctx: Any, grads: tuple[Tensor | None, ...]) -> None:
+        self.plan: Plan = ctx.plan
+        wanted = ctx.needs_input_grad[1:]
+        self.back = WayBack(self.plan, wanted[1:], wanted[0], grads)
+
+    def step(self, step: int, carry: Carry, noise: Increment | None) -> None:
+        rule = explicit_step(self.plan, step)
+        self.back.step(rule, step, Trace.again(rule, carry[0], noise))
+
+    def found(self, initial: Tensor) -> tuple[Tensor | None, ...]:
+        return self.back.found()
+
+
+def _retrace(plan: Plan, carry: Carry, start: int, end: int, noises: int) -> list[tuple[Carry, Increment | None]]:
+    """The carry before each step, and the noise of the last ``noises`` of them."""
+    held: list[tuple[Carry, Increment | None]] = []
+    with torch.no_grad():
+        for step in range(start, end):
+            noise = plan.noise(step) if step + 1 < end or noises else None
+            holds = step >= end - noises
+            held.append((carry, noise if holds else None))
+            if step + 1 < end:
+                carry = plan.step(step, carry, noise if holds or noise is None else replace(noise, spent=True))[0]
+    return held
+
+
+def run_reversible(plan: Plan, initial: Tensor) -> tuple[list[Tensor], Tensor | None]:
+    """As :func:`~graphsde.sde.gradients.run_stored`, in memory that does not grow with the steps."""
+    if not isinstance(plan.solver, ReversibleSolver):
+        raise BadUsage(
+            f"solver '{plan.solver.name}' can't undo its steps",
+            code="E-SOLVER",
+            found=f"gradients='reversible' with solver '{plan.solver.name}'",
+            fix="use solver 'reversible-heun', or gradients='checkpoint'",
+        )
+    if not needs_gradient(plan, initial):
+        return run_stored(plan, initial)
+    outputs = list(_Reversible.apply(plan, initial, *gathering_tensors(plan.system)))
+    kl = outputs.pop() if plan.system.prior is not None else None
+    return ([initial, *outputs] if plan.saved[0] == 0 else outputs), kl
+
+
+class _Reversible(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, plan: Plan, initial: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.set_materialize_grads(False)
+        states, kl, last = walk(plan, initial)
+        ctx.plan, ctx.parts, ctx.tensors = plan, len(last), tensors
+        ctx.save_for_backward(initial, *last, *tensors)
+        return tuple(states) if kl is None else (*states, kl)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        plan: Plan = ctx.plan
+        initial, *rest = ctx.saved_tensors
+        carry: Carry = tuple(rest[: ctx.parts])
+        pullback = Pullback.of_outputs(plan, ctx.tensors, grads)
+        for step in reversed(range(plan.steps)):
+            noise = plan.noise(step)
+            with torch.no_grad():
+                carry = plan.solver.undo(plan.system, plan.time(step), plan.dt, carry, noise)  # type: ignore[attr-defined]
+            pullback.step(step, carry, noise)
+        return (None, pullback.start(initial), *pullback.tensor_grads)
+
+
+Runner = Callable[[Plan, Tensor], tuple[list[Tensor], Tensor | None]]
+
+GRADIENTS: dict[str, Runner] = {"store": run_stored, "checkpoint": run_checkpointed, "reversible": run_reversible}

@@ -1,0 +1,205 @@
+"""Priors: the drift that the posterior is held against."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from graphsde.graph.sparse import SparseMatrix
+from graphsde.nn.operators import scaled_plus_identity
+from graphsde.sde.field import BoundDrift, Prior, check_state, even_width, number, register_prior, whole
+
+
+@register_prior
+class ConstantPrior(Prior):
+    """Every entry moves at the same speed: p(H) = c; with c = 0 the prior is Brownian motion.
+
+    Paper: Bergna et al., "Uncertainty modeling in graph neural networks via stochastic differential equations", 2024.
+
+    Args:
+        width: d of the state.
+        drift: c.
+
+    Example:
+        >>> import torch
+        >>> from graphsde.datasets.benchmarks import load
+        >>> adjacency = load("digits").adjacency.operator
+        >>> state = torch.ones(adjacency.shape[0], 1, 2)
+        >>> ConstantPrior(2, drift=-5.0).bind(adjacency, state)(0.0, state)[0, 0]
+        tensor([-5., -5.])
+    """
+
+    name = "constant"
+    summary = "every entry moves at one constant speed"
+    paper = "Bergna et al., Uncertainty modeling in graph neural networks via stochastic differential equations"
+    year = 2024
+
+    def __init__(self, width: int, *, drift: float = 0.0) -> None:
+        super().__init__()
+        self.width = whole(width, "width", at_least=1)
+        self.drift = number(drift, "drift")
+
+    def bind(self, adjacency: SparseMatrix, initial: Tensor) -> BoundDrift:
+        check_state(self.name, self.width, adjacency, initial)
+        return _BoundConstant(self.drift)
+
+
+class _BoundConstant:
+    tensors: tuple[Tensor, ...] = ()
+
+    def __init__(self, drift: float) -> None:
+        self.drift = drift
+
+    def __call__(self, t: float, h: Tensor) -> Tensor:
+        return h.new_full((), self.drift).expand(h.shape)
+
+
+@register_prior
+class GraphDiffusionPrior(Prior):
+    r"""Nodes return to a share of what their neighbours are: :math:`p(H) = -(I - (1 - a)\hat A) H`.
+
+    Paper: Chamberlain et al., "GRAND: graph neural diffusion", ICML 2021 (the flow; here as the drift of a graph
+    Ornstein–Uhlenbeck process, stable for a > 0).
+
+    The ``diffusion`` drift with the same ``teleport`` differs from it by the source alone, so that the path KL is
+    ½ T a² ‖H(0)‖² / g².
+
+    Args:
+        width: d of the state.
+        teleport: a in [0, 1].
+
+    Example:
+        >>> import torch
+        >>> from graphsde.datasets.benchmarks import load
+        >>> adjacency = load("digits").adjacency.operator
+        >>> state = torch.ones(adjacency.shape[0], 1, 2)
+        >>> GraphDiffusionPrior(2, teleport=1.0).bind(adjacency, state)(0.0, state)[0, 0]
+        tensor([-1., -1.])
+    """
+
+    name = "graph-diffusion"
+    summary = "nodes return to a share of what their neighbours are"
+    paper = "Chamberlain et al., GRAND: graph neural diffusion"
+    year = 2021
+
+    def __init__(self, width: int, *, teleport: float = 0.1) -> None:
+        super().__init__()
+        self.width = whole(width, "width", at_least=1)
+        self.teleport = number(teleport, "teleport", at_least=0.0, at_most=1.0)
+
+    def bind(self, adjacency: SparseMatrix, initial: Tensor) -> BoundDrift:
+        check_state(self.name, self.width, adjacency, initial)
+        return _BoundMatrix(scaled_plus_identity(adjacency.to(initial.dtype), 1.0 - self.teleport, -1.0))
+
+
+class _BoundMatrix:
+    tensors: tuple[Tensor, ...] = ()
+
+    def __init__(self, matrix: SparseMatrix) -> None:
+        self.matrix = matrix
+
+    def __call__(self, t: float, h: Tensor) -> Tensor:
+        return (self.matrix @ h.reshape(h.shape[0], -1)).view(h.shape)
+
+
+@register_prior
+class OrnsteinUhlenbeckPrior(Prior):
+    r"""Every entry returns to μ on its own: :math:`p(H) = \theta (\mu - H)`.
+
+    Paper: Uhlenbeck and Ornstein, "On the theory of the Brownian motion", 1930.
+
+    Args:
+        width: d of the state.
+        theta: θ ≥ 0, the speed of return; the variance settles at σ²/(2θ).
+        mu: μ.
+
+    Example:
+        >>> import torch
+        >>> from graphsde.datasets.benchmarks import load
+        >>> adjacency = load("digits").adjacency.operator
+        >>> state = torch.ones(adjacency.shape[0], 1, 2)
+        >>> OrnsteinUhlenbeckPrior(2, theta=3.0).bind(adjacency, state)(0.0, state)[0, 0]
+        tensor([-3., -3.])
+    """
+
+    name = "ou"
+    summary = "every entry returns to a mean"
+    paper = "Uhlenbeck and Ornstein, On the theory of the Brownian motion"
+    year = 1930
+
+    def __init__(self, width: int, *, theta: float = 1.0, mu: float = 0.0) -> None:
+        super().__init__()
+        self.width = whole(width, "width", at_least=1)
+        self.theta = number(theta, "theta", at_least=0.0)
+        self.mu = number(mu, "mu")
+
+    def bind(self, adjacency: SparseMatrix, initial: Tensor) -> BoundDrift:
+        check_state(self.name, self.width, adjacency, initial)
+        return _BoundReturn(self.theta, self.mu)
+
+
+class _BoundReturn:
+    tensors: tuple[Tensor, ...] = ()
+
+    def __init__(self, theta: float, mu: float) -> None:
+        self.theta, self.mu = theta, mu
+        self.gap_slope = theta
+
+    def __call__(self, t: float, h: Tensor) -> Tensor:
+        back = h * -self.theta
+        return back.add_(self.theta * self.mu) if self.mu else back
+
+    def gap(self, t: float, h: Tensor, f: Tensor, out: Tensor | None = None) -> Tensor:
+        """f − p(t, h) in one pass; its derivative in h is the number ``gap_slope``.  # [N, S, d]"""
+        away = torch.add(f, h, alpha=self.theta, out=out)
+        return away.sub_(self.theta * self.mu) if self.mu else away
+
+
+@register_prior
+class UnderdampedPrior(Prior):
+    r"""A damped oscillator in every entry, state (q, v): :math:`\dot q = v,\ \dot v = -\kappa q - \gamma v`.
+
+    Paper: Kramers, "Brownian motion in a field of force and the diffusion model of chemical reactions", 1940.
+
+    Its q̇ is that of the ``second-order`` drift to the bit, so that under the ``velocity`` diffusion the path KL between
+    the two is finite and is that of the velocities.
+
+    Args:
+        width: d = 2 × the width of q, even.
+        friction: γ ≥ 0.
+        stiffness: κ ≥ 0.
+
+    Example:
+        >>> import torch
+        >>> from graphsde.datasets.benchmarks import load
+        >>> adjacency = load("digits").adjacency.operator
+        >>> state = torch.ones(adjacency.shape[0], 1, 2)
+        >>> UnderdampedPrior(2, friction=2.0).bind(adjacency, state)(0.0, state)[0, 0]
+        tensor([ 1., -3.])
+    """
+
+    name = "underdamped"
+    summary = "a damped oscillator in every entry, for second-order dynamics"
+    paper = "Kramers, Brownian motion in a field of force and the diffusion model of chemical reactions"
+    year = 1940
+
+    def __init__(self, width: int, *, friction: float = 1.0, stiffness: float = 1.0) -> None:
+        super().__init__()
+        self.width = even_width(width)
+        self.friction = number(friction, "friction", at_least=0.0)
+        self.stiffness = number(stiffness, "stiffness", at_least=0.0)
+
+    def bind(self, adjacency: SparseMatrix, initial: Tensor) -> BoundDrift:
+        check_state(self.name, self.width, adjacency, initial)
+        return _BoundOscillator(self.friction, self.stiffness)
+
+
+class _BoundOscillator:
+    tensors: tuple[Tensor, ...] = ()
+
+    def __init__(self, friction: float, stiffness: float) -> None:
+        self.friction, self.stiffness = friction, stiffness
+
+    def __call__(self, t: float, h: Tensor) -> Tensor:
+        position, velocity = h.chunk(2, dim=-1)
+        return torch.cat([velocity, position * -self.stiffness - velocity * self.friction], dim=-1)

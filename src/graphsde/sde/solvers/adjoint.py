@@ -1,0 +1,250 @@
+r"""Explicit Runge–Kutta steps with additive noise, their gradient written out.
+
+A step makes stages :math:`X_i = H + \Delta t \sum_{j<i} a_{ij} K_j + n_i` and slopes
+:math:`K_i = f(t + c_i \Delta t, X_i)`, then
+
+.. math:: H^+ = H + \Delta t \sum_i b_i K_i + n, \quad
+          \mathrm{KL} = \Delta t \sum_i b_i \frac{\lVert u_i \rVert^2}{2 \sigma^2}, \quad u_i = K_i - p(X_i).
+
+With G the gradient of :math:`H^+`, k that of the KL, :math:`\kappa_i = k \Delta t b_i / \sigma^2` and a prior whose
+derivative is the number -θ, the way back is, from the last stage to the first,
+
+.. math:: \bar K_i = \Delta t b_i G + \Delta t \sum_{j>i} a_{ji} \bar X_j + \kappa_i u_i, \quad
+          \bar X_i = (\partial f / \partial X)^\top \bar K_i + \theta \kappa_i u_i, \quad
+          \bar H = G + \sum_i \bar X_i.
+
+Fewer passes over the state than autograd takes, and nothing recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from graphsde.sde.brownian import Increment
+from graphsde.sde.field import Gathering
+from graphsde.sde.solvers.base import StepSolver, System, half_square_sum, weighted
+
+
+@dataclass(frozen=True)
+class Tableau:
+    """The coefficients of a method: c, the rows of a below the diagonal, b, and what n_i takes of the noise.
+
+    Args:
+        times, rows, weights: c, a, b.
+        noise: for each stage, how much of the increment and of the space-time area it sees; the step itself sees the
+            increment, once.
+    """
+
+    times: tuple[float, ...]
+    rows: tuple[tuple[float, ...], ...]
+    weights: tuple[float, ...]
+    noise: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class ExplicitStep:
+    """One step of one method from t to t + dt."""
+
+    tableau: Tableau
+    system: System
+    t: float
+    dt: float
+
+    def take(self, h: Tensor, noise: Increment | None) -> tuple[Tensor, Tensor | None]:
+        """The new state and the KL of the step.  # [N, S, d], [S]"""
+        return self.run(h, noise, self.system.drift, [], [])
+
+    def run(
+        self,
+        h: Tensor,
+        noise: Increment | None,
+        field: Callable[[float, Tensor], Tensor],
+        stages: list[Tensor],
+        gaps: list[Tensor],
+    ) -> tuple[Tensor, Tensor | None]:
+        """The step itself, differentiable where ``field`` is; leaves the X_i in ``stages`` and the u_i in ``gaps``."""
+        slopes = self._slopes(h, noise, field, stages)
+        after = self._moved(h, noise, len(slopes), self.tableau.weights, slopes)
+        if self.system.prior is None:
+            return after, None
+        self._leave_gaps(stages, slopes, gaps)
+        sums = [half_square_sum(u) for u in gaps]
+        return after, weighted(self.dt * self.precision, *zip(self.tableau.weights, sums, strict=True))
+
+    def retrace(
+        self,
+        h: Tensor,
+        noise: Increment | None,
+        field: Callable[[float, Tensor], Tensor],
+        stages: list[Tensor],
+        gaps: list[Tensor],
+    ) -> None:
+        """The stages and gaps of :meth:`run` where its results are known already."""
+        slopes = self._slopes(h, noise, field, stages)
+        if self.system.prior is not None:
+            self._leave_gaps(stages, slopes, gaps)
+
+    def _slopes(
+        self, h: Tensor, noise: Increment | None, field: Callable[[float, Tensor], Tensor], stages: list[Tensor]
+    ) -> list[Tensor]:
+        slopes: list[Tensor] = []
+        for i, row in enumerate(self.tableau.rows):
+            stages.append(self._moved(h, noise, i, row, slopes))
+            slopes.append(field(self.t + self.tableau.times[i] * self.dt, stages[i]))
+        return slopes
+
+    def _leave_gaps(self, stages: list[Tensor], slopes: list[Tensor], gaps: list[Tensor]) -> None:
+        for time, x, slope in zip(self.tableau.times, stages, slopes, strict=True):
+            # the slope has done its work: without a graph its memory will do for the gap
+            room = None if torch.is_grad_enabled() else slope
+            gaps.append(self.system.prior.gap(self.t + time * self.dt, x, slope, room))  # type: ignore[union-attr]
+
+    def _moved(
+        self, h: Tensor, noise: Increment | None, stage: int, row: tuple[float, ...], slopes: list[Tensor]
+    ) -> Tensor:
+        """h + dt Σ row · slopes + the noise of the stage; h itself where that adds nothing.  # [N, S, d]"""
+        terms: list[tuple[Tensor, float]] = []
+        room: Tensor | None = None
+        if noise is not None and self.system.diffusion is not None:
+            sigma: float = self.system.diffusion.uniform  # type: ignore[attr-defined]
+            of_increment, of_area = (*self.tableau.noise, (1.0, 0.0))[stage]
+            if of_area:
+                terms.append((noise.levy(), of_area * sigma))
+            if of_increment:
+                terms.append((noise.dw, of_increment * sigma))
+            if noise.spent and not torch.is_grad_enabled():
+                room = self._given_up(noise, stage)
+        terms += [(slope, a * self.dt) for a, slope in zip(row, slopes, strict=False)]
+        x = h
+        for term, factor in terms:
+            x = torch.add(h, term, alpha=factor, out=room) if x is h else x.add_(term, alpha=factor)
+        return x
+
+    def _given_up(self, noise: Increment, stage: int) -> Tensor | None:
+        """The part of the noise that is added first in this stage and in none that follows."""
+        if stage == len(self.tableau.noise):
+            return noise.dw
+        return (
+            noise.area
+            if self.tableau.noise[stage][1] and not any(a for _, a in self.tableau.noise[stage + 1 :])
+            else None
+        )
+
+    @property
+    def precision(self) -> float:
+        """1/σ²"""
+        return self.system.diffusion.uniform**-2  # type: ignore[union-attr]
+
+
+def written_tableau(solver: StepSolver, system: System) -> Tableau | None:
+    """The tableau by which whole solves of ``system`` can be walked back, where there is one.
+
+    A solver that was made from another one may step otherwise, so that it has to say ``tableau`` itself.
+    """
+    tableau: Tableau | None = vars(type(solver)).get("tableau")
+    return tableau if is_written_out(system) else None
+
+
+def is_written_out(system: System) -> bool:
+    """Whether every part of the equation fits :class:`ExplicitStep`."""
+    return (
+        hasattr(system.drift, "pull")
+        and (system.diffusion is None or getattr(system.diffusion, "uniform", None) is not None)
+        and (system.prior is None or hasattr(system.prior, "gap"))
+    )
+
+
+@dataclass
+class Trace:
+    """What the way back through one step needs: the X_i, the u_i where there is a prior, what the drift kept."""
+
+    stages: list[Tensor]
+    gaps: list[Tensor]
+    kept: list[Tensor]
+
+    @classmethod
+    def of(cls, step: ExplicitStep, h: Tensor, noise: Increment | None) -> tuple[Tensor, Tensor | None, Trace]:
+        """Take the step without a graph and keep its trace; the noise is not kept, as no gradient needs it."""
+        trace = cls([], [], [])
+        after, kl = step.run(h, noise, trace._keeping(step), trace.stages, trace.gaps)
+        return after, kl, trace
+
+    @classmethod
+    def again(cls, step: ExplicitStep, h: Tensor, noise: Increment | None) -> Trace:
+        """The trace of a step that was taken before."""
+        trace = cls([], [], [])
+        step.retrace(h, noise, trace._keeping(step), trace.stages, trace.gaps)
+        return trace
+
+    def _keeping(self, step: ExplicitStep) -> Callable[[float, Tensor], Tensor]:
+        def field(t: float, x: Tensor) -> Tensor:
+            slope, needed = step.system.drift.evaluate(t, x)  # type: ignore[attr-defined]
+            self.kept.extend(needed)
+            return slope
+
+        return field
+
+
+def pull_step(
+    step: ExplicitStep, trace: Trace, grad: Tensor, kl_grad: Tensor | None, totals: list[Tensor | None], *, first: bool
+) -> None:
+    """Turn ``grad``, the gradient of the new state, into that of the old one, in place.
+
+    Args:
+        step: the step.
+        trace: from :meth:`Trace.of`.
+        grad: left as it is where ``first`` says that nobody asks before this step.  # [N, S, d]
+        kl_grad: of the step's KL.  # [S]
+        totals: sums for the drift's tensors, ``None`` for those whose gradient is not wanted.
+        first: the gradient of the old state is not wanted.
+    """
+    drift, prior, dt, tableau = step.system.drift, step.system.prior, step.dt, step.tableau
+    count = len(tableau.weights)
+    each = len(trace.kept) // count
+    # stages' gradients are divided by Δt b_i throughout: that spares a pass over the state for each
+    stage_grads: list[Tensor | None] = [None] * count
+    rate = _factor(kl_grad, step.precision) if trace.gaps else None
+    back = None if rate is None else rate * prior.gap_slope  # type: ignore[union-attr]
+    for i in reversed(range(count)):
+        slope_grad = grad
+        for j in range(i + 1, count):
+            ratio = dt * tableau.rows[j][i] * tableau.weights[j] / tableau.weights[i]
+            slope_grad = _plus(slope_grad, stage_grads[j], ratio, fresh=slope_grad is not grad)
+        if rate is not None:
+            slope_grad = _plus(slope_grad, trace.gaps[i], rate, fresh=slope_grad is not grad)
+        share = dt * tableau.weights[i]
+        into = Gathering(totals, share)
+        if i > 0:
+            into.fresh = back is None
+            into.state = torch.empty_like(grad) if back is None else trace.gaps[i] * back
+            stage_grads[i] = into.state
+        elif not first:
+            into.state, into.factor = grad, share
+        at = step.t + tableau.times[i] * dt
+        drift.pull(at, trace.stages[i], tuple(trace.kept[i * each : (i + 1) * each]), slope_grad, into)  # type: ignore[attr-defined]
+    if first:
+        return
+    if back is not None:
+        _plus(grad, trace.gaps[0], dt * tableau.weights[0] * back, fresh=True)
+    for stage_grad, weight in zip(stage_grads[1:], tableau.weights[1:], strict=True):
+        _plus(grad, stage_grad, dt * weight, fresh=True)
+
+
+def _factor(kl_grad: Tensor | None, precision: float) -> float | Tensor | None:
+    """k/σ²: a number where there is one path, otherwise one entry per path.  # [1, S, 1]"""
+    if kl_grad is None:
+        return None
+    return float(kl_grad) * precision if kl_grad.numel() == 1 else kl_grad.view(1, -1, 1) * precision
+
+
+def _plus(total: Tensor, grad: Tensor | None, factor: float | Tensor, *, fresh: bool) -> Tensor:
+    """``total + factor · grad``, in the memory of ``total`` where that is ``fresh`` and never in that of ``grad``."""
+    if grad is None:
+        return total
+    if isinstance(factor, Tensor):
+        return total.addcmul_(grad, factor) if fresh else torch.addcmul(total, grad, factor)
+    return total.add_(grad, alpha=factor) if fresh else torch.add(total, grad, alpha=factor)

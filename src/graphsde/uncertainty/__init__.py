@@ -1,0 +1,1 @@
+"""How sure a prediction is: scores, calibration, conformal sets and intervals."""

@@ -1,0 +1,13 @@
+"""Uncertainty that means what it says: maps fitted on validation nodes after training, one file per method."""
+
+from graphsde.uncertainty.calibration.base import CALIBRATORS, Calibrator, Surroundings, register_calibrator
+from graphsde.uncertainty.calibration.calibrators import fit_calibrator, require_calibrator
+
+__all__ = [
+    "CALIBRATORS",
+    "Calibrator",
+    "Surroundings",
+    "fit_calibrator",
+    "register_calibrator",
+    "require_calibrator",
+]

@@ -1,0 +1,128 @@
+"""What every calibrator is: a small map from logits to better ones, kept with the model."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from graphsde.base.registry import Registry
+from graphsde.prediction import Prediction
+
+if TYPE_CHECKING:
+    from graphsde.graph.graph import Graph
+
+_SMALLEST = 1e-30
+
+
+@dataclass(frozen=True, eq=False)
+class Surroundings:
+    """The graph as a calibrator sees it.
+
+    Args:
+        receivers, senders: the two ends of every edge, self loops included.  # [E], [E]
+        distance: steps to the nearest training node: 0, 1, or 2 for any more.  # [N]
+    """
+
+    receivers: Tensor
+    senders: Tensor
+    distance: Tensor
+
+    @classmethod
+    def of(cls, graph: Graph, trained: np.ndarray) -> Self:
+        """Around the training nodes of a graph.  # trained [N] bool"""
+        incoming = graph.adjacency.incoming
+        nodes = np.arange(graph.num_nodes)
+        rows = np.repeat(nodes, np.diff(incoming.indptr))
+        near = (incoming @ trained.astype(np.float32)) > 0
+        distance = np.where(trained, 0, np.where(near, 1, 2))
+        receivers = np.concatenate([rows, nodes]).astype(np.int64)
+        senders = np.concatenate([incoming.indices, nodes]).astype(np.int64)
+        return cls(torch.from_numpy(receivers), torch.from_numpy(senders), torch.from_numpy(distance))
+
+
+class Calibrator(nn.Module, ABC):
+    """A map from logits to calibrated logits that is fitted after training.
+
+    Args:
+        classes: how many.
+        trained: ids of the nodes that the model was trained on; a graph that holds them is seen around them.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    paper: ClassVar[str]
+    year: ClassVar[int]
+    decay: ClassVar[float] = 0.0
+    """Weight of half the squared distance of the parameters from :meth:`resting_place`."""
+
+    target: ClassVar[str] = "class"
+    """What it is for: class probabilities, or the deviations of numbers."""
+
+    listens: ClassVar[bool] = False
+    """Whether a node's neighbours have a say in its logits."""
+
+    def __init__(self, classes: int, trained: Sequence[Any] = ()) -> None:
+        super().__init__()
+        self.classes = classes
+        self.trained = list(trained)
+
+    @abstractmethod
+    def forward(self, logits: Tensor, surroundings: Surroundings) -> Tensor:
+        """Calibrated logits.  # [S, N, C] -> [S, N, C], float64"""
+
+    def resting_place(self) -> list[Tensor]:
+        """What the decay pulls the parameters towards: where they start."""
+        return [parameter.detach().clone() for parameter in self.parameters()]
+
+    def surroundings(self, graph: Graph) -> Surroundings:
+        known = set(self.trained)
+        return Surroundings.of(graph, np.array([node in known for node in graph.node_ids.tolist()], dtype=bool))
+
+    def apply_to(self, prediction: Prediction, graph: Graph) -> Prediction:
+        """The prediction with calibrated probabilities; :meth:`Prediction.untempered` gives the former one back.
+
+        Concentrations of a Dirichlet keep their sum, which is the evidence, and take the new mean.
+        """
+        with torch.no_grad():
+            logits = self(centred_logits(prediction), self.surroundings(graph))
+            probs = torch.softmax(logits, -1).numpy()
+        alpha = prediction.alpha
+        if alpha is not None:
+            alpha = (alpha.sum(axis=-1, keepdims=True) * probs[0]).astype(alpha.dtype)
+        return replace(
+            prediction,
+            probs=probs.astype(prediction.probs.dtype),
+            alpha=alpha,
+            temperature=prediction.temperature * self.common_temperature,
+            uncalibrated=prediction,
+        )
+
+    @property
+    def common_temperature(self) -> float:
+        """What all logits are divided by, for a calibrator that does just that; 1 otherwise."""
+        return 1.0
+
+
+def centred_logits(prediction: Prediction) -> Tensor:
+    """Log-probabilities less their mean over classes: logits as softmax sees them, whatever the model.
+
+    A model's own temperature is in them, so that a calibrator goes on from it. Models without logits, and those whose
+    probabilities are no softmax, are treated alike.  # [S, N, C], float64
+    """
+    logs = torch.from_numpy(np.asarray(prediction.probs, dtype=np.float64)).clamp_min(_SMALLEST).log()
+    return logs - logs.mean(-1, keepdim=True)
+
+
+CALIBRATORS: Registry[type[Calibrator]] = Registry("calibrator")
+
+
+def register_calibrator(cls: type[Calibrator]) -> type[Calibrator]:
+    """Class decorator: makes a calibrator known to ``graphsde list calibrators`` and ``--by``."""
+    CALIBRATORS.add(cls.name, cls, summary=cls.summary, paper=cls.paper, year=cls.year, target=cls.target)
+    return cls

@@ -1,0 +1,250 @@
+"""Split conformal prediction: calibrate once, then sets of classes for every node; how good they are."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from graphsde.base.errors import BadInput, BadUsage
+from graphsde.base.seeds import check_seed
+from graphsde.datasets.splits.calibration import CALIBRATION_SIZE
+from graphsde.prediction import NumericPrediction, Prediction
+from graphsde.uncertainty.conformal.intervals import ConformalIntervals, conformal_intervals, conformal_quantile
+from graphsde.uncertainty.conformal.scores import CONFORMAL_SCORES, Case
+from graphsde.uncertainty.held_out import align_labels, held_out, require_same_nodes, require_share
+
+if TYPE_CHECKING:
+    from graphsde.graph.graph import Graph
+
+
+@dataclass(frozen=True, eq=False)
+class Conformal:
+    """Calibrated sets of classes; made by :func:`conformalize`.
+
+    Args:
+        by: name of the score.
+        confidence_level: 1 − α.
+        quantiles: a class belongs to a node's set where its score is at most this.  # [C], all equal unless per class
+        class_conditional: whether each class has its own quantile.
+        class_names: the classes.
+        calibration: which nodes were used.  # [N] bool
+        calibration_source: in words.
+        seed: of the uniforms, one per node id.
+        options: of the score.
+        graph: calibrated on.
+    """
+
+    by: str
+    confidence_level: float
+    quantiles: np.ndarray
+    class_conditional: bool
+    class_names: tuple[str, ...]
+    calibration: np.ndarray
+    calibration_source: str
+    seed: int
+    options: dict[str, Any]
+    graph: Graph
+
+    def predict_set(
+        self, prediction: Prediction, graph: Graph | None = None, *, never_empty: bool = False
+    ) -> np.ndarray:
+        """Which classes each node may be of.  # [N, C] bool
+
+        Args:
+            prediction: of all nodes of ``graph``, by the model that was calibrated.
+            graph: the one calibrated on if not given. On another graph coverage is promised only as far as its nodes
+                are exchangeable with the calibration nodes, which nobody can check.
+            never_empty: add the most probable class to empty sets. Coverage can only rise by that. An empty set says
+                that no class fits, which is worth a look.
+        """
+        graph = self.graph if graph is None else graph
+        if prediction.class_names != self.class_names:
+            raise BadInput(
+                "the prediction has other classes than those that were calibrated",
+                code="E-CLASS-MAP",
+                expected=", ".join(self.class_names),
+            )
+        scores = strangeness(self.by, prediction, graph, self.seed, self.options)
+        sets = scores <= self.quantiles[None, :]
+        if never_empty:
+            empty = ~sets.any(axis=1)
+            sets[empty, prediction.index[empty]] = True
+        return sets
+
+    @property
+    def guarantee(self) -> str:
+        """What is promised, and what it rests on, in words."""
+        per_class = " of every class that was trained on" if self.class_conditional else ""
+        return (
+            f"on average over draws of the {int(self.calibration.sum())} calibration nodes, at least "
+            f"{self.confidence_level:.1%} of the nodes{per_class} have their true class in the set. It rests on "
+            "exchangeability: nodes to come are drawn like the calibration nodes, from the same graph and the same "
+            "classes. It holds over all nodes together, not for each node or neighbourhood, and not for foreign nodes "
+            "or a graph that has changed."
+        )
+
+
+@overload
+def conformalize(prediction: Prediction, graph: Graph, **options: Any) -> Conformal: ...
+@overload
+def conformalize(prediction: NumericPrediction, graph: Graph, **options: Any) -> ConformalIntervals: ...
+def conformalize(
+    prediction: Prediction | NumericPrediction,
+    graph: Graph,
+    *,
+    confidence_level: float = 0.9,
+    by: str | None = None,
+    class_conditional: bool = False,
+    seed: int = 0,
+    calibration: np.ndarray | None = None,
+    size: int = CALIBRATION_SIZE,
+    **options: Any,
+) -> Conformal | ConformalIntervals:
+    r"""Sets of classes that hold the true one for at least a share ``confidence_level`` of the nodes.
+
+    Of a prediction of numbers: intervals, see :class:`~graphsde.uncertainty.conformal.intervals.ConformalIntervals`.
+
+    Split conformal prediction (Vovk, Gammerman and Shafer, 2005): with scores :math:`s_{ic}` and calibration nodes
+    :math:`i = 1..n`, :math:`\hat q` is the :math:`\lceil (n+1)(1-\alpha) \rceil`-th smallest :math:`s_{i y_i}` and the
+    set of a node is :math:`\{c : s_c \le \hat q\}`. Then
+    :math:`1 - \alpha \le P(y \in \text{set}) \le 1 - \alpha + 1/(n+1)` (the second for scores without ties).
+
+    What it rests on: calibration and test nodes are **exchangeable**. For a model that sees the whole graph in
+    training that holds if their labels were not used and they were drawn alike (Zargarbashi et al., 2023; Huang et al.,
+    2023). The promise is marginal: over all nodes together, not for a single node, a group of nodes, nodes that came
+    later, another graph or foreign classes.
+
+    Args:
+        prediction: of all nodes of ``graph``.
+        graph: with the masks that the model was fitted with.
+        confidence_level: 1 − α.
+        by: ``aps`` (default), ``thr`` (also ``lac``), ``raps`` or ``daps``; see ``graphsde list conformal``. For
+            numbers ``deviations`` (default) or ``quantiles``.
+        class_conditional: one quantile per class, so that every class is covered at the level. Each needs enough
+            calibration nodes of its own.
+        seed: of the uniforms of randomised scores and of the draw of calibration nodes, where the graph has none.
+        calibration: mask or positions; the graph's calibration mask, or ``size`` spare labelled nodes, if not given.
+        options: of the score, such as ``share=0.3`` of ``daps``.
+
+    Raises:
+        BadInput: (``E-CAL-SMALL``) fewer than ``1/α − 1`` calibration nodes, or of a class; the message says how many
+            it takes.
+
+    Example:
+        >>> import graphsde as gs
+        >>> graph = gs.load("digits")
+        >>> prediction = gs.LabelPropagation().fit(graph).predict(graph)
+        >>> sets = gs.conformalize(prediction, graph, confidence_level=0.9).predict_set(prediction)
+        >>> sets.shape, sets.dtype
+        ((1797, 10), dtype('bool'))
+    """
+    if isinstance(prediction, NumericPrediction):
+        if class_conditional or options:
+            raise BadUsage(
+                "intervals of numbers have no options of class scores",
+                code="E-TARGET",
+                found=", ".join([*options, *(["class_conditional"] if class_conditional else [])]),
+                fix="leave them out",
+            )
+        shared: dict[str, Any] = {"seed": seed, "calibration": calibration, "size": size}
+        return conformal_intervals(
+            prediction, graph, confidence_level=confidence_level, by=by or "deviations", **shared
+        )
+    by = by or "aps"
+    require_share("confidence_level", confidence_level)
+    CONFORMAL_SCORES.entry(by)
+    held = held_out(prediction, graph, calibration, size=size, seed=seed)
+    scores = strangeness(by, prediction, graph, seed, options)
+    own = scores[held.nodes, held.labels]
+    if class_conditional:
+        # a class that nobody was trained on has no calibration nodes either: it goes by those of all classes
+        known = np.unique(align_labels(graph, prediction.class_names)[graph.familiar])
+        quantiles = np.array(
+            [
+                conformal_quantile(
+                    own[held.labels == position] if position in known else own,
+                    confidence_level,
+                    of=f"calibration nodes of class '{name}'",
+                )
+                for position, name in enumerate(prediction.class_names)
+            ]
+        )
+    else:
+        quantiles = np.full(prediction.num_classes, conformal_quantile(own, confidence_level))
+    return Conformal(
+        by=by,
+        confidence_level=float(confidence_level),
+        quantiles=quantiles,
+        class_conditional=class_conditional,
+        class_names=prediction.class_names,
+        calibration=held.mask,
+        calibration_source=held.source.words,
+        seed=seed,
+        options=dict(options),
+        graph=graph,
+    )
+
+
+def strangeness(by: str, prediction: Prediction, graph: Graph, seed: int, options: dict[str, Any]) -> np.ndarray:
+    """The conformal score of every class at every node; the same uniform for a node id whoever stands beside it.
+
+    # [N, C]
+    """
+    from graphsde.base.keyed_normals import node_keys
+    from graphsde.nn.keyed_masks import KeyedMasks
+
+    require_same_nodes(prediction, graph)
+    entry = CONFORMAL_SCORES.entry(by)
+    known = list(inspect.signature(entry.item).parameters)[1:]
+    if unknown := sorted(set(options) - set(known)):
+        raise BadUsage(
+            f"the conformal score '{by}' has no option {', '.join(unknown)}",
+            found=", ".join(unknown),
+            expected="one of " + ", ".join(known) if known else "no options",
+        )
+    uniform = KeyedMasks(check_seed(seed), 0, node_keys(prediction.node_ids)).rows(1).numpy()[:, 0]
+    return entry.item(Case(prediction.mean, uniform.astype(np.float64), graph), **options)
+
+
+def summarise_sets(sets: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
+    """Coverage and size of sets on nodes of known class.
+
+    Args:
+        sets: of the nodes to judge.  # [n, C] bool
+        labels: their classes.  # [n]
+
+    Returns:
+        ``coverage``; ``mean_size``; ``singletons`` and ``empty``, the shares of sets with one class and none;
+        ``worst_size_coverage`` and ``worst_class_coverage``, the lowest coverage among sets of one size and nodes of
+        one class (of groups with at least 10 nodes; NaN if there is none); ``n``.
+
+    Example:
+        >>> summarise_sets(np.array([[True, False], [True, True]]), np.array([0, 1]))["coverage"]
+        1.0
+    """
+    sets, labels = np.asarray(sets, dtype=bool), np.asarray(labels)
+    if sets.ndim != 2 or labels.shape != sets.shape[:1]:
+        raise BadInput(f"{labels.shape} labels don't fit sets of shape {sets.shape}", code="E-LEN")
+    if not len(labels):
+        raise BadInput("there are no nodes to judge", code="E-EMPTY")
+    covered = sets[np.arange(len(labels)), labels]
+    size = sets.sum(axis=1)
+    return {
+        "coverage": float(covered.mean()),
+        "mean_size": float(size.mean()),
+        "singletons": float((size == 1).mean()),
+        "empty": float((size == 0).mean()),
+        "worst_size_coverage": _worst(covered, size),
+        "worst_class_coverage": _worst(covered, labels),
+        "n": len(labels),
+    }
+
+
+def _worst(covered: np.ndarray, group: np.ndarray, least: int = 10) -> float:
+    nodes = np.bincount(group)
+    hits = np.bincount(group, weights=covered)
+    large = nodes >= least
+    return float((hits[large] / nodes[large]).min()) if large.any() else float("nan")

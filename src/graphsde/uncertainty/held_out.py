@@ -1,0 +1,201 @@
+"""Nodes that speak for those to come (labelled, untouched by training and selection), and those a score learns from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphsde.base.errors import BadInput, BadUsage
+from graphsde.datasets.splits.calibration import CALIBRATION_SIZE, CalibrationNodes, calibration_nodes
+from graphsde.prediction import NumericPrediction, Prediction
+
+if TYPE_CHECKING:
+    from graphsde.graph.graph import Graph
+
+
+UNKNOWN = -1
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingNodes:
+    """Training nodes of classes that the prediction knows.
+
+    Args:
+        embedding: float64.  # [n, h]
+        group: position of a node's class in ``classes``.  # [n]
+        classes: columns of the prediction that have training nodes, ascending.  # [G]
+    """
+
+    embedding: np.ndarray
+    group: np.ndarray
+    classes: np.ndarray
+
+    @property
+    def count(self) -> np.ndarray:
+        """Nodes per class.  # [G]"""
+        return np.bincount(self.group, minlength=len(self.classes))
+
+    @property
+    def means(self) -> np.ndarray:
+        """Mean embedding per class.  # [G, h]"""
+        total = np.zeros((len(self.classes), self.embedding.shape[1]))
+        np.add.at(total, self.group, self.embedding)
+        return total / self.count[:, None]
+
+    @property
+    def residuals(self) -> np.ndarray:
+        """Embeddings less the mean of their class.  # [n, h]"""
+        return self.embedding - self.means[self.group]
+
+
+def training_nodes(prediction: Prediction, graph: Graph) -> TrainingNodes:
+    """The labelled training nodes of ``graph`` in the embedding of ``prediction``, which must be of that graph."""
+    embedding = embedding_of(prediction)
+    require_same_nodes(prediction, graph)
+    labels = align_labels(graph, prediction.class_names)
+    train = np.zeros(graph.num_nodes, dtype=bool) if graph.train_mask is None else graph.train_mask
+    nodes = np.flatnonzero(train & (labels != UNKNOWN))
+    if len(nodes) == 0:
+        raise BadUsage(
+            f"the graph '{graph.name}' has no labelled training nodes to learn from",
+            code="E-SCORE",
+            fix="give reference=(prediction, graph) of the graph that the model was fitted on",
+        )
+    classes, group = np.unique(labels[nodes], return_inverse=True)
+    return TrainingNodes(embedding[nodes], group, classes)
+
+
+def embedding_of(prediction: Prediction) -> np.ndarray:
+    """The embedding in float64.  # [N, h]"""
+    if prediction.embedding is None:
+        raise BadUsage("this prediction has no embedding", code="E-SCORE", fix="use a score that reads probabilities")
+    return prediction.embedding.astype(np.float64)
+
+
+def require_same_nodes(prediction: Prediction | NumericPrediction, graph: Graph) -> None:
+    if prediction.num_nodes != graph.num_nodes:
+        raise BadInput(
+            f"a prediction of {prediction.num_nodes} nodes does not fit a graph of {graph.num_nodes} nodes",
+            code="E-LEN",
+            expected="the graph that was predicted on",
+        )
+
+
+def align_labels(graph: Graph, class_names: tuple[str, ...]) -> np.ndarray:
+    """Labels of ``graph`` as positions in ``class_names``, which may hold more classes or another order.  # [N]
+
+    −1 where there is no label, or one that is not in ``class_names``.
+    """
+    if graph.labels is None:
+        return np.full(graph.num_nodes, UNKNOWN, dtype=np.int64)
+    if graph.class_names == class_names:
+        return graph.labels
+    place = {name: position for position, name in enumerate(class_names)}
+    table = np.array([place.get(name, UNKNOWN) for name in graph.class_names] + [UNKNOWN], dtype=np.int64)
+    return table[graph.labels]  # -1 picks the last entry, which is "unknown"
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Calibration nodes with their labels.
+
+    Args:
+        nodes: their positions.  # [n]
+        labels: columns of the prediction; values, where it is of numbers.  # [n]
+        source: where they came from.
+    """
+
+    nodes: np.ndarray
+    labels: np.ndarray
+    source: CalibrationNodes
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    @property
+    def mask(self) -> np.ndarray:
+        """Boolean over all nodes.  # [N]"""
+        return self.source.mask
+
+
+def held_out(
+    prediction: Prediction | NumericPrediction,
+    graph: Graph,
+    calibration: np.ndarray | None = None,
+    *,
+    size: int = CALIBRATION_SIZE,
+    seed: int = 0,
+) -> HeldOut:
+    """The calibration nodes of ``graph`` for ``prediction``.
+
+    Args:
+        prediction: of all nodes of ``graph``.
+        graph: with the masks that the model was fitted with.
+        calibration: mask or positions; refused where it touches training or validation nodes, on which a model looks
+            better than it is. If not given, :func:`~graphsde.datasets.splits.calibration.calibration_nodes`.
+        size, seed: of the draw, where the graph has no calibration mask.
+    """
+    require_same_nodes(prediction, graph)
+    if calibration is None:
+        source = calibration_nodes(graph, size=size, seed=seed)
+    else:
+        source = CalibrationNodes(_given(calibration, graph), "given")
+    if isinstance(prediction, NumericPrediction):
+        if graph.values is None:
+            raise BadInput(f"{graph.name} has no values to calibrate with", code="E-NO-LABELS")
+        known = source.mask & graph.labelled
+        nodes = np.flatnonzero(known)
+        return HeldOut(nodes, graph.values[nodes], CalibrationNodes(known, source.origin))
+    labels = align_labels(graph, prediction.class_names)
+    mask = source.mask & (labels != UNKNOWN)
+    if graph.ood_mask is not None:
+        mask &= ~graph.ood_mask
+    nodes = np.flatnonzero(mask)
+    return HeldOut(nodes, labels[nodes], CalibrationNodes(mask, source.origin))
+
+
+def too_few(found: int, needed: int, purpose: str, fix: str, *, of: str = "calibration nodes") -> BadInput:
+    """``E-CAL-SMALL``: says how many nodes there are and how many it takes."""
+    return BadInput(
+        f"{found} {of} are too few {purpose}: {needed} are needed",
+        code="E-CAL-SMALL",
+        found=found,
+        expected=f"at least {needed} {of}",
+        fix=fix,
+    )
+
+
+def require_share(name: str, value: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0.0 < float(value) < 1.0:
+        raise BadUsage(f"{name} can't be {value!r}", found=value, expected="a number between 0 and 1")
+
+
+def _given(calibration: np.ndarray, graph: Graph) -> np.ndarray:
+    chosen = np.asarray(calibration)
+    if chosen.dtype != bool:
+        if chosen.size and (
+            not np.issubdtype(chosen.dtype, np.integer) or chosen.min() < 0 or chosen.max() >= graph.num_nodes
+        ):
+            raise BadInput(
+                "these are no positions of nodes",
+                code="E-LEN",
+                expected=f"whole numbers from 0 to {graph.num_nodes - 1}",
+            )
+        mask = np.zeros(graph.num_nodes, dtype=bool)
+        mask[chosen.astype(np.int64)] = True
+        chosen = mask
+    if chosen.shape != (graph.num_nodes,):
+        raise BadInput(
+            f"the calibration mask has shape {chosen.shape}", code="E-LEN", expected=f"{graph.num_nodes} entries"
+        )
+    for role in ("train", "val"):
+        used = int((chosen & graph.masks.get(role, np.zeros(graph.num_nodes, dtype=bool))).sum())
+        if used:
+            raise BadUsage(
+                f"{used} of the calibration nodes are {role} nodes, on which the model looks better than it is",
+                code="E-CAL-USED",
+                fix="calibrate on nodes that neither training nor selection has seen",
+            )
+    return chosen

@@ -1,0 +1,229 @@
+"""Scores of a node's embedding beside those of the training nodes: graph energy-based model, Mahalanobis distance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphsde.base.errors import BadInput, BadUsage
+from graphsde.graph.adjacency import Adjacency
+from graphsde.prediction import Prediction, Predictor
+from graphsde.uncertainty.held_out import TrainingNodes, embedding_of, require_same_nodes, training_nodes
+from graphsde.uncertainty.scores.outputs import log_sum_exp
+from graphsde.uncertainty.scores.registry import SCORES
+
+if TYPE_CHECKING:
+    from graphsde.graph.graph import Graph
+
+
+# what the reference implementation lifts variances to: a column that is constant within a class would divide by zero
+_SMALLEST_VARIANCE = 1e-6
+_INTERVAL = (0.025, 0.975)
+
+
+@SCORES.register(
+    "gebm",
+    summary="energies of logits without edges, corrected by distance to the classes, at three scales of the graph",
+    paper="Fuchsgruber, Wollschläger and Günnemann, Energy-based Epistemic Uncertainty for Graph Neural Networks",
+    year=2024,
+    needs=("logits", "embedding", "graph", "model", "train"),
+    spreads=True,
+)
+def gebm(
+    prediction: Prediction,
+    graph: Graph,
+    model: Predictor,
+    *,
+    gamma: float = 1.0,
+    temperature: float = 1.0,
+    alpha: float = 0.5,
+    steps: int = 10,
+    independent: float = 1.0,
+    local: float = 1.0,
+    group: float = 1.0,
+    seed: int | None = None,
+    reference: tuple[Prediction, Graph] | None = None,
+) -> np.ndarray:
+    """Graph energy-based model: a weighted sum of three energies.  # [N]
+
+    The model is asked once more without edges, for logits ``z`` and embeddings ``h`` of each node by itself. Every
+    class c has a Gaussian with diagonal covariance, fitted on the (ordinary) embeddings of its training nodes; the
+    squared distance ``d_c(h)`` to it makes the evidence ``e_c = z_c − γ r_c``, where ``r_c`` is ``d_c`` stretched so
+    that its central 95 % over the nodes of the reference fall on the central 95 % of the logits of class c. Without
+    that term energies fall without bound far from the data. With ``E(e) = −T ln Σ_c exp(e_c / T)`` and the smoothing
+    ``S: x ← α x + (1 − α) (D + I)⁻¹ (A + I) x``, repeated ``steps`` times:
+
+    * independent: ``E(e)``, the node alone;
+    * local: ``E(S e)``, evidence smoothed before it is summed over classes: neighbours of different classes conflict;
+    * group: ``S E(e)``, energies smoothed: the whole cluster is foreign.
+
+    As in the paper and its public implementation, up to: quantiles are interpolated, variances below 1e-6 are set to
+    1e-6 one by one, weights of edges count, and classes without training nodes (which the paper does not have) give no
+    evidence. A class with one training node takes the spread pooled over classes.
+
+    Args:
+        prediction: of ``model`` on ``graph``, with logits and an embedding.
+        graph: predicted on; its edges smooth.
+        model: who predicted; must be able to predict without edges.
+        gamma: weight of the correction.
+        temperature: ``T > 0``.
+        alpha: share of its own value that a node keeps in a step.
+        steps: rounds of smoothing.
+        independent, local, group: weights of the three energies.
+        seed: of the samples, where ``prediction`` was drawn with another than the model's own.
+        reference: prediction and graph that the statistics come from; ``prediction`` and ``graph`` if not given. For
+            a shifted graph give the clean one.
+    """
+    if not temperature > 0:
+        raise BadUsage("a temperature is positive", place="gebm", found=temperature, expected="a number above 0")
+    if not 0.0 <= alpha <= 1.0:
+        raise BadUsage("alpha is a share", place="gebm", found=alpha, expected="a number from 0 to 1")
+    if steps < 0:
+        raise BadUsage("steps counts rounds", place="gebm", found=steps, expected="a whole number, 0 or more")
+    require_same_nodes(prediction, graph)
+    densities = ClassDensities.fit(*(reference or (prediction, graph)))
+    alone = model.predict(_without_edges(graph), samples=prediction.num_samples, seed=seed)
+    evidence = densities.evidence(alone, gamma)  # [N, G]
+
+    energy = _energy(evidence, temperature)
+    smooth = _smoother(graph, alpha)
+    smoothed_evidence, smoothed_energy = evidence, energy
+    for _ in range(steps):
+        smoothed_evidence, smoothed_energy = smooth @ smoothed_evidence, smooth @ smoothed_energy
+    return independent * energy + local * _energy(smoothed_evidence, temperature) + group * smoothed_energy
+
+
+@dataclass(frozen=True, eq=False)
+class ClassDensities:
+    """A diagonal Gaussian per class, and what maps its distances onto the scale of logits.
+
+    Args:
+        classes: columns of the prediction that have training nodes.  # [G]
+        mean, variance: of the embedding.  # [G, h]
+        distance: lower and upper end of the central interval of squared distances, per class.  # [2, G]
+        logit: the same of logits.  # [2, G]
+    """
+
+    classes: np.ndarray
+    mean: np.ndarray
+    variance: np.ndarray
+    distance: np.ndarray
+    logit: np.ndarray
+
+    @classmethod
+    def fit(cls, prediction: Prediction, graph: Graph) -> ClassDensities:
+        known = training_nodes(prediction, graph)
+        mean, variance = known.means, _variances(known)
+        distances = _distances(embedding_of(prediction), mean, variance)
+        return cls(
+            known.classes,
+            mean,
+            variance,
+            np.quantile(distances, _INTERVAL, axis=0),
+            np.quantile(_mean_logits(prediction)[:, known.classes], _INTERVAL, axis=0),
+        )
+
+    def evidence(self, prediction: Prediction, gamma: float) -> np.ndarray:
+        """``z_c − γ r_c`` of the classes with training nodes.  # [N, G]"""
+        width = self.distance[1] - self.distance[0]
+        place = _distances(embedding_of(prediction), self.mean, self.variance) - self.distance[0]
+        place = np.divide(place, width, out=np.zeros_like(place), where=width > 0)
+        stretched = self.logit[0] + place * (self.logit[1] - self.logit[0])
+        return _mean_logits(prediction)[:, self.classes] - gamma * stretched
+
+
+def _variances(known: TrainingNodes) -> np.ndarray:
+    squares = np.zeros((len(known.classes), known.embedding.shape[1]))
+    np.add.at(squares, known.group, np.square(known.residuals))
+    spare = known.count - 1
+    pooled = squares.sum(axis=0) / max(int(spare.sum()), 1)
+    own = np.divide(squares, spare[:, None], out=np.tile(pooled, (len(spare), 1)), where=spare[:, None] > 0)
+    return np.maximum(own, _SMALLEST_VARIANCE)
+
+
+def _distances(embedding: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """Squared, per node and class.  # [N, G]"""
+    return np.stack([(np.square(embedding - m) / v).sum(axis=1) for m, v in zip(mean, variance, strict=True)], axis=1)
+
+
+def _mean_logits(prediction: Prediction) -> np.ndarray:
+    if prediction.logits is None:
+        raise BadUsage("gebm reads logits, and this prediction has none", code="E-SCORE", fix="use mahalanobis")
+    return prediction.logits.mean(axis=0, dtype=np.float64)
+
+
+def _energy(evidence: np.ndarray, temperature: float) -> np.ndarray:
+    return -temperature * log_sum_exp(evidence / temperature)
+
+
+def _without_edges(graph: Graph) -> Graph:
+    empty = sp.csr_array((graph.num_nodes, graph.num_nodes), dtype=np.float32)
+    return graph.with_adjacency(Adjacency(empty, directed=graph.adjacency.directed))
+
+
+def _smoother(graph: Graph, alpha: float) -> sp.csr_array:
+    """``α I + (1 − α) (D + I)⁻¹ (A + I)``; a node without neighbours keeps what it has."""
+    own = sp.eye_array(graph.num_nodes, format="csr")
+    looped = sp.csr_array(graph.adjacency.incoming.astype(np.float64) + own)
+    share = sp.dia_array((1.0 / looped.sum(axis=1)[None, :], [0]), shape=looped.shape)
+    return sp.csr_array(alpha * own + (1.0 - alpha) * (share @ looped))
+
+
+@SCORES.register(
+    "mahalanobis",
+    summary="distance of the embedding to the nearest class, in units of the spread within classes",
+    paper="Lee et al., A Simple Unified Framework for Detecting Out-of-Distribution Samples and Adversarial Attacks",
+    year=2018,
+    needs=("embedding", "graph", "train"),
+)
+def mahalanobis(
+    prediction: Prediction,
+    graph: Graph,
+    *,
+    relative: bool = False,
+    reference: tuple[Prediction, Graph] | None = None,
+) -> np.ndarray:
+    """``min_c (h − μ_c)ᵀ Σ⁻¹ (h − μ_c)``, the squared distance to the nearest class.  # [N]
+
+    ``μ_c`` are the means of the training nodes of class c, ``Σ`` is their pooled covariance with Ledoit and Wolf's
+    shrinkage: with a few dozen training nodes the plain covariance is singular. Classes without training nodes are
+    skipped. A public benchmark on graphs takes the distance itself as *confidence*, and its statistics from the first
+    rows instead of the training nodes; figures made that way are no target.
+
+    Args:
+        prediction: with an embedding.
+        graph: predicted on.
+        relative: subtract the distance to one Gaussian of all training nodes (Ren et al., 2021), so that directions
+            that say nothing about classes don't count; then the score can be negative.
+        reference: prediction and graph that the statistics come from; ``prediction`` and ``graph`` if not given. For
+            a shifted graph give the clean one.
+    """
+    known = training_nodes(*(reference or (prediction, graph)))
+    embedding = embedding_of(prediction)
+    spread = _precision(known.residuals)
+    distance = np.min([_distance(embedding - mean, spread) for mean in known.means], axis=0)
+    if relative:
+        centre = known.embedding.mean(axis=0)
+        distance -= _distance(embedding - centre, _precision(known.embedding - centre))
+    return distance
+
+
+def _precision(centred: np.ndarray) -> np.ndarray:
+    """Inverse of the shrunk covariance.  # [h, h]"""
+    from sklearn.covariance import LedoitWolf
+
+    if not centred.any():
+        raise BadInput(
+            "the training nodes of a class all have the same embedding: there is no spread to measure distance by",
+            code="E-CLASS-SMALL",
+            found=f"{len(centred)} training nodes",
+            expected="two or more per class, in a model that has learned",
+        )
+    return LedoitWolf(assume_centered=True).fit(centred).precision_
+
+
+def _distance(offset: np.ndarray, precision: np.ndarray) -> np.ndarray:
+    return np.einsum("nh,nh->n", offset @ precision, offset)

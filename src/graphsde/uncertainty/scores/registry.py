@@ -1,0 +1,217 @@
+"""Scores by name: one call for every way of asking "how uncertain is this node?"."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from graphsde.base.errors import BadUsage
+from graphsde.base.registry import Entry, Registry, unknown_name
+from graphsde.prediction import NumericPrediction, Prediction, Predictor
+from graphsde.uncertainty.scores.propagation import propagate
+
+if TYPE_CHECKING:
+    from graphsde.graph.graph import Graph
+
+DIRECTION = "higher = more uncertain"
+
+
+class ScoreRegistry(Registry[Callable[..., np.ndarray]]):
+    """Scores by name; all of them point the same way, which is said here once and shown with each."""
+
+    def add(self, name: str, item: Callable[..., np.ndarray], *, summary: str, **facts: Any) -> None:
+        if facts.setdefault("direction", DIRECTION) != DIRECTION:
+            raise BadUsage(
+                f"the score '{name}' points the wrong way",
+                found=facts["direction"],
+                expected=DIRECTION,
+                fix="register its negative",
+            )
+        super().add(name, item, summary=summary, **facts)
+
+
+SCORES = ScoreRegistry("score")
+"""Every score, higher = more uncertain.
+
+The facts of an entry: ``direction``, the same for all; ``paper`` and ``year``; ``needs``, what the score reads
+(``probs``, ``samples``, ``logits``, ``alpha``, ``embedding``, ``graph``, ``model``, ``gradient`` = of the model's
+answers by the features, ``train`` = labelled training nodes); ``kinds``, the kinds of prediction it is defined for (all
+if absent); ``spreads``, whether it averages over edges by itself, so that propagating it would do so twice. A score is
+a function of the prediction, then of the graph and of the model if these are among its needs, then of keyword options;
+one that needs ``train`` has the option ``reference``, the prediction and graph whose training nodes it learns from.
+"""
+
+PROPAGATED = "propagated"
+_PROPAGATION_OPTIONS = ("alpha", "steps", "isolated")
+
+
+def score(
+    name: str,
+    prediction: Prediction,
+    graph: Graph | None = None,
+    model: Predictor | None = None,
+    *,
+    reference: tuple[Prediction, Graph] | None = None,
+    **options: Any,
+) -> np.ndarray:
+    """The uncertainty of every node under a named score; higher always means more uncertain.
+
+    Args:
+        name: one of ``SCORES``, or one of them followed by ``+propagated`` to spread it over the graph with
+            :func:`graphsde.uncertainty.scores.propagate`.
+        prediction: what a model said.
+        graph: the graph predicted on; needed by scores that look at edges or at the training nodes.
+        model: who predicted; needed by scores that ask it for further predictions.
+        reference: where scores that learn from training nodes take these from, if not from ``prediction`` and
+            ``graph``: the clean graph, when a shifted one is scored. Other scores ignore it.
+        options: settings of the score (``temperature`` of ``energy``) and of the propagation (``alpha``, ``steps``,
+            ``isolated``).
+
+    Returns:
+        float64.  # [N]
+
+    Raises:
+        BadUsage: (``E-SCORE``) the score is not defined for this prediction; the message says why.
+
+    Example:
+        >>> import numpy as np
+        >>> p = Prediction(np.array([[[0.9, 0.1], [0.5, 0.5]]]), np.arange(2), ("cat", "dog"), "deterministic")
+        >>> score("msp", p).round(2).tolist()
+        [0.1, 0.5]
+    """
+    base, plus, modifier = name.partition("+")
+    if plus and modifier != PROPAGATED:
+        raise unknown_name("score modifier", modifier, [PROPAGATED])
+    if not plus:
+        return _evaluate(SCORES.entry(base), prediction, graph, model, reference, options)
+
+    own = {key: value for key, value in options.items() if key not in _PROPAGATION_OPTIONS}
+    spread = {key: value for key, value in options.items() if key in _PROPAGATION_OPTIONS}
+    entry = SCORES.entry(base)
+    if graph is None:
+        _refuse(name, _NO_GRAPH)
+    return propagate(_evaluate(entry, prediction, graph, model, reference, own), graph, **spread)
+
+
+def spreads(name: str) -> bool:
+    """Whether the score of this name is an average over edges already."""
+    base, plus, _ = name.partition("+")
+    return bool(plus) or bool(SCORES.entry(base).facts.get("spreads", False))
+
+
+def available_scores(prediction: Prediction, graph: Graph | None = None, model: Predictor | None = None) -> list[str]:
+    """Names of the scores that are defined for this prediction."""
+    return [name for name in SCORES if _obstacle(SCORES.entry(name), prediction, graph, model) is None]
+
+
+def _evaluate(
+    entry: Entry[Callable[..., np.ndarray]],
+    prediction: Prediction,
+    graph: Graph | None,
+    model: Predictor | None,
+    reference: tuple[Prediction, Graph] | None,
+    options: dict[str, Any],
+) -> np.ndarray:
+    if isinstance(prediction, NumericPrediction):
+        raise BadUsage(
+            f"the score '{entry.name}' goes by classes, and this prediction is of numbers",
+            code="E-TARGET",
+            fix="use its total, aleatoric or epistemic variance",
+        )
+    obstacle = _obstacle(entry, prediction, graph, model, reference)
+    if obstacle is not None:
+        _refuse(entry.name, obstacle)
+    positional: tuple[Any, ...] = (prediction,)
+    if "graph" in entry.facts.get("needs", ()):
+        positional += (graph,)
+    if "model" in entry.facts.get("needs", ()):
+        positional += (model,)
+    if "train" in entry.facts.get("needs", ()) and reference is not None:
+        options = {**options, "reference": reference}
+    _check_options(entry, len(positional), options)
+    return np.asarray(entry.item(*positional, **options), dtype=np.float64)
+
+
+_NO_GRAPH = (
+    "looks at edges or training nodes, and no graph was given",
+    "pass the graph that the prediction was made on",
+)
+
+
+def _obstacle(
+    entry: Entry[Callable[..., np.ndarray]],
+    prediction: Prediction,
+    graph: Graph | None,
+    model: Predictor | None,
+    reference: tuple[Prediction, Graph] | None = None,
+) -> tuple[str, str] | None:
+    needs = entry.facts.get("needs", ("probs",))
+    kinds = entry.facts.get("kinds")
+    if kinds is not None and prediction.kind not in kinds:
+        why = {
+            "deterministic": "is not defined for a deterministic model, which gives one answer and no spread around it",
+            "samples": "is not defined for a sampled model, which has no Dirichlet concentrations",
+            "dirichlet": "counts the votes of samples, and a Dirichlet model has none",
+        }[prediction.kind]
+        return why, "use one of " + ", ".join(_unconditional()) + ", or a model of kind " + " or ".join(kinds)
+    if "alpha" in needs and prediction.alpha is None:
+        return "reads Dirichlet concentrations, and this prediction has none", "use a Dirichlet model"
+    if "logits" in needs and prediction.logits is None:
+        return (
+            "reads logits, and this prediction has none",
+            "use one of " + ", ".join(_unconditional()) + ", or a model that keeps its logits",
+        )
+    if "samples" in needs and prediction.kind == "samples" and prediction.num_samples < 2:
+        return "compares samples, and this prediction has only one", "predict with samples=20 or more"
+    if "embedding" in needs and prediction.embedding is None:
+        return "reads embeddings, and this model gives none", "use one of " + ", ".join(_unconditional())
+    if "graph" in needs and graph is None:
+        return _NO_GRAPH
+    if "model" in needs and model is None:
+        return "asks the model for further predictions, and none was given", "pass model=..."
+    if "gradient" in needs and not getattr(model, "has_feature_gradient", True):  # a Predictor of others need not say
+        return (
+            "moves features along a gradient, and this model has no gradient with respect to them",
+            "use a score that does not perturb the features, as " + _unconditional()[0],
+        )
+    if "train" in needs:
+        learned_from = graph if reference is None else reference[1]
+        train = None if learned_from is None else learned_from.train_mask
+        if learned_from is None or train is None or not (train & learned_from.labelled).any():
+            return (
+                "learns from labelled training nodes, and the graph has none",
+                "pass reference=(prediction, graph) of the graph that the model was fitted on",
+            )
+    return None
+
+
+def _unconditional() -> list[str]:
+    return [
+        name
+        for name in SCORES
+        if "kinds" not in SCORES.entry(name).facts and set(SCORES.entry(name).facts.get("needs", ())) <= {"probs"}
+    ]
+
+
+def _refuse(name: str, obstacle: tuple[str, str]) -> NoReturn:
+    why, fix = obstacle
+    raise BadUsage(f"the score '{name}' {why}", code="E-SCORE", fix=fix)
+
+
+def _check_options(entry: Entry[Callable[..., np.ndarray]], positional: int, options: dict[str, Any]) -> None:
+    parameters = list(inspect.signature(entry.item).parameters.values())[positional:]
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
+        return
+    known = [parameter.name for parameter in parameters]
+    for key in options:
+        if key not in known:
+            raise BadUsage(
+                f"the score '{entry.name}' has no option '{key}'",
+                code="E-SCORE",
+                found=key,
+                expected="one of " + ", ".join(known) if known else "no options",
+                fix=f"leave '{key}' out",
+            )

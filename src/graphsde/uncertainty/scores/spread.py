@@ -1,0 +1,137 @@
+"""How far the samples lie apart, and total uncertainty split into its two parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from graphsde.base.errors import BadUsage
+from graphsde.prediction import Prediction
+from graphsde.uncertainty.scores.registry import SCORES
+
+_SMALLEST = 1e-12
+
+
+@SCORES.register(
+    "variance",
+    summary="variance of the probabilities over samples, summed over classes",
+    paper="Gal and Ghahramani, Dropout as a Bayesian Approximation",
+    year=2016,
+    needs=("probs", "samples"),
+    kinds=("samples", "dirichlet"),
+)
+def variance(prediction: Prediction) -> np.ndarray:
+    """``Σ_c Var_s(p_sc)`` with denominator S − 1; of a Dirichlet ``Σ_c p̄_c (1 − p̄_c) / (α₀ + 1)``.  # [N]"""
+    if prediction.kind == "dirichlet" and prediction.alpha is not None:
+        strength = prediction.alpha.sum(axis=-1, dtype=np.float64)
+        mean = prediction.alpha / strength[:, None]
+        return np.sum(mean * (1.0 - mean), axis=-1) / (strength + 1.0)
+    mean = prediction.probs.mean(axis=0, dtype=np.float64)
+    squares = np.zeros(prediction.num_nodes)
+    for sample in prediction.probs:
+        squares += np.sum(np.square(sample - mean), axis=-1)
+    return squares / (prediction.num_samples - 1)
+
+
+@SCORES.register(
+    "variation-ratio",
+    summary="share of samples that vote against the most voted class",
+    paper="Freeman, Elementary Applied Statistics",
+    year=1965,
+    needs=("probs", "samples"),
+    kinds=("samples",),
+)
+def variation_ratio(prediction: Prediction) -> np.ndarray:
+    """``1 − max_c #{s : argmax p_s = c} / S``.  # [N]"""
+    votes = np.zeros((prediction.num_nodes, prediction.num_classes))
+    nodes = np.arange(prediction.num_nodes)
+    for sample in prediction.probs:
+        votes[nodes, sample.argmax(axis=-1)] += 1.0
+    return 1.0 - votes.max(axis=-1) / prediction.num_samples
+
+
+@SCORES.register(
+    "expected-pairwise-kl",
+    summary="mean Kullback-Leibler divergence between two different samples",
+    paper="Malinin and Gales, Uncertainty Estimation in Autoregressive Structured Prediction",
+    year=2021,
+    needs=("probs", "samples"),
+    kinds=("samples", "dirichlet"),
+)
+def expected_pairwise_kl(prediction: Prediction) -> np.ndarray:
+    """``mean_{s≠t} KL(p_s ‖ p_t)`` in nats; of a Dirichlet ``(C − 1) / α₀``.  # [N]
+
+    It does not saturate at ln C as mutual information does. Logarithms are taken of at least 1e-12.
+    """
+    if prediction.kind == "dirichlet" and prediction.alpha is not None:
+        return (prediction.num_classes - 1) / prediction.alpha.sum(axis=-1, dtype=np.float64)
+    count = prediction.num_samples
+    mean = np.zeros((prediction.num_nodes, prediction.num_classes))
+    mean_log = np.zeros_like(mean)
+    negentropy = np.zeros(prediction.num_nodes)
+    for sample in prediction.probs:
+        probs = sample.astype(np.float64)
+        log = np.log(np.maximum(probs, _SMALLEST))
+        mean += probs / count
+        mean_log += log / count
+        negentropy += np.sum(probs * log, axis=-1) / count
+    # the sum over all pairs factors into means; the S pairs s = t add nothing to it, hence S / (S − 1)
+    over_all_pairs = negentropy - np.sum(mean * mean_log, axis=-1)
+    return np.maximum(over_all_pairs, 0.0) * count / (count - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Decomposition:
+    """Uncertainty of every node in two parts that add up.
+
+    Args:
+        total: all of it.  # [N]
+        aleatoric: what remains once the sample is known.  # [N]
+        epistemic: what the samples disagree about; NaN for a deterministic model, which has no notion of it.  # [N]
+    """
+
+    total: np.ndarray
+    aleatoric: np.ndarray
+    epistemic: np.ndarray
+
+
+def decompose(prediction: Prediction, by: Literal["entropy", "variance"] = "entropy") -> Decomposition:
+    """Split the uncertainty of a prediction (Depeweg et al., 2018).
+
+    By entropy: ``H(p̄) = mean_s H(p_s) + I``. By variance, the second moments: ``Σ_c p̄_c (1 − p̄_c)`` is the total,
+    ``Σ_c Var_s(p_sc)`` with denominator S − 1 the epistemic part, the rest is aleatoric. For a Dirichlet both are in
+    closed form. Of a latent diffusion the epistemic part is the disagreement between paths.
+
+    Args:
+        prediction: what a model said.
+        by: ``entropy`` (nats) or ``variance``.
+
+    Example:
+        >>> p = Prediction(np.array([[[1.0, 0.0]], [[0.0, 1.0]]]), np.array([0]), ("cat", "dog"), "samples")
+        >>> parts = decompose(p)
+        >>> round(float(parts.total[0]), 3), float(parts.aleatoric[0]), round(float(parts.epistemic[0]), 3)
+        (0.693, 0.0, 0.693)
+    """
+    if by == "entropy":
+        return _parts(prediction, prediction.total, np.maximum(prediction.total - prediction.aleatoric, 0.0))
+    if by != "variance":
+        raise BadUsage("unknown kind of decomposition", found=by, expected="'entropy' or 'variance'")
+    total = np.sum(prediction.mean * (1.0 - prediction.mean), axis=-1)
+    if prediction.kind == "deterministic":
+        return _parts(prediction, total, total)
+    if prediction.kind == "samples" and prediction.num_samples < 2:
+        raise BadUsage(
+            "a variance needs at least two samples, and this prediction has one",
+            code="E-SCORE",
+            fix="predict with samples=20 or more",
+        )
+    # with few, almost one-hot samples the unbiased variance can exceed the plug-in total
+    return _parts(prediction, total, np.minimum(variance(prediction), total))
+
+
+def _parts(prediction: Prediction, total: np.ndarray, epistemic: np.ndarray) -> Decomposition:
+    if prediction.kind == "deterministic":
+        return Decomposition(total, total.copy(), np.full_like(total, np.nan))
+    return Decomposition(total, total - epistemic, epistemic)

@@ -1,0 +1,398 @@
+"""How good a prediction and its uncertainty are: reliability, risk and coverage, entropies, detection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphsde.metrics import reliability, risk_coverage
+from graphsde.metrics.arrays import auroc, average_precision, tied_blocks
+from graphsde.metrics.detection import fpr95
+from graphsde.metrics.evaluation import count_entropies, entropy_edges
+from graphsde.view.figures.chart import Axis, Bars, Chart, Dots, Line, Mark, Panel, Symbol
+from graphsde.view.figures.picture import Picture
+from graphsde.view.figures.style import BLUE, GREEN, GREY, MAX_POINTS, ORANGE, RIGHT, WRONG, look, thin
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+
+@dataclass(frozen=True, eq=False)
+class Detection:
+    """One score's curves; a node is accepted as familiar if its uncertainty is at most the threshold.
+
+    Args:
+        accepted_familiar, accepted_foreign: shares accepted as the threshold rises, from 0 to 1.  # [B + 1] each
+        recall, precision: of finding foreign nodes by high uncertainty, tied nodes together.  # [B] each
+        auroc, aupr, fpr95: the areas, and the share of foreign nodes accepted along with 95 % of the familiar ones.
+        chance: precision of a random choice.
+    """
+
+    accepted_familiar: np.ndarray
+    accepted_foreign: np.ndarray
+    recall: np.ndarray
+    precision: np.ndarray
+    auroc: float
+    aupr: float
+    fpr95: float
+    chance: float
+
+    @classmethod
+    def of(cls, inside: np.ndarray, outside: np.ndarray) -> Detection:
+        """From uncertainties of familiar [n] and foreign [m] nodes, neither of them empty."""
+        values = np.concatenate([inside, outside])
+        foreign = np.repeat([False, True], [len(inside), len(outside)])
+        _, size, hits = tied_blocks(values, foreign)
+        found, chosen = np.cumsum(hits[::-1]), np.cumsum(size[::-1])
+        return cls(
+            np.concatenate([[0.0], np.cumsum(size - hits) / len(inside)]),
+            np.concatenate([[0.0], np.cumsum(hits) / len(outside)]),
+            found / len(outside),
+            found / chosen,
+            auroc(values, foreign),
+            average_precision(values, foreign),
+            fpr95(inside, outside),
+            len(outside) / len(values),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class DetectionCurves(Picture):
+    """ROC on the left, precision against recall on the right; a curve for every score or system."""
+
+    systems: dict[str, Detection]
+
+    @classmethod
+    def of(cls, systems: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> DetectionCurves:
+        """From uncertainties of familiar and of foreign nodes, by name."""
+        return cls({name: Detection.of(inside, outside) for name, (inside, outside) in systems.items()})
+
+    def chart(self) -> Chart:
+        roc: list[Mark] = [Line("chance", [0.0, 100.0], [0.0, 100.0], GREY, "dot", 1.5, hover=None)]
+        recall: list[Mark] = []
+        for place, (name, found) in enumerate(self.systems.items()):
+            how = look(place)
+            label = f"{name}: AUROC {found.auroc:.3f}, AUPR {found.aupr:.3f}, FPR95 {found.fpr95:.1%}"
+            at = thin(len(found.accepted_foreign))
+            told = "%{x:.1f} % of foreign, %{y:.1f} % of familiar nodes accepted"
+            roc.append(
+                Line(
+                    label,
+                    100 * found.accepted_foreign[at],
+                    100 * found.accepted_familiar[at],
+                    how.colour,
+                    how.dash,
+                    hover=told,
+                )
+            )
+            roc.append(
+                Dots(label, [100 * found.fpr95], [95.0], how.colour, "diamond", size=9.0, opacity=1.0, legend=False)
+            )
+            at = thin(len(found.recall))
+            recall.append(Line(label, 100 * found.recall[at], 100 * found.precision[at], how.colour, how.dash))
+        base = 100 * next(iter(self.systems.values())).chance
+        recall.append(Line("chance", [0.0, 100.0], [base, base], GREY, "dot", 1.5, hover=None))
+        whole = {"unit": " %", "limits": (0.0, 102.0)}
+        return Chart(
+            (
+                Panel(
+                    Axis("foreign nodes accepted", **whole),  # type: ignore[arg-type]
+                    Axis("familiar nodes accepted", **whole),  # type: ignore[arg-type]
+                    tuple(roc),
+                    title="ROC, ◆ at 95 % familiar",
+                ),
+                Panel(
+                    Axis("foreign nodes found (recall)", **whole),  # type: ignore[arg-type]
+                    Axis("foreign among the found", **whole),  # type: ignore[arg-type]
+                    tuple(recall),
+                    title="precision and recall",
+                ),
+            ),
+            across=2,
+            size=(3.6, 3.2),
+            page_height=360,
+        )
+
+
+LABEL = "predictive entropy (nats)"
+
+
+@dataclass(frozen=True, eq=False)
+class EntropyHistogram(Picture):
+    """Counts per bin of one group of nodes or of two.
+
+    Args:
+        edges: of the bins, from 0 to ln C.  # [B + 1]
+        counts: by name of the group: the one that should be sure first.  # [B] each
+    """
+
+    edges: np.ndarray
+    counts: dict[str, np.ndarray]
+
+    @classmethod
+    def of(cls, total: np.ndarray, right: np.ndarray | None, num_classes: int) -> EntropyHistogram:
+        """From entropies, and whether each prediction is right; ``None`` where nobody knows."""
+        edges = entropy_edges(num_classes)
+        groups = {"all": total} if right is None else {"right": total[right], "wrong": total[~right]}
+        return cls(edges, {name: count_entropies(values, edges) for name, values in groups.items()})
+
+    def bars(self, *, numbered: bool = True) -> tuple[Bars, ...]:
+        """Each group scaled to its own size, the second hatched; ``numbered`` names say how many nodes there are."""
+        centres, width = (self.edges[:-1] + self.edges[1:]) / 2, float(self.edges[1] - self.edges[0])
+        return tuple(
+            Bars(
+                f"{name} (n = {int(counts.sum()):,})" if numbered else name,
+                centres,
+                100.0 * counts / max(counts.sum(), 1),
+                width,
+                colour,
+                pattern,
+                opacity=0.65,
+                details=counts.astype(int).tolist(),
+                hover="entropy %{x:.2f}: %{customdata} nodes (%{y:.1f} %)",
+                legend=len(self.counts) > 1,
+            )
+            for (name, counts), colour, pattern in zip(self.counts.items(), (RIGHT, WRONG), ("", "/"), strict=False)
+        )
+
+    def chart(self) -> Chart:
+        x = Axis(LABEL, limits=(float(self.edges[0]), float(self.edges[-1])), grid=False)
+        y = Axis("share of its group", unit=" %", zero=True)
+        return Chart((Panel(x, y, self.bars()),))
+
+
+def entropy_histogram(total: np.ndarray, right: np.ndarray | None, num_classes: int) -> go.Figure:
+    """Overlaid histograms of the predictive entropy, each scaled to its own group.
+
+    Args:
+        total: predictive entropy in nats.  # [n]
+        right: whether the prediction is right; ``None`` where nobody knows, then there is one group.  # [n] bool
+        num_classes: sets the right end of the axis, ln C.
+
+    Example:
+        >>> figure = entropy_histogram(np.array([0.1, 0.6]), np.array([True, False]), num_classes=2)
+        >>> [trace.name for trace in figure.data]
+        ['right (n = 1)', 'wrong (n = 1)']
+    """
+    return EntropyHistogram.of(total, right, num_classes).plotly()
+
+
+BINS = 15
+WIDTH = 100.0 / BINS
+
+
+@dataclass(frozen=True, eq=False)
+class ReliabilityDiagram(Picture):
+    """Accuracy against confidence in 15 bins of equal width, with the number of nodes of each bin below.
+
+    Args:
+        centre: of the bins that have nodes.  # [b]
+        accuracy, confidence: of their nodes.  # [b] each
+        count: of their nodes.  # [b]
+    """
+
+    centre: np.ndarray
+    accuracy: np.ndarray
+    confidence: np.ndarray
+    count: np.ndarray
+
+    @classmethod
+    def of(cls, probs: np.ndarray, labels: np.ndarray) -> ReliabilityDiagram:
+        """From mean probabilities [n, C] and true columns [n]."""
+        curve = reliability(probs, labels, bins=BINS)
+        # a bar stands where its interval is, open on the left; empty bins are not in the curve
+        edges = np.linspace(0.0, 1.0, BINS + 1)
+        slot = np.clip(np.searchsorted(edges, curve.upper, side="left") - 1, 0, BINS - 1)
+        return cls((slot + 0.5) / BINS, curve.accuracy, curve.confidence, curve.count.astype(int))
+
+    def chart(self) -> Chart:
+        x, counts = 100 * self.centre, self.count.tolist()
+        details = [[round(100 * float(c), 3), n] for c, n in zip(self.confidence, counts, strict=True)]
+        told = "confidence %{customdata[0]:.1f} %, right %{y:.1f} %, n = %{customdata[1]}"
+        bars = Bars(
+            "how often it is right",
+            x,
+            100 * self.accuracy,
+            0.94 * WIDTH,
+            BLUE,
+            opacity=0.8,
+            details=details,
+            hover=told,
+        )
+        honest = Line("honest", [0.0, 100.0], [0.0, 100.0], ORANGE, "dash", 2.5, hover=None)
+        below = Bars(
+            "nodes in the bin",
+            x,
+            self.count,
+            0.94 * WIDTH,
+            GREY,
+            opacity=1.0,
+            labels=[f"{c:,}" for c in counts],
+            legend=False,
+            hover="n = %{y}",
+        )
+        confidence = Axis("stated confidence", " %", limits=(0.0, 100.0), grid=False)
+        return Chart(
+            (
+                Panel(confidence, Axis("right", " %", limits=(0.0, 100.0)), (bars, honest)),
+                Panel(confidence, Axis("nodes", zero=True), (below,)),
+            ),
+            size=(4.6, 2.2),
+            page_height=240,
+            heights=(2.4, 1.0),
+            shared_x=True,
+        )
+
+
+def reliability_diagram(probs: np.ndarray, labels: np.ndarray) -> go.Figure:
+    """The diagram as a plotly figure.
+
+    Args:
+        probs: mean probabilities.  # [n, C]
+        labels: true columns.  # [n]
+
+    Example:
+        >>> figure = reliability_diagram(np.array([[0.9, 0.1], [0.9, 0.1]]), np.array([0, 1]))
+        >>> figure.data[0].y, figure.data[2].y
+        ((50.0,), (2.0,))
+    """
+    return ReliabilityDiagram.of(probs, labels).plotly()
+
+
+HOVER = "keeping %{x:.1f} %: %{y:.2f} % wrong"
+
+
+@dataclass(frozen=True, eq=False)
+class RiskCoverageCurves(Picture):
+    """Error rate among the nodes kept against the share kept, between an oracle and a random order.
+
+    Args:
+        coverage: 1/n, 2/n, …, 1.  # [n]
+        risk: by name of the system.  # [n] each
+        oracle: of an order that knows all mistakes; one per system where their mistakes differ.  # [n] each
+        error: the error rate, which is what a random order keeps.
+    """
+
+    coverage: np.ndarray
+    risk: dict[str, np.ndarray]
+    oracle: dict[str, np.ndarray]
+    error: dict[str, float]
+
+    @classmethod
+    def of(cls, systems: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> RiskCoverageCurves:
+        """From uncertainty (higher = more uncertain) and mistakes of every system on the same nodes."""
+        curves = {name: risk_coverage(uncertainty, errors) for name, (uncertainty, errors) in systems.items()}
+        best = {name: risk_coverage(e.astype(np.float64), e).risk for name, (_, e) in systems.items()}
+        share = {name: float(errors.mean()) for name, (_, errors) in systems.items()}
+        coverage = next(iter(curves.values())).coverage
+        return cls(coverage, {name: curve.risk for name, curve in curves.items()}, best, share)
+
+    def chart(self) -> Chart:
+        rows = _rows(len(self.coverage))
+        x = 100 * self.coverage[rows]
+        marks: list[Line] = []
+        single = len(self.risk) == 1
+        for place, (name, risk) in enumerate(self.risk.items()):
+            how = look(place)
+            colour, best, chance = (BLUE, GREEN, GREY) if single else (how.colour,) * 3
+            random = np.full(len(rows), self.error[name])
+            thin_line = 2.0 if single else 1.2
+            marks.append(Line(name, x, 100 * risk[rows], colour, how.dash, 2.5, hover=HOVER))
+            marks.append(Line("oracle", x, 100 * self.oracle[name][rows], best, "dash", thin_line, hover=HOVER))
+            marks.append(Line("random order", x, 100 * random, chance, "dot", thin_line, hover=HOVER))
+        return Chart(
+            (
+                Panel(
+                    Axis("nodes kept, surest first", " %", limits=(0.0, 100.0), grid=False),
+                    Axis("wrong among them", " %", zero=True),
+                    tuple(marks),
+                ),
+            )
+        )
+
+
+def risk_coverage_curve(uncertainty: np.ndarray, errors: np.ndarray) -> go.Figure:
+    """The curve of one model as a plotly figure.
+
+    Args:
+        uncertainty: higher = more uncertain.  # [n]
+        errors: whether the prediction is wrong.  # [n] bool
+
+    Example:
+        >>> figure = risk_coverage_curve(np.array([0.1, 0.9]), np.array([False, True]))
+        >>> [trace.name for trace in figure.data]
+        ['this model', 'oracle', 'random order']
+    """
+    return RiskCoverageCurves.of({"this model": (uncertainty, errors)}).plotly()
+
+
+def _rows(length: int) -> np.ndarray:
+    """Points drawn; below the first hundredth of the nodes the curve is mere noise and would set the scale."""
+    start = length // 100
+    return start + thin(length - start, MAX_POINTS)
+
+
+MAX_DOTS = 2000
+
+
+def chosen_dots(length: int, limit: int = MAX_DOTS) -> np.ndarray:
+    """Positions of the nodes drawn: all of them, or always the same ``limit`` of them."""
+    if length <= limit:
+        return np.arange(length)
+    return np.sort(np.random.default_rng(0).choice(length, size=limit, replace=False))
+
+
+@dataclass(frozen=True, eq=False)
+class UncertaintyScatter(Picture):
+    """Aleatoric against epistemic uncertainty, one dot per node, at most 2,000 of them.
+
+    Args:
+        aleatoric, epistemic: in nats.  # [n]
+        right: whether the prediction is right, ``None`` where nobody knows.  # [n] bool
+        node_ids: of the nodes.  # [n]
+    """
+
+    aleatoric: np.ndarray
+    epistemic: np.ndarray
+    right: np.ndarray | None
+    node_ids: np.ndarray
+
+    def chart(self) -> Chart:
+        rows = chosen_dots(len(self.aleatoric))
+        groups: list[tuple[str, str, Symbol, np.ndarray]] = [("nodes", RIGHT, "circle", rows)]
+        if self.right is not None:
+            right = self.right[rows]
+            groups = [("right", RIGHT, "circle", rows[right]), ("wrong", WRONG, "x", rows[~right])]
+        dots = tuple(
+            Dots(
+                f"{name} (n = {len(members):,})",
+                self.aleatoric[members],
+                self.epistemic[members],
+                colour,
+                symbol,
+                opacity=0.55,
+                texts=[str(node) for node in self.node_ids[members]],
+                legend=self.right is not None,
+                hover="node %{text}<br>aleatoric %{x:.3f}, epistemic %{y:.3f}",
+            )
+            for name, colour, symbol, members in groups
+        )
+        x = Axis("aleatoric (nats): the node itself is ambiguous", zero=True)
+        y = Axis("epistemic (nats): the samples disagree", zero=True)
+        return Chart((Panel(x, y, dots),), page_height=420, size=(4.6, 3.6))
+
+
+def uncertainty_scatter(
+    aleatoric: np.ndarray, epistemic: np.ndarray, right: np.ndarray | None, node_ids: np.ndarray
+) -> go.Figure:
+    """The scatter as a plotly figure; see :class:`UncertaintyScatter`.
+
+    Example:
+        >>> one = np.array([0.5])
+        >>> len(uncertainty_scatter(one, one, None, np.array(["a"], dtype=object)).data)
+        1
+    """
+    return UncertaintyScatter(aleatoric, epistemic, right, node_ids).plotly()

@@ -1,0 +1,41 @@
+"""The paper's figures from the journals that ``graphsde reproduce`` keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from graphsde.bench.paper import PaperTable
+from graphsde.view.figures.bench import Curves, gather
+from graphsde.view.figures.dynamics import EntropyByModel, PhasePortrait
+from graphsde.view.figures.picture import Picture
+
+Journals = Iterable[tuple[PaperTable, list[Mapping[str, Any]]]]
+"""A plan and the records of its cells."""
+
+
+def entropy_figure(journals: Journals) -> Picture:
+    """Figure 2: right and wrong above, familiar and foreign below."""
+    return EntropyByModel.of([record for _, records in journals for record in records])
+
+
+def active_figure(journals: Journals) -> Picture:
+    """Accuracy over the number of labels, bought at random (left) and by entropy (right)."""
+    curves = []
+    for plan, records in journals:
+        who = str(plan.options["acquisition"])
+        curves += list(gather(records, "labels", "accuracy", f"labels bought {TITLES.get(who, 'by ' + who)}"))
+    return Curves(tuple(curves), "labels", "accuracy on test nodes", percent=True)
+
+
+def dynamics_figure(journals: Journals) -> Picture:
+    """Figure 1 and its variant with another drift."""
+    return PhasePortrait.of([record for _, records in journals for record in records])
+
+
+TITLES = {"random": "at random", "entropy": "by entropy"}
+PAPER_FIGURES: dict[str, Callable[[Journals], Picture]] = {
+    "figure-entropy": entropy_figure,
+    "figure-active": active_figure,
+    "figure-dynamics": dynamics_figure,
+}

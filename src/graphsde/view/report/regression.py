@@ -1,0 +1,166 @@
+"""What a report shows where the target is numeric, in place of what goes by classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphsde.graph.graph import Graph
+from graphsde.prediction import NumericPrediction
+from graphsde.view.figures.regression import (
+    DeviationScatter,
+    ErrorWhenKeeping,
+    LossCurve,
+    PredictedAndTrue,
+    QuantileReliability,
+)
+from graphsde.view.figures.training_curve import best_epoch
+from graphsde.view.report.content import NOTHING, ReportContent, count, name, number, percent
+from graphsde.view.report.figure_blocks import HIGHER, LOWER, NOT_JUDGED, FigureBlock, Meaning, block, metric_cards
+
+HOW_MANY = 20
+SHORT = 40
+
+MEANINGS: dict[str, Meaning] = {
+    "rmse": Meaning("RMSE", "Root of the mean squared error, in the target's unit.", LOWER),
+    "mae": Meaning("MAE", "Mean absolute error, in the target's unit.", LOWER),
+    "r2": Meaning("R²", "Share of the target's variance that is explained; 0 is what the mean alone gives.", HIGHER),
+    "crps": Meaning("CRPS", "Distance of the predicted distribution from the true value; of a point, the MAE.", LOWER),
+    "nll": Meaning("NLL", "Mean surprise at the true value, in nats; it depends on the target's unit.", LOWER),
+    "coverage90": Meaning("Coverage", "Share of true values inside the 90 % intervals.", "best at 90 %", percent),
+    "interval_width90": Meaning(
+        "Interval width", "Mean of 90 % intervals; narrow is good where coverage holds.", LOWER
+    ),
+    "calibration_error": Meaning(
+        "Calibration error",
+        "Mean gap between the level of a quantile and the share of values below it.",
+        LOWER,
+        percent,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class UncertainNumber:
+    """One row of the table, every entry ready to be printed."""
+
+    node: str
+    predicted: str
+    interval: str
+    truth: str
+    verdict: str
+    total: str
+    aleatoric: str
+    epistemic: str
+    degree: str
+
+
+def numeric_parts(content: ReportContent) -> dict[str, Any]:
+    """The parts of the page that differ from a report about classes, by their names in the template."""
+    prediction, graph = content.prediction, content.graph
+    assert isinstance(prediction, NumericPrediction)
+    has_test = graph.test_mask is not None and bool(graph.test_mask.any())
+    shown = np.flatnonzero(graph.test_mask) if has_test and graph.test_mask is not None else np.arange(graph.num_nodes)
+    judged = shown[graph.labelled[shown]] if has_test else shown[:0]
+    rows = most_uncertain(graph, prediction, shown)
+    many = f"{len(rows)} most uncertain" if len(rows) == HOW_MANY else "most uncertain"
+    return {
+        "verdict": _verdict(content.metrics, len(judged), prediction),
+        "cards": metric_cards(content.metrics, MEANINGS),
+        "figures": _figures(content, prediction, shown, judged),
+        "nodes_title": f"The {many} {'test nodes' if has_test else 'nodes'}",
+        "nodes_note": _note(prediction),
+        "nodes": rows,
+        "others": [],
+        "neighbours_note": "",
+    }
+
+
+def most_uncertain(graph: Graph, prediction: NumericPrediction, shown: np.ndarray) -> list[UncertainNumber]:
+    """Rows for the nodes with the largest variance, the first of equals first."""
+    order = shown[np.argsort(-prediction.total[shown], kind="stable")[:HOW_MANY]]
+    low, high = prediction.interval(0.9)
+    return [_row(graph, prediction, int(node), float(low[node]), float(high[node])) for node in order]
+
+
+def _row(graph: Graph, prediction: NumericPrediction, node: int, low: float, high: float) -> UncertainNumber:
+    truth = float("nan") if graph.values is None else float(graph.values[node])
+    known = np.isfinite(truth)
+    epistemic = prediction.epistemic[node]
+    return UncertainNumber(
+        node=name(graph.node_ids[node], SHORT),
+        predicted=_short(prediction.mean[node]),
+        interval=f"{_short(low)} to {_short(high)}",
+        truth=_short(truth) if known else NOTHING,
+        verdict=("inside" if low <= truth <= high else "outside") if known else "",
+        total=_short(np.sqrt(prediction.total[node])),
+        aleatoric=_short(np.sqrt(prediction.aleatoric[node])),
+        epistemic=NOTHING if np.isnan(epistemic) else _short(np.sqrt(epistemic)),
+        degree=f"{int(graph.adjacency.degree[node]):,}",
+    )
+
+
+def _short(value: float | np.floating) -> str:
+    return f"{float(value):.4g}"
+
+
+def _verdict(metrics: Mapping[str, float | None], judged: int, prediction: NumericPrediction) -> str:
+    error, held = metrics.get("rmse"), metrics.get("coverage90")
+    if not judged or error is None or held is None:
+        nodes = count(prediction.num_nodes, "node")
+        return f"The model put a number on {nodes}; no test node has a known value, so this page can't say how far off."
+    return (
+        f"On {count(judged, 'test node')} the prediction is off by {number(error)} (RMSE); "
+        f"{percent(held)} of the true values lie inside the intervals that should hold 90 %."
+    )
+
+
+def _note(prediction: NumericPrediction) -> str:
+    if prediction.kind == "deterministic":
+        return (
+            "This model is deterministic: it has no notion of epistemic uncertainty, which is not the same as having "
+            "none, so that column shows “—” and aleatoric equals total."
+        )
+    return "The square of total is that of aleatoric (noise of the node) plus that of epistemic (not settled)."
+
+
+def _figures(
+    content: ReportContent, prediction: NumericPrediction, shown: np.ndarray, judged: np.ndarray
+) -> list[FigureBlock]:
+    blocks = []
+    titles = {
+        "fit": "Predicted and true values",
+        "quantiles": "Do the quantiles hold?",
+        "keeping": "Error when only the surest nodes are kept",
+    }
+    captions = {
+        "fit": "Whiskers are 90 % intervals: about one in ten should miss the dashed line, all over the range.",
+        "quantiles": "On the dashed line the stated probabilities come true; a flatter curve means intervals that are "
+        "too narrow, a steeper one too wide.",
+        "keeping": "Read from right to left: the more of the nodes with the largest variance are set aside, the "
+        "smaller the error should be. Random order is what a variance without meaning gives; the oracle knows all.",
+    }
+    pictures: dict[str, Any] = {}
+    if len(judged) and content.graph.values is not None:
+        of_judged, truth = prediction.subset(judged), content.graph.values[judged]
+        pictures = {
+            "fit": PredictedAndTrue.of(of_judged, truth).plotly(),
+            "quantiles": QuantileReliability.of(of_judged, truth).plotly(),
+            "keeping": ErrorWhenKeeping.of(of_judged, truth).plotly(),
+        }
+    for key, title in titles.items():
+        blocks.append(block(key, title, captions[key] if key in pictures else NOT_JUDGED, pictures.get(key)))
+    if prediction.kind != "deterministic":
+        deviations = np.sqrt(prediction.aleatoric[shown]), np.sqrt(prediction.epistemic[shown])
+        scatter = DeviationScatter(*deviations, np.asarray(prediction.node_ids)[shown]).plotly()
+        caption = "Far to the right: the node is noisy. High up: the model has not settled, more labels would help."
+        blocks.append(block("scatter", "Two kinds of uncertainty", caption, scatter))
+    if content.history:
+        best = best_epoch(content.history)
+        caption = "" if best is None else f"The dotted line marks epoch {best:,}, where validation NLL was lowest. "
+        caption += "Losses are those of the standardised target."
+        blocks.append(block("training", "Training", caption, LossCurve.of(content.history).plotly()))
+    return blocks

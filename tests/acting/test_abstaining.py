@@ -1,0 +1,225 @@
+"""Accept or review: exact bounds, the promise by simulation, what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import graphsde as gs
+from graphsde.acting.abstain import abstain, clopper_pearson_upper, nodes_to_certify
+from graphsde.acting.decide import decide
+from graphsde.acting.ood import flag_foreign
+from graphsde.base.errors import BadInput, BadUsage
+from graphsde.bench.tasks import TASKS
+from graphsde.datasets.splits.calibration import calibration_nodes
+from graphsde.datasets.synthetic import synthetic
+from graphsde.graph.build import from_arrays
+from graphsde.graph.graph import Graph
+from graphsde.prediction import Prediction
+from graphsde.uncertainty.scores import score
+
+
+def population(nodes: int, seed: int, risk: float = 0.3) -> tuple[Graph, Prediction]:
+    """Two classes; a node of doubt u is wrong with probability ``risk · u``, whatever its edges."""
+    rng = np.random.default_rng(seed)
+    doubt = rng.random(nodes)
+    wrong = rng.random(nodes) < risk * doubt
+    probs = np.stack([1 - doubt / 2, doubt / 2], axis=1)  # the first class, always
+    graph = from_arrays(
+        np.ones((nodes, 1)),
+        np.stack([np.arange(nodes), (np.arange(nodes) + 1) % nodes]),
+        labels=wrong.astype(np.int64),
+        class_names=["right", "wrong"],
+        train_mask=np.arange(nodes) < 2,
+        val_mask=(np.arange(nodes) >= 2) & (np.arange(nodes) < 200),
+        name="population",
+    )
+    return graph, Prediction(probs[None], graph.node_ids, graph.class_names, "deterministic")
+
+
+def test_clopper_pearson_is_where_the_binomial_tail_is_delta() -> None:
+    for wrong, nodes in ((0, 10), (1, 10), (3, 59), (40, 100), (9, 10)):
+        bound = float(clopper_pearson_upper(wrong, nodes, 0.05))
+        assert stats.binom.cdf(wrong, nodes, bound) == pytest.approx(0.05, abs=1e-9)
+        exact = stats.binomtest(wrong, nodes).proportion_ci(0.90, method="exact").high
+        assert bound == pytest.approx(exact, abs=1e-9)
+    assert clopper_pearson_upper(np.array([0, 5]), np.array([0, 5]), 0.1).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(("errors", "expected"), [(0, 59), (1, 93), (2, 124)])
+def test_nodes_needed_are_the_fewest(errors: int, expected: int) -> None:
+    assert nodes_to_certify(0.05, 0.05, errors) == expected
+    assert clopper_pearson_upper(errors, expected, 0.05) <= 0.05 < clopper_pearson_upper(errors, expected - 1, 0.05)
+
+
+def test_the_promise_holds_in_simulation() -> None:
+    """The true risk of the chosen rule, known here, is above max_error in at most a share delta of the draws."""
+    rng = np.random.default_rng(0)
+    broken, accepted_something, draws = 0, 0, 300
+    graph, prediction = population(3000, seed=1, risk=0.24)
+    doubt = 2 * (1 - prediction.confidence)
+    for _ in range(draws):
+        calibration = rng.permutation(np.arange(200, 3000))[:300]
+        found = abstain(prediction, graph, max_error=0.1, delta=0.1, calibration=calibration)
+        if found.threshold is not None:
+            accepted_something += 1
+            risk = 0.24 * doubt[found.accepted].mean()
+            broken += bool(risk > 0.1)
+            assert found.upper_bound <= 0.1
+    # 4 standard errors above delta
+    assert broken / draws <= 0.1 + 4 * np.sqrt(0.1 * 0.9 / draws)
+    assert accepted_something / draws > 0.8 and broken > 0
+
+
+def test_the_promise_holds_after_flagging_with_the_same_nodes() -> None:
+    rng = np.random.default_rng(3)
+    graph, prediction = population(3000, seed=2, risk=0.24)
+    doubt = 2 * (1 - prediction.confidence)
+    broken = 0
+    for _ in range(200):
+        calibration = rng.permutation(np.arange(200, 3000))[:300]
+        flag = flag_foreign(prediction, graph, false_alarm=0.3, by="entropy", calibration=calibration)
+        found = abstain(prediction, graph, max_error=0.1, delta=0.1, calibration=calibration, foreign=flag)
+        assert not (found.accepted & flag.flagged).any()
+        broken += bool(found.accepted.any() and 0.24 * doubt[found.accepted].mean() > 0.1)
+    assert broken / 200 <= 0.1 + 4 * np.sqrt(0.1 * 0.9 / 200)
+
+
+def test_the_curve_is_a_count_of_calibration_nodes() -> None:
+    graph, prediction = population(1000, seed=4)
+    calibration = np.arange(200, 600)
+    found = abstain(prediction, graph, max_error=0.2, calibration=calibration)
+    curve = found.curve
+    wrong = prediction.index != graph.labels
+    for step in (0, 30, 60, len(curve.thresholds) - 1):
+        inside = found.values[calibration] <= curve.thresholds[step]
+        assert curve.accepted[step] == inside.sum()
+        assert curve.errors[step] == wrong[calibration][inside].sum()
+        assert curve.coverages[step] == pytest.approx((found.values[found.decided] <= curve.thresholds[step]).mean())
+    assert np.all(np.diff(curve.thresholds) > 0) and curve.coverages[-1] == 1.0
+    assert np.array_equal(found.accepted, found.values <= found.threshold)
+    assert not curve.certified[: curve.start].any()
+    last = int(np.flatnonzero(curve.certified)[-1])
+    assert found.threshold == curve.thresholds[last] and found.upper_bound == curve.upper_bounds[last]
+    assert last == len(curve.thresholds) - 1 or curve.upper_bounds[last + 1] > 0.2
+    assert np.nanmax(np.abs(curve.calibration_errors - curve.errors / np.maximum(curve.accepted, 1))) == 0
+    assert found.decided.sum() == 1000 - 200 - 400
+
+
+def test_the_sequence_ends_at_the_first_failure() -> None:
+    """Errors stand together in the middle: looser thresholds would pass again, and must not be reached."""
+    graph, prediction = population(2000, seed=10)
+    doubt = 2 * (1 - prediction.confidence)
+    labels = ((doubt > 0.3) & (doubt < 0.42)).astype(np.int64)
+    graph = dataclasses.replace(graph, labels=labels)
+    found = abstain(prediction, graph, max_error=0.18, calibration=np.arange(200, 1200))
+    assert found.curve.upper_bounds[-1] <= 0.18 < found.curve.upper_bounds.max()
+    assert 0.25 < doubt[found.accepted].max() < 0.42
+    assert np.array_equal(np.diff(np.flatnonzero(found.curve.certified)), np.ones(found.curve.certified.sum() - 1))
+
+
+def test_the_sequence_does_not_depend_on_labels_of_calibration_nodes() -> None:
+    graph, prediction = population(1000, seed=5)
+    calibration = np.arange(200, 600)
+    other = population(1000, seed=6)[0]
+    assert graph.labels is not None and other.labels is not None
+    mixed = graph.labels.copy()
+    mixed[calibration] = other.labels[calibration]
+    changed = from_arrays(
+        np.ones((1000, 1)), np.array([[0], [1]]), labels=mixed, class_names=["right", "wrong"],
+        train_mask=graph.train_mask, val_mask=graph.val_mask,
+    )  # fmt: skip
+    one, two = (abstain(prediction, g, max_error=0.1, calibration=calibration).curve for g in (graph, changed))
+    assert one.start == two.start and np.array_equal(one.thresholds, two.thresholds)
+    assert not np.array_equal(one.errors, two.errors)
+
+
+def test_too_few_calibration_nodes_are_refused_with_the_number_needed() -> None:
+    graph, prediction = population(1000, seed=7)
+    with pytest.raises(BadInput, match=r"58 calibration nodes are too few.*: 59 are needed") as caught:
+        abstain(prediction, graph, calibration=np.arange(200, 258))
+    assert caught.value.code == "E-CAL-SMALL"
+    abstain(prediction, graph, calibration=np.arange(200, 259))
+    with pytest.raises(BadUsage, match="val nodes"):
+        abstain(prediction, graph, calibration=np.arange(150, 400))
+    with pytest.raises(BadUsage, match="max_error"):
+        abstain(prediction, graph, max_error=0.0)
+
+
+def test_where_nothing_can_be_shown_nothing_is_accepted() -> None:
+    graph, prediction = population(1000, seed=8, risk=1.0)
+    found = abstain(prediction, graph, max_error=0.005, calibration=np.arange(200, 900))
+    assert found.threshold is None and not found.accepted.any() and found.coverage == 0.0
+    assert found.guaranteed_error is None and "every node is for review" in found.guarantee
+
+
+def test_calibration_nodes_come_from_where_nothing_was_learned(blocks: Graph) -> None:
+    own = calibration_nodes(blocks)
+    assert own.origin == "mask" and np.array_equal(own.mask, blocks.calibration_mask)
+    masks = {role: mask for role, mask in blocks.masks.items() if role != "calibration"}
+    spare = calibration_nodes(blocks.with_masks(**masks), size=2)
+    assert spare.origin == "spare" and spare.mask.sum() == 2
+    assert not any((spare.mask & mask).any() for mask in masks.values())
+    full = {**masks, "test": blocks.masks["test"] | blocks.masks["calibration"]}
+    tested = calibration_nodes(blocks.with_masks(**full), size=500, seed=3)
+    assert tested.origin == "test" and tested.mask.sum() == full["test"].sum() // 2
+    assert np.array_equal(tested.mask, calibration_nodes(blocks.with_masks(**full), seed=3).mask)
+
+
+def test_false_alarms_are_as_rare_as_stated() -> None:
+    graph, prediction = population(3000, seed=9)
+    rng = np.random.default_rng(0)
+    rates = []
+    for _ in range(100):
+        chosen = rng.permutation(np.arange(200, 3000))
+        flag = flag_foreign(prediction, graph, by="entropy", calibration=chosen[:99], false_alarm=0.1)
+        rates.append(flag.flagged[chosen[99:]].mean())
+        assert flag.calibration_rate <= 0.1
+    assert np.mean(rates) == pytest.approx(0.1, abs=4 * np.std(rates) / 10)
+
+
+def test_decisions_are_one_action_each_with_a_reason() -> None:
+    graph = gs.load("digits")
+    model = gs.GCN(epochs=40, hidden=16).fit(graph)
+    found = decide(model.predict(graph), graph, max_error=0.05, false_alarm=0.1)
+    accept, foreign = found.actions == "accept", found.actions == "foreign"
+    assert np.array_equal(accept, found.abstention.accepted) and np.array_equal(foreign, found.foreign.flagged)
+    columns = found.columns()
+    expected = "id label confidence total aleatoric epistemic ood_score prediction_set action reason"
+    assert list(columns) == expected.split()
+    assert all(len(column) == graph.num_nodes for column in columns.values())
+    assert all("above" in reason for reason in columns["reason"][foreign])
+    assert all("within" in reason for reason in columns["reason"][accept])
+    summary = found.summary()
+    assert sum(summary["actions"].values()) == graph.num_nodes
+    assert graph.test_mask is not None and graph.labels is not None
+    test = graph.test_mask & ~found.abstention.calibration & accept
+    assert summary["test"]["accepted"] == test.sum()
+    assert summary["test"]["error"] == (found.prediction.index != graph.labels)[test].mean() <= 0.05
+
+
+@pytest.mark.parametrize(("name", "metric"), [("decide", "kept"), ("conformal", "coverage[daps]")])
+def test_the_promises_can_be_put_to_many_models(name: str, metric: str) -> None:
+    task = TASKS.get(name)(split="given", calibrator="temperature")
+    whole = gs.load("digits")
+    found = task.measure(gs.LabelPropagation, task.prepare(whole, 0), 0).metrics
+    assert 0.85 < found[metric] <= 1.0 and found["accuracy"] > 0.9
+    assert set(task.headline) <= set(found)
+
+
+def test_thresholds_never_come_from_the_nodes_they_are_tested_on() -> None:
+    graph = synthetic(600, classes=3)
+    role = np.arange(600) % 3
+    graph = graph.with_masks(split=None, train=role == 0, val=role == 1, calibration=role == 2)
+    prediction = gs.LabelPropagation().fit(graph).predict(graph)
+    found = gs.abstain(prediction, graph, max_error=0.3)
+    outside = score("margin", prediction)[role != 2]
+    last = found.curve.thresholds[-1]  # accepts every node
+    assert set(found.curve.thresholds[:-1]) <= set(outside) and np.array_equal(found.decided, role != 2)
+    assert last == score("margin", prediction).max()
+    everyone = graph.with_masks(split=None, calibration=np.ones(600, dtype=bool))
+    with pytest.raises(BadUsage, match="all nodes are calibration nodes"):
+        gs.abstain(prediction, everyone, max_error=0.3)

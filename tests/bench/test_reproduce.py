@@ -1,0 +1,104 @@
+"""The paper's tables: every printed figure has a place, and ours meets the right one."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphsde.bench.paper import TABLES, PaperTable, System, printed_figures
+from graphsde.bench.reproduce import Beside, agreement, beside, beside_table, cells_of
+from graphsde.bench.tasks import TASKS
+
+PLANS = [plan for name in TABLES for plan in TABLES.get(name)]
+SOURCE = Path(__file__).resolve().parents[2] / ".." / "shared" / "paper" / "tables.csv"
+
+
+def places() -> set[tuple[str, str, str, str]]:
+    found = set()
+    for plan in PLANS:
+        for dataset in plan.datasets:
+            for system in plan.systems:
+                for metric in plan.metrics:
+                    if plan.printed_figure(dataset, system, metric) is not None:
+                        row = "lgnsde" if "*" in plan.experiment else system.printed or ""
+                        graph = "" if plan.name == "time" else dataset
+                        found.add((plan.experiment_of(system), graph, row, metric))
+    return found
+
+
+def test_every_printed_figure_has_a_place() -> None:
+    assert len(printed_figures()) == 757
+    assert places() == set(printed_figures())
+
+
+@pytest.mark.skipif(not SOURCE.is_file(), reason="the list of printed figures is not on this machine")
+def test_printed_figures_are_as_listed() -> None:
+    with SOURCE.open(encoding="utf-8") as file:
+        listed = {(r["experiment"], r["dataset"], r["model"], r["metric"]): r["mean"] for r in csv.DictReader(file)}
+    assert {key: figure.text for key, figure in printed_figures().items()} == listed
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan.name)
+def test_plans_name_tasks_options_and_models_that_exist(plan: PaperTable) -> None:
+    task = TASKS.get(plan.task)(**plan.options)
+    assert task.name == plan.task
+    assert all(cells_of(plan, ["digits"], [system.model], [0]) for system in plan.systems)
+
+
+def record(plan: PaperTable, model: str, seed: int, metrics: dict[str, float] | None) -> dict[str, Any]:
+    (cell,) = cells_of(plan, ["digits"], [model], [seed])
+    return {"id": cell.id, "status": "done" if metrics else "failed", "cause": "time", "metrics": metrics or {}}
+
+
+def test_ours_beside_the_printed() -> None:
+    (plan,) = TABLES.get("standard")
+    records = [record(plan, "gcn", s, {"accuracy": 0.8 + 0.01 * s, "micro_auroc": 0.9, "aurc": 0.1}) for s in range(3)]
+    records.append(record(plan, "gcn", 3, None))
+    rows = {row.metric: row for row in beside(plan, records, ["digits"], ["gcn"], range(5))}
+    assert (rows["accuracy"].mean, rows["accuracy"].n, rows["accuracy"].failed) == (pytest.approx(0.81), 3, 1)
+    assert rows["accuracy"].printed is None and rows["accuracy"].agreement == ""
+    assert rows["auroc"].mean == pytest.approx(0.9)
+
+
+def test_metric_names_of_scores_sweeps_and_percent() -> None:
+    label, _ = TABLES.get("extended-ood")
+    assert label.metric_of(System("odin", "gcn", {}, "odin"), "auroc") == "ood_auroc[odin]"
+    (drift,) = TABLES.get("prior-drift")
+    assert drift.metric_of(drift.systems[0], "accuracy-percent") == "accuracy@-100"
+    figure = drift.printed_figure("cora", drift.systems[0], "accuracy-percent")
+    assert figure is not None and figure.mean == 81.29
+
+
+def test_agreement_words() -> None:
+    assert agreement(0.8, 0.01, 0.805, 0.0) == "agrees"
+    assert agreement(0.8, 0.001, 0.805, 0.001) == "lower"
+    assert agreement(94.0, None, 92.0, None, 100.0) == "agrees"
+    assert agreement(96.0, None, 92.0, None, 100.0) == "higher"
+    assert agreement(None, None, 0.5, None) == ""
+
+
+def test_a_table_in_markdown_has_interval_print_and_agreement_in_every_cell() -> None:
+    def row(system: str, metric: str, **own: Any) -> Beside:
+        facts: dict[str, Any] = {"printed": None, "printed_std": None, "printed_text": "", "mean": None, "std": None}
+        facts |= {"n": 0, "ci_low": None, "ci_high": None, "failed": 0, "agreement": "", "note": ""}
+        return Beside("t", "cora", system, f"our {system or 'own'}", metric, **facts | own)
+
+    ours = {"mean": 0.81, "std": 0.01, "n": 5, "ci_low": 0.801, "ci_high": 0.819}
+    percent = {"mean": 88.158, "std": 0.3, "n": 4, "ci_low": 87.91, "ci_high": 88.44}
+    print_of = {"printed": 0.8, "printed_std": 0.02, "printed_text": "0.8", "agreement": "agrees"}
+    rows = [
+        row("gcn", "accuracy", **ours, **print_of),
+        row("gcn", "fpr95", **percent),
+        row("", "accuracy", failed=2),
+        row("", "fpr95", failed=2),
+        row("gp", "accuracy", **ours, printed_text="OOM"),
+        row("gp", "fpr95", **percent),
+    ]
+    text = beside_table(rows)
+    _, first, second = text.split("\n\n")
+    assert "| gcn | our gcn | 0.8100 ± 0.0100 (0.801 to 0.819) | 0.8000 ± 0.0200, agrees | 5 | 0 |" in first
+    assert "|  | our own | — |  | 0 | 2 |" in first and "| OOM |" in first and "fpr95" not in first
+    assert "| gcn | our gcn | 88.16 ± 0.30 (87.9 to 88.4), n = 4 | 5 | 0 |" in second and "printed |" not in second

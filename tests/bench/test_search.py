@@ -1,0 +1,135 @@
+"""Searches: where to look next, what a trial may cost, when it is given up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphsde.bench import search as study
+from graphsde.bench.cells import ModelSpec
+from graphsde.bench.engines import Limits
+from graphsde.bench.journal import Outcome
+from graphsde.bench.search import (
+    LOST_SECONDS,
+    SearchRequest,
+    Trial,
+    _trial,
+    next_point,
+    read_trials,
+    run_search,
+    space_of,
+    thresholds,
+)
+from graphsde.bench.tasks import TASKS
+from graphsde.bench.tasks.tuning import RUNGS
+from graphsde.models import GCN
+from graphsde.models.ensemble import Ensemble
+
+from support import block_graph
+
+pytest.importorskip("optuna", reason="the extra 'cluster' is not installed")
+
+GRAPH = "digits"
+
+
+def request(**changes: Any) -> SearchRequest:
+    return SearchRequest(GRAPH, ModelSpec("gcn"), engine="serial", **changes)
+
+
+def tried(count: int, good: float = 0.001) -> list[Trial]:
+    """Trials at random points, of which those with one learning rate are far better."""
+    found = [Trial(0, {}, {}, 1.0, "", (), 1.0, False)]
+    while len(found) < count:
+        point = next_point(request(), found)
+        value = 0.1 if point["lr"] == good else 5.0
+        found.append(Trial(len(found), point, {}, value, "", (), 1.0, False))
+    return found
+
+
+def test_points_are_new_ones_of_the_grid_and_the_same_at_every_start() -> None:
+    trials = tried(10)
+    points = [trial.chosen for trial in trials[1:]]
+    assert all(point[name] in values for point in points for name, values in space_of("gcn").items())
+    assert len({repr(point) for point in points}) == len(points)
+    assert next_point(request(), trials) == next_point(request(), trials)
+
+
+def test_tpe_thinks_within_a_search_of_eight() -> None:
+    """With the same numbers drawn, it would go where a random search goes if it did not think."""
+    trials = tried(8)
+    points = {
+        sampler: [next_point(request(sampler=sampler, seed=seed), trials) for seed in range(30)]
+        for sampler in ("random", "tpe")
+    }
+    assert points["tpe"] != points["random"]
+    good = {sampler: sum(point["lr"] == 0.001 for point in found) for sampler, found in points.items()}
+    assert good["tpe"] > good["random"]
+    assert next_point(request(sampler="tpe"), trials[:3]) == next_point(request(), trials[:3])  # at random at first
+
+
+def test_the_median_of_four_trials_is_what_a_fifth_must_reach() -> None:
+    def trial(*reached: float) -> Trial:
+        return Trial(0, {}, {}, 1.0, "", reached, 1.0, False)
+
+    known = [trial(1.0, 0.5), trial(2.0, 0.6), trial(3.0, 0.7), trial(4.0)]
+    assert thresholds(known[:3]) == ()
+    assert thresholds(known) == (2.5, None, None, None)
+
+
+@pytest.mark.parametrize("select, hopeless", [("nll", 1e-9), ("accuracy", -1.01)])
+def test_a_trial_is_given_up_by_the_figure_that_counts(select: str, hopeless: float) -> None:
+    graph = block_graph(per_class=20)
+    options = {"split": "given", "select": select}
+
+    def make(**own: Any) -> GCN:
+        return GCN(**{"hidden": 4, "epochs": 60, "patience": 60, **own})
+
+    free = TASKS.get("tuning")(**options).measure(make, graph, 0)
+    assert free.metrics["pruned"] == 0.0 and len(free.curves["reached"]) == 2  # after 25 and 50 epochs
+    assert free.curves["reached"][0] >= free.curves["reached"][1]
+    stopped = TASKS.get("tuning")(**options, thresholds=(None, hopeless)).measure(make, graph, 0)
+    assert stopped.metrics["pruned"] == 1.0 and stopped.curves["reached"] == free.curves["reached"]
+    figure = stopped.metrics[f"val_{select}"]
+    assert figure == (free.curves["reached"][1] if select == "nll" else -free.curves["reached"][1])
+
+
+def test_one_member_of_an_ensemble_stands_for_all() -> None:
+    member = {"hidden": 4, "epochs": 60, "patience": 60}
+
+    def make(**own: Any) -> Ensemble:
+        return Ensemble(**{"members": 3, "base_settings": member, **own})
+
+    found = TASKS.get("tuning")(split="given").measure(make, block_graph(per_class=20), 0)
+    assert len(found.curves["reached"]) == sum(rung <= 60 for rung in RUNGS)
+
+
+def test_no_trial_may_take_more_than_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    allowed = []
+
+    def instead(bench: Any, out: Path, say: Any) -> None:
+        allowed.append(bench.limits.cpu_seconds)
+        real(bench, out, say=say)
+
+    real = study.run_bench
+    monkeypatch.setattr(study, "run_bench", instead)
+    asked = SearchRequest(GRAPH, ModelSpec("label-propagation"), trials=3, cpu_minutes=5.0, engine="serial")
+    trials = run_search(asked, tmp_path / "short")
+    assert len(trials) == 3 and allowed[0] == 300.0
+    assert allowed[1] == pytest.approx(300.0 - trials[0].cpu_seconds)
+    long = SearchRequest(GRAPH, ModelSpec("label-propagation"), trials=1, cpu_minutes=50.0, engine="serial")
+    run_search(long, tmp_path / "long")
+    assert allowed[-1] == Limits().cpu_seconds
+
+
+def test_a_lost_trial_is_not_for_free() -> None:
+    lost = Outcome.failed("killed", 3)
+    record = {"id": "x", "cell": {"data": ""}, **lost.as_dict()}
+    assert _trial(0, {}, {}, record, "nll").cpu_seconds == LOST_SECONDS
+
+
+def test_reading_again_selects_by_what_is_asked_now(tmp_path: Path) -> None:
+    run_search(request(trials=1), tmp_path)
+    nll, accuracy = (read_trials(tmp_path, select)[0].value for select in ("nll", "accuracy"))
+    assert nll is not None and accuracy is not None and nll != accuracy and accuracy > 0.9

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+from types import MappingProxyType
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.preprocessing import StandardScaler, normalize
+
+from graphsde.base.errors import BadInput
+from graphsde.graph.graph import Graph
+from graphsde.nn.encoding import MOST_CATEGORIES, FeatureEncoder, looks_like_bag_of_words
+
+from support import block_graph
+
+
+def words(seed: int = 0) -> sp.csr_array:
+    return sp.csr_array(sp.random(30, 50, density=0.1, rng=np.random.default_rng(seed), dtype=np.float32))
+
+
+def with_text(graph: Graph, **columns: list) -> Graph:
+    arrays = {name: np.array(values, dtype=object) for name, values in columns.items()}
+    return dataclasses.replace(graph, categorical=MappingProxyType(arrays))
+
+
+def test_standard_scaling_equals_scikit_learn(blocks: Graph) -> None:
+    encoded = FeatureEncoder.fit(blocks, "standard").transform(blocks)
+    np.testing.assert_allclose(encoded, StandardScaler().fit_transform(blocks.features), atol=1e-5)
+
+
+def test_row_scaling_equals_scikit_learn_and_stays_sparse(blocks: Graph) -> None:
+    graph = blocks.with_features(words())
+    encoded = FeatureEncoder.fit(graph).transform(graph)
+    assert sp.issparse(encoded) and FeatureEncoder.fit(graph).scaling == "row"
+    np.testing.assert_allclose(encoded.toarray(), normalize(words().toarray(), "l1"), atol=1e-6)
+    dense = graph.with_features(words().toarray())
+    np.testing.assert_allclose(FeatureEncoder.fit(dense, "row").transform(dense), encoded.toarray(), atol=1e-7)
+
+
+def test_noise_on_words_leaves_their_scale(blocks: Graph) -> None:
+    rng = np.random.default_rng(0)
+    counts = (rng.random((blocks.num_nodes, 2000)) < 0.01).astype(np.float32)
+    counts[0] = 0
+    encoder = FeatureEncoder.fit(blocks.with_features(counts), "row")
+    assert encoder.least_sum == pytest.approx(np.quantile(counts[1:].sum(1), 0.05))
+    noisy = counts + rng.normal(0, 0.05, counts.shape).astype(np.float32)
+    clean, moved = (encoder.transform(blocks.with_features(x)) for x in (counts, noisy))
+    present = counts[1:] > 0
+    assert np.mean(moved[1:][present]) == pytest.approx(np.mean(clean[1:][present]), rel=0.15)
+    np.testing.assert_allclose(moved[0], noisy[0] / max(noisy[0].sum(), encoder.least_sum), rtol=1e-5)
+    sparse = encoder.transform(blocks.with_features(sp.csr_array(noisy)))
+    np.testing.assert_allclose(sparse.toarray(), moved, rtol=1e-5)
+    again = FeatureEncoder.from_dict(json.loads(json.dumps(encoder.as_dict())))
+    np.testing.assert_array_equal(again.transform(blocks.with_features(noisy)), moved)
+
+
+def test_rows_of_measurements_go_by_absolute_values(blocks: Graph) -> None:
+    features = blocks.features - blocks.features.mean()
+    graph = blocks.with_features(features)
+    encoder = FeatureEncoder.fit(graph, "row")
+    assert encoder.least_sum is None
+    np.testing.assert_allclose(encoder.transform(graph), normalize(features, "l1"), atol=1e-6)
+
+
+@pytest.mark.parametrize(("columns", "share", "expected"), [(50, 0.5, True), (5, 0.5, False), (5, 0.1, True)])
+def test_indicators_are_words_where_there_are_many(columns: int, share: float, expected: bool) -> None:
+    ones = (np.random.default_rng(0).random((200, columns)) < share).astype(np.float32)
+    assert looks_like_bag_of_words(ones) is looks_like_bag_of_words(sp.csr_array(ones)) is expected
+    assert not looks_like_bag_of_words(ones - 0.5) and not looks_like_bag_of_words(ones[:, :0])
+
+
+def test_sparse_standard_scaling_keeps_zeros(blocks: Graph) -> None:
+    graph = blocks.with_features(words())
+    encoded = FeatureEncoder.fit(graph, "standard").transform(graph)
+    assert encoded.nnz == words().nnz
+    std = words().toarray().std(axis=0)
+    np.testing.assert_allclose(encoded.toarray(), words().toarray() / np.where(std > 0, std, 1), rtol=1e-4)
+
+
+def test_constant_columns_become_zero(blocks: Graph) -> None:
+    features = blocks.features.copy()
+    features[:, 2] = 0.1
+    graph = blocks.with_features(features)
+    assert np.abs(FeatureEncoder.fit(graph, "standard").transform(graph)[:, 2]).max() < 1e-6
+
+
+def test_text_columns_are_one_hot_with_zero_for_unknown_and_missing(blocks: Graph) -> None:
+    graph = with_text(blocks, colour=["red", "blue", None] * 10)
+    encoder = FeatureEncoder.fit(graph)
+    encoded = encoder.transform(graph)
+    assert encoder.width == blocks.num_features + 2
+    assert encoder.scaling == "standard"
+    np.testing.assert_array_equal(encoded[:3, -2:], [[0, 1], [1, 0], [0, 0]])
+    other = with_text(blocks, colour=["green"] * 30)
+    assert encoder.transform(other)[:, -2:].sum() == 0
+
+
+def test_rare_values_share_the_zero_code(blocks: Graph) -> None:
+    graph = block_graph(per_class=100)
+    texts = ["common"] * 50 + [f"name {i}" for i in range(250)]
+    encoder = FeatureEncoder.fit(with_text(graph, who=texts))
+    assert len(encoder.vocabulary["who"]) == MOST_CATEGORIES and "common" in encoder.vocabulary["who"]
+    assert sp.issparse(encoder.transform(with_text(graph, who=texts)))
+
+
+def test_stored_and_read_again_it_encodes_bitwise_the_same(blocks: Graph) -> None:
+    graph = with_text(blocks, colour=["red", "blue", None] * 10)
+    encoder = FeatureEncoder.fit(graph)
+    again = FeatureEncoder.from_dict(json.loads(json.dumps(encoder.as_dict())))
+    np.testing.assert_array_equal(encoder.transform(graph), again.transform(graph))
+
+
+def test_a_new_graph_is_scaled_with_the_old_statistics(blocks: Graph) -> None:
+    encoder = FeatureEncoder.fit(blocks, "standard")
+    shifted = blocks.with_features(blocks.features + 1)
+    assert encoder.transform(shifted).mean() > 0.1
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"feature_names": ("a", "b", "x")}, "missing: c; not known to the model: x"),
+        ({"feature_names": ("b", "a", "c")}, "same names in another order, from column 1"),
+        ({"categorical": {}}, "missing: colour"),
+    ],
+)
+def test_another_schema_is_refused_with_the_difference(blocks: Graph, change: dict, words: str) -> None:
+    graph = dataclasses.replace(blocks.with_features(blocks.features[:, :3]), feature_names=("a", "b", "c"))
+    graph = with_text(graph, colour=["red"] * 30)
+    encoder = FeatureEncoder.fit(graph)
+    with pytest.raises(BadInput, match=words) as caught:
+        encoder.transform(dataclasses.replace(graph, **change))
+    assert caught.value.code == "E-SCHEMA"
+
+
+def test_another_width_is_refused(blocks: Graph) -> None:
+    with pytest.raises(BadInput, match="8 numeric features, this graph has 7"):
+        FeatureEncoder.fit(blocks).transform(blocks.with_features(blocks.features[:, :7]))

@@ -1,0 +1,148 @@
+"""The training loop on a problem whose answer is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from graphsde.base.errors import Diverged
+from graphsde.base.interrupt import Interrupted, InterruptGuard
+from graphsde.nn.callbacks import Callback, EpochRecord
+from graphsde.nn.checkpoint import Checkpoint
+from graphsde.nn.settings import TrainSettings
+from graphsde.nn.training import Validation, train
+
+
+class Parabola:
+    """Minimise (x - 3)² with noise on the gradient; validation improves until x passes 2, then gets worse."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.x = torch.zeros(1, dtype=torch.float64, requires_grad=True)
+        self.noise = torch.Generator().manual_seed(seed)
+        self.poison_at: int | None = None
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        return [{"params": [self.x]}]
+
+    def loss(self, epoch: int) -> Tensor:
+        wobble = torch.randn(1, generator=self.noise, dtype=torch.float64) * 0.1
+        value = ((self.x - 3 + wobble) ** 2).sum()
+        return value * float("nan") if epoch == self.poison_at else value
+
+    def validate(self, epoch: int) -> Validation:
+        return Validation(float(((self.x.detach() - 2) ** 2).sum()), 0.5)
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {"x": self.x}
+
+    def generators(self) -> dict[str, torch.Generator]:
+        return {"noise": self.noise}
+
+
+class Recorder(Callback):
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.records: list[EpochRecord] = []
+
+    def on_start(self, epochs: int, first: int) -> None:
+        self.calls.append(f"start {epochs} {first}")
+
+    def on_epoch(self, record: EpochRecord) -> None:
+        self.records.append(record)
+
+    def on_end(self, best_epoch: int) -> None:
+        self.calls.append(f"end {best_epoch}")
+
+    def on_failure(self) -> None:
+        self.calls.append("failure")
+
+
+def test_the_best_epoch_is_restored_and_training_stops() -> None:
+    learner, recorder = Parabola(), Recorder()
+    result = train(learner, TrainSettings(epochs=500, lr=0.1, patience=7), callbacks=[recorder])
+    best = min(recorder.records, key=lambda r: r.val_nll if r.val_nll is not None else 1e9)
+    assert result.stopped_early
+    assert result.best_epoch == best.epoch == len(recorder.records) - 7
+    assert float((learner.x.detach() - 2) ** 2) == pytest.approx(best.val_nll, rel=1e-12)
+    assert recorder.calls == ["start 500 1", f"end {best.epoch}"]
+
+
+def test_without_early_stopping_the_last_epoch_is_kept() -> None:
+    learner = Parabola()
+    result = train(learner, TrainSettings(epochs=400, lr=0.1, early_stop=False))
+    assert result.best_epoch == 400 and not result.stopped_early
+    assert float(learner.x.detach()) == pytest.approx(3.0, abs=0.1)
+    assert all(record.val_nll is None for record in result.records)
+
+
+def test_validation_only_where_asked() -> None:
+    result = train(Parabola(), TrainSettings(epochs=11, lr=0.01, evaluate_every=5))
+    assert [r.epoch for r in result.records if r.val_nll is not None] == [5, 10, 11]
+
+
+def test_a_loss_that_is_not_finite_is_an_error_that_names_the_epoch() -> None:
+    learner, recorder = Parabola(), Recorder()
+    learner.poison_at = 4
+    with pytest.raises(Diverged, match="epoch 4"):
+        train(learner, TrainSettings(epochs=10), callbacks=[recorder])
+    assert recorder.calls[-1] == "failure"
+
+
+class StopAt(Callback):
+    def __init__(self, guard: InterruptGuard, epoch: int) -> None:
+        self.guard, self.epoch = guard, epoch
+
+    def on_epoch(self, record: EpochRecord) -> None:
+        if record.epoch == self.epoch:
+            self.guard.received = 2
+
+
+@pytest.mark.parametrize("stop", [1, 9, 23])
+def test_an_interrupted_training_ends_where_the_undisturbed_one_does(tmp_path: Path, stop: int) -> None:
+    settings = TrainSettings(epochs=40, lr=0.05, patience=1000)
+    whole = Parabola()
+    expected = train(whole, settings)
+
+    guard = InterruptGuard()
+    checkpoint = Checkpoint(tmp_path / "state.safetensors")
+    with pytest.raises(Interrupted):
+        train(Parabola(), settings, checkpoint=checkpoint, interrupt=guard, callbacks=[StopAt(guard, stop)])
+    assert checkpoint.path.exists()
+
+    resumed, recorder = Parabola(seed=99), Recorder()
+    result = train(resumed, settings, checkpoint=checkpoint, callbacks=[recorder])
+    assert recorder.calls[0] == f"start 40 {stop + 1}"
+    assert torch.equal(resumed.x, whole.x)
+    assert [r.loss for r in result.records] == [r.loss for r in expected.records]
+    assert result.best_epoch == expected.best_epoch
+    assert not checkpoint.path.exists()
+
+
+def test_a_signal_in_the_last_epoch_stops_nothing() -> None:
+    settings, guard = TrainSettings(epochs=5, lr=0.05, patience=1000), InterruptGuard()
+    whole, disturbed = Parabola(), Parabola()
+    train(whole, settings)
+    train(disturbed, settings, interrupt=guard, callbacks=[StopAt(guard, 5)])
+    assert guard.received is not None and torch.equal(disturbed.x, whole.x)
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
+    from graphsde.base.errors import BadInput
+
+    path = tmp_path / "state.safetensors"
+    path.write_bytes(b"\x08\x00\x00\x00\x00\x00\x00\x00garbage!")
+    with pytest.raises(BadInput, match=r"state\.safetensors is damaged"):
+        train(Parabola(), TrainSettings(epochs=3), checkpoint=Checkpoint(path))
+
+
+def test_nobody_loses_patience_before_looking() -> None:
+    learner = Parabola()
+    result = train(learner, TrainSettings(epochs=60, lr=0.1, patience=2, evaluate_every=5))
+    looked = [record.epoch for record in result.records if record.val_nll is not None]
+    assert looked and result.best_epoch in looked and result.stopped_early
+    assert len(result.records) in looked  # ended right after a look
+    assert float(learner.x.detach()) == pytest.approx(2, abs=0.5)
