@@ -69,12 +69,7 @@ def r2(predicted: np.ndarray, values: np.ndarray) -> float:
 )
 def density_nll(prediction: NumericPrediction, values: np.ndarray) -> float:
     """``−mean ln (1/S) Σ_s N(y_i; m_si, σ²_si)``; it depends on the target's unit."""
-    from scipy.special import logsumexp
-
-    values = _values(prediction, values)
-    means, deviations = prediction.components
-    logs = -0.5 * np.square((values - means) / deviations) - np.log(deviations) - 0.5 * np.log(2 * np.pi)
-    return float(-np.mean(logsumexp(logs, axis=0) - np.log(len(means))))
+    return float(-np.mean(prediction.log_density(_values(prediction, values))))
 
 
 @METRICS.register(

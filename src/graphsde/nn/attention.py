@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from graphsde.base.arguments import whole
 from graphsde.base.errors import BadUsage
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.nn.layers import glorot
 from graphsde.nn.operators import rows_of
-from graphsde.sde.field import whole
 
 
 class EdgeSpace:

@@ -296,6 +296,14 @@ class NumericPrediction:
         means, deviations = self.components
         return ndtr((values - means) / deviations).mean(axis=0)
 
+    def log_density(self, values: np.ndarray) -> np.ndarray:
+        """``ln (1/S) Σ_s N(y_i; m_si, σ²_si)``, in the target's unit.  # [N] -> [N]"""
+        from scipy.special import logsumexp
+
+        means, deviations = self.components
+        logs = -0.5 * np.square((values - means) / deviations) - np.log(deviations) - 0.5 * np.log(2 * np.pi)
+        return logsumexp(logs, axis=0) - np.log(len(means))
+
     def quantile(self, level: float) -> np.ndarray:
         """Value below which a node lies with probability ``level``, by bisection.  # [N]"""
         from scipy.special import ndtri

@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from graphsde.base.arguments import number, whole
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.nn.operators import scaled_plus_identity
-from graphsde.sde.field import BoundDrift, Prior, check_state, even_width, number, register_prior, whole
+from graphsde.sde.field import BoundDrift, Prior, check_state, even_width, register_prior
 
 
 @register_prior

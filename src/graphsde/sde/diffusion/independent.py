@@ -9,18 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from graphsde.base.arguments import number, whole
 from graphsde.base.errors import BadUsage
 from graphsde.graph.sparse import SparseMatrix
-from graphsde.sde.field import (
-    BoundDiffusion,
-    Diffusion,
-    NodeNoise,
-    even_width,
-    number,
-    refuse_infinite_kl,
-    register_diffusion,
-    whole,
-)
+from graphsde.sde.field import BoundDiffusion, Diffusion, NodeNoise, even_width, refuse_infinite_kl, register_diffusion
 
 
 class ScaledDiffusion(Diffusion):

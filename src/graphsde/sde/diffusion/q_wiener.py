@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphsde.base.arguments import choice, number, whole
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.graph.spectrum import laplacian_modes
 from graphsde.sde.diffusion.independent import ScaledDiffusion
-from graphsde.sde.field import BoundDiffusion, choice, number, refuse_infinite_kl, register_diffusion, whole
+from graphsde.sde.field import BoundDiffusion, refuse_infinite_kl, register_diffusion
 
 SPECTRA: dict[str, Callable[[np.ndarray, float, float], np.ndarray]] = {
     "matern": lambda values, nu, kappa: (2.0 * nu / kappa**2 + values) ** -nu,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from graphsde.base.arguments import number, whole
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.nn.operators import smoothing_scale
 from graphsde.sde.diffusion.independent import ScaledDiffusion
-from graphsde.sde.field import BoundDiffusion, NodeNoise, number, refuse_infinite_kl, register_diffusion, whole
+from graphsde.sde.field import BoundDiffusion, NodeNoise, refuse_infinite_kl, register_diffusion
 
 
 @register_diffusion

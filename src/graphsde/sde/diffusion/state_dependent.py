@@ -5,17 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from graphsde.base.arguments import number, whole
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.sde.diffusion.independent import ScaledDiffusion
-from graphsde.sde.field import (
-    BoundDiffusion,
-    ElementwiseDiffusion,
-    NodeNoise,
-    number,
-    refuse_infinite_kl,
-    register_diffusion,
-    whole,
-)
+from graphsde.sde.field import BoundDiffusion, ElementwiseDiffusion, NodeNoise, refuse_infinite_kl, register_diffusion
 
 
 @register_diffusion

@@ -9,10 +9,11 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from graphsde.base.arguments import choice, number, whole
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.nn.attention import KERNELS, SHARING, EdgeSpace, ScaledDotAttention
 from graphsde.nn.operators import random_walk, rows_of, scaled_plus_identity, smoothing_scale
-from graphsde.sde.field import BoundDrift, Drift, check_state, choice, number, register_drift, whole
+from graphsde.sde.field import BoundDrift, Drift, check_state, register_drift
 from graphsde.sde.lipschitz import operator_norm_bound, stochastic_norm_bound
 
 LinearMap = Callable[[Tensor], Tensor]

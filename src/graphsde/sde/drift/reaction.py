@@ -8,9 +8,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from graphsde.base.arguments import choice, number, whole
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.sde.drift.graph_heat import Flow, Rate
-from graphsde.sde.field import BoundDrift, Drift, check_state, choice, number, register_drift, whole
+from graphsde.sde.field import BoundDrift, Drift, check_state, register_drift
 
 POINTWISE: dict[str, Callable[[Tensor], Tensor]] = {
     "fisher": lambda h: h * (1.0 - h),

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphsde.base.arguments import number
 from graphsde.base.errors import BadUsage
 from graphsde.graph.sparse import SparseMatrix
-from graphsde.sde.field import DRIFTS, BoundDrift, Drift, check_state, even_width, number, register_drift
+from graphsde.sde.field import DRIFTS, BoundDrift, Drift, check_state, even_width, register_drift
 
 
 @register_drift

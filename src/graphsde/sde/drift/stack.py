@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from graphsde.base.arguments import choice, number, whole
 from graphsde.base.keyed_normals import in_shares
 from graphsde.nn.layers import glorot
-from graphsde.sde.field import Drift, choice, number, whole
+from graphsde.sde.field import Drift
 
 _SOFTPLUS_LINEAR = 20  # above it softplus is the identity, as in torch
 _WORTH_A_THREAD = 1 << 18

@@ -13,7 +13,6 @@ from torch.nn import functional
 
 from graphsde.base.errors import BadInput, BadUsage, Diverged
 from graphsde.base.seeds import torch_stream
-from graphsde.metrics.regression import density_nll
 from graphsde.prediction import NumericPrediction, Prediction
 from graphsde.uncertainty.calibration.base import (
     CALIBRATORS,
@@ -83,7 +82,7 @@ def fit_deviation(prediction: NumericPrediction, graph: Graph, nodes: np.ndarray
         )
     own, truth = prediction.subset(rows), graph.values[rows]
     found = minimize_scalar(
-        lambda log_factor: density_nll(own.widened(math.exp(log_factor)), truth),
+        lambda log_factor: -float(np.mean(own.widened(math.exp(log_factor)).log_density(truth))),
         bounds=(math.log(NARROWEST), math.log(WIDEST)),
         method="bounded",
     )
