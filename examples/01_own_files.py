@@ -49,7 +49,7 @@ def main(folder: Path) -> None:
     print("\nUnlabelled items, the surest and the least sure:")
     for node in [*surest[:3], *surest[-3:]]:
         print(
-            f"  {prediction.node_ids[node]:>10}  {prediction.label[node]:<5} "
+            f"  {prediction.ids[node]:>10}  {prediction.label[node]:<5} "
             f"confidence {prediction.confidence[node]:.2f}  entropy {prediction.total[node]:.2f}"
         )
 

@@ -20,7 +20,7 @@ def main(dataset: str, model: str, seed: int = 0) -> None:
     whole = open_graph(dataset)
     assert whole.labels is not None
     graph = TASKS.get("ood")(protocol="label-leave-out").prepare(whole, seed)
-    assert graph.test_mask is not None and graph.ood_mask is not None and graph.num_nodes == whole.num_nodes
+    assert graph.test_mask is not None and graph.ood_mask is not None and graph.num_nodes == whole.num_items
     doubt = MODELS.get(model)(seed=seed).fit(graph).predict(graph).untempered().total
     familiar = graph.test_mask & ~graph.ood_mask
     rows = [_row("familiar test nodes", doubt, familiar, familiar, graph.adjacency.degree)]

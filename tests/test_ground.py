@@ -12,7 +12,7 @@ import pytest
 from graphsde.base import memory, seeds, storage
 from graphsde.base.errors import BadInput, BadUsage, MissingExtra, StorageError, UnknownName, shorten
 from graphsde.base.registry import Registry
-from graphsde.prediction import Prediction, entropy
+from graphsde.prediction import ClassPrediction, entropy
 
 
 def test_an_error_tells_what_where_and_what_to_do() -> None:
@@ -89,11 +89,11 @@ def test_a_failed_write_leaves_the_old_file_and_no_litter(
 def test_a_prediction_is_checked() -> None:
     probs = np.full((2, 3, 2), 0.5)
     with pytest.raises(BadInput, match="don't fit 4 nodes"):
-        Prediction(probs, np.arange(4), ("a", "b"), "samples")
+        ClassPrediction(probs, np.arange(4), ("a", "b"), "samples")
     with pytest.raises(Exception, match="1 nodes have probabilities that are not finite"):
-        Prediction(np.where(np.arange(3)[:, None] == 1, np.nan, probs), np.arange(3), ("a", "b"), "samples")
+        ClassPrediction(np.where(np.arange(3)[:, None] == 1, np.nan, probs), np.arange(3), ("a", "b"), "samples")
     with pytest.raises(BadInput, match="concentrations"):
-        Prediction(probs[:1], np.arange(3), ("a", "b"), "dirichlet")
+        ClassPrediction(probs[:1], np.arange(3), ("a", "b"), "dirichlet")
 
 
 def test_entropy_of_certainty_is_zero_and_of_uniform_is_log_n() -> None:
@@ -103,10 +103,10 @@ def test_entropy_of_certainty_is_zero_and_of_uniform_is_log_n() -> None:
 def test_a_subset_keeps_everything_together() -> None:
     rng = np.random.default_rng(0)
     alpha = rng.random((4, 2)) + 1
-    whole = Prediction(
+    whole = ClassPrediction(
         (alpha / alpha.sum(1, keepdims=True))[None], np.arange(4) * 10, ("a", "b"), "dirichlet", alpha=alpha
     )
     part = whole.subset(np.array([2, 0]))
-    assert part.node_ids.tolist() == [20, 0]
+    assert part.ids.tolist() == [20, 0]
     np.testing.assert_array_equal(part.total, whole.total[[2, 0]])
     np.testing.assert_array_equal(part.aleatoric, whole.aleatoric[[2, 0]])

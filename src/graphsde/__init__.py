@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     )
     from graphsde.models.citing import citation
     from graphsde.models.lgnsde.settings import diffusion, drift, prior, solver
-    from graphsde.prediction import NumericPrediction, Prediction
+    from graphsde.prediction import ClassPrediction, Prediction, RegressionPrediction
     from graphsde.uncertainty.conformal import conformalize
     from graphsde.uncertainty.scores import score
 
@@ -80,8 +80,9 @@ _HOMES = {
     "LabelPropagation": "graphsde.models",
     "MLP": "graphsde.models",
     "Model": "graphsde.models",
-    "NumericPrediction": "graphsde.prediction",
+    "RegressionPrediction": "graphsde.prediction",
     "Prediction": "graphsde.prediction",
+    "ClassPrediction": "graphsde.prediction",
     "abstain": "graphsde.acting.abstain",
     "ask": "graphsde.acting.ask",
     "check": "graphsde.graph.checks",
@@ -125,6 +126,7 @@ __all__ = [
     "MLP",
     "SGC",
     "BGCNMeanField",
+    "ClassPrediction",
     "Ensemble",
     "GNNSafe",
     "Graph",
@@ -133,8 +135,8 @@ __all__ = [
     "LabelPropagation",
     "MCDropout",
     "Model",
-    "NumericPrediction",
     "Prediction",
+    "RegressionPrediction",
     "__version__",
     "abstain",
     "ask",

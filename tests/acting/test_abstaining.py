@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -18,7 +16,7 @@ from graphsde.datasets.splits.calibration import calibration_nodes
 from graphsde.datasets.synthetic import synthetic
 from graphsde.graph.build import from_arrays
 from graphsde.graph.graph import Graph
-from graphsde.prediction import Prediction
+from graphsde.prediction import ClassPrediction, Prediction
 from graphsde.uncertainty.scores import score
 
 
@@ -37,7 +35,7 @@ def population(nodes: int, seed: int, risk: float = 0.3) -> tuple[Graph, Predict
         val_mask=(np.arange(nodes) >= 2) & (np.arange(nodes) < 200),
         name="population",
     )
-    return graph, Prediction(probs[None], graph.node_ids, graph.class_names, "deterministic")
+    return graph, ClassPrediction(probs[None], graph.node_ids, graph.class_names, "deterministic")
 
 
 def test_clopper_pearson_is_where_the_binomial_tail_is_delta() -> None:
@@ -114,7 +112,7 @@ def test_the_sequence_ends_at_the_first_failure() -> None:
     graph, prediction = population(2000, seed=10)
     doubt = 2 * (1 - prediction.confidence)
     labels = ((doubt > 0.3) & (doubt < 0.42)).astype(np.int64)
-    graph = dataclasses.replace(graph, labels=labels)
+    graph = graph.with_labels(labels)
     found = abstain(prediction, graph, max_error=0.18, calibration=np.arange(200, 1200))
     assert found.curve.upper_bounds[-1] <= 0.18 < found.curve.upper_bounds.max()
     assert 0.25 < doubt[found.accepted].max() < 0.42

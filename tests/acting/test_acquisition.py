@@ -20,7 +20,7 @@ from graphsde.acting.acquisition import (
 from graphsde.base.errors import BadUsage, UnknownName
 from graphsde.graph.adjacency import Adjacency
 from graphsde.graph.graph import Graph
-from graphsde.prediction import Prediction
+from graphsde.prediction import ClassPrediction
 
 from support import block_graph
 
@@ -29,7 +29,7 @@ def candidates(graph: Graph | None = None, seed: int = 0) -> Candidates:
     graph = graph or block_graph(per_class=30)
     rng = np.random.default_rng(3)
     probs = rng.dirichlet(np.ones(graph.num_classes), size=(4, graph.num_nodes))
-    prediction = Prediction(
+    prediction = ClassPrediction(
         probs, graph.node_ids, graph.class_names, "samples", embedding=rng.normal(size=(graph.num_nodes, 3))
     )
     assert graph.train_mask is not None
@@ -48,12 +48,11 @@ def test_distinct_nodes_of_the_pool_as_many_as_asked_for_and_always_the_same(nam
 
 @pytest.mark.parametrize("name", ACQUISITIONS.names())
 def test_labels_outside_the_training_nodes_are_not_looked_at(name: str) -> None:
-    import dataclasses
 
     graph = block_graph(per_class=30)
     assert graph.labels is not None and graph.train_mask is not None
     wrong = np.where(graph.train_mask, graph.labels, (graph.labels + 1) % graph.num_classes)
-    blind = dataclasses.replace(graph, labels=wrong)
+    blind = graph.with_labels(wrong)
     assert np.array_equal(acquire(name, candidates(graph), 6), acquire(name, candidates(blind), 6))
 
 
@@ -74,7 +73,7 @@ def test_uncertain_nodes_come_first() -> None:
 
 def test_bald_is_refused_for_a_model_without_samples() -> None:
     graph = block_graph()
-    one = Prediction(np.full((1, 30, 3), 1 / 3), graph.node_ids, graph.class_names, "deterministic")
+    one = ClassPrediction(np.full((1, 30, 3), 1 / 3), graph.node_ids, graph.class_names, "deterministic")
     with pytest.raises(BadUsage, match="deterministic"):
         acquire("bald", Candidates(graph, one, np.arange(10), np.arange(10, 20)), 2)
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import graphsde as gs
 from graphsde.acting.acquisition import ACQUISITIONS
-from graphsde.acting.ask import Reasons, ask, spread_out
+from graphsde.acting.ask import ClassReasons, ask, spread_out
 from graphsde.base.errors import BadInput, BadUsage, UnknownName
 from graphsde.graph.graph import Graph
-from graphsde.prediction import NumericPrediction, Prediction
+from graphsde.prediction import ClassPrediction, Prediction, RegressionPrediction
 
 from support import block_graph
 
@@ -23,7 +23,7 @@ def prediction(graph: Graph, seed: int = 3, samples: int = 4) -> Prediction:
     rng = np.random.default_rng(seed)
     probs = rng.dirichlet(np.ones(graph.num_classes), size=(samples, graph.num_nodes))
     embedding = rng.normal(size=(graph.num_nodes, 3))
-    return Prediction(probs, graph.node_ids, graph.class_names, "samples", embedding=embedding)
+    return ClassPrediction(probs, graph.node_ids, graph.class_names, "samples", embedding=embedding)
 
 
 def half_labelled() -> Graph:
@@ -33,7 +33,7 @@ def half_labelled() -> Graph:
     hidden = np.arange(graph.num_nodes) % 3 == 2
     masks = {role: mask & ~hidden for role, mask in graph.masks.items()}
     labels = np.where(hidden, -1, graph.labels)
-    return dataclasses.replace(graph, labels=labels).with_masks(split="given", **masks)
+    return graph.with_labels(labels).with_masks(split="given", **masks)
 
 
 def test_only_nodes_without_a_label_in_use_are_asked_for() -> None:
@@ -83,7 +83,7 @@ def test_one_of_ten_twins_is_enough() -> None:
     probs[0, twins] = [0.34, 0.33, 0.33]  # the ten most uncertain nodes lie on one spot
     embedding = np.random.default_rng(0).normal(size=(graph.num_nodes, 4))
     embedding[twins] = 5.0
-    pred = Prediction(probs, graph.node_ids, graph.class_names, "deterministic", embedding=embedding)
+    pred = ClassPrediction(probs, graph.node_ids, graph.class_names, "deterministic", embedding=embedding)
     assert {one.position for one in ask(pred, graph, budget=5, diverse=False)} <= set(twins.tolist())
     chosen = [one.position for one in ask(pred, graph, budget=5)]
     assert len(set(chosen) & set(twins.tolist())) == 1
@@ -116,7 +116,7 @@ def test_every_acquisition_can_ask_and_labels_of_others_are_never_seen(by: str) 
     assert all(one.reason and np.isfinite(one.score) for one in questions)
     assert graph.labels is not None and graph.train_mask is not None
     wrong = np.where(graph.train_mask, graph.labels, (graph.labels + 1) % graph.num_classes)
-    assert ask(pred, dataclasses.replace(graph, labels=wrong), budget=5, by=by, seed=1) == questions
+    assert ask(pred, graph.with_labels(wrong), budget=5, by=by, seed=1) == questions
 
 
 def test_wrong_calls_are_told() -> None:
@@ -129,7 +129,7 @@ def test_wrong_calls_are_told() -> None:
     with pytest.raises(BadInput, match="E-LEN"):
         ask(pred.subset(np.arange(5)), graph)
     with pytest.raises(BadUsage, match="E-SCORE"):
-        ask(Prediction(pred.probs[:1], pred.node_ids, pred.class_names, "deterministic"), graph, by="bald")
+        ask(ClassPrediction(pred.probs[:1], pred.ids, pred.class_names, "deterministic"), graph, by="bald")
 
 
 def reason(probs: list[list[float]], **fields: object) -> str:
@@ -137,7 +137,7 @@ def reason(probs: list[list[float]], **fields: object) -> str:
     both = np.array([[row, [1.0, 0.0, 0.0]] for row in probs])
     graph = gs.from_arrays(np.eye(2, dtype=np.float32), np.zeros((2, 0), dtype=int), name="two")
     kind = "samples" if len(probs) > 1 else "deterministic"
-    return Reasons(Prediction(both, graph.node_ids, ("A", "B", "C"), kind, **fields), graph, "entropy").of(0)  # type: ignore[arg-type]
+    return ClassReasons(ClassPrediction(both, graph.node_ids, ("A", "B", "C"), kind, **fields), graph, "entropy").of(0)  # type: ignore[arg-type]
 
 
 def test_reasons_say_what_is_true() -> None:
@@ -155,7 +155,7 @@ def test_a_node_far_from_all_training_nodes_is_said_to_be() -> None:
     assert pred.embedding is not None
     embedding = pred.embedding.copy()
     embedding[5] = 100.0
-    words = Reasons(dataclasses.replace(pred, embedding=embedding), graph, "entropy")
+    words = ClassReasons(dataclasses.replace(pred, embedding=embedding), graph, "entropy")
     assert "unlike any training node: farther from them than 98 % of the nodes" in words.of(5)
     assert graph.train_mask is not None and "unlike" not in words.of(int(np.flatnonzero(graph.train_mask)[0]))
 
@@ -172,7 +172,7 @@ def test_numbers_are_asked_for_by_their_variance() -> None:
     rng = np.random.default_rng(0)
     means, noise = rng.normal(size=(8, graph.num_nodes)), rng.uniform(0.1, 0.2, size=(8, graph.num_nodes))
     means[:, 2] *= 50
-    pred = NumericPrediction(means, noise, graph.node_ids, "samples")
+    pred = RegressionPrediction(means, noise, graph.node_ids, "samples")
     for by, figure, values in (("entropy", "variance", pred.total), ("bald", "epistemic variance", pred.epistemic)):
         questions = ask(pred, graph, budget=3, by=by)
         assert questions.score == figure and questions.classes == ()

@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 
 import graphsde as gs
-from graphsde.acting.explain_numbers import explain_numbers
-from graphsde.base.errors import BadUsage
+from graphsde.acting.explain import RegressionExplanation, explain
 from graphsde.graph.adjacency import Adjacency
 
 
 def test_neighbours_and_features_by_hand() -> None:
     graph = gs.load("diabetes")
     model = gs.LGNSDE(epochs=10, seed=0).fit(graph)
-    found = explain_numbers(model, graph, 5, neighbours=4, features=2, samples=8)
+    found = explain(model, graph, 5, neighbours=4, features=2, samples=8)
     here = model.predict(graph, samples=8)
     row = int(np.flatnonzero(graph.node_ids == 5)[0])
     assert found.mean == float(here.mean[row]) and found.deviation == float(np.sqrt(here.total[row]))
@@ -39,19 +38,15 @@ def test_neighbours_and_features_by_hand() -> None:
     assert sizes == sorted(sizes, reverse=True) and found.degree == len(graph.adjacency.neighbours(row))
 
 
-def test_a_node_without_neighbours_and_a_model_of_classes() -> None:
+def test_a_node_without_neighbours() -> None:
     graph = gs.load("diabetes")
     model = gs.GCN(epochs=2).fit(graph)
     matrix = graph.adjacency.matrix.tolil()
     matrix[0], matrix[:, 0] = 0, 0
     alone = dataclasses.replace(graph, adjacency=Adjacency(matrix.tocsr(), directed=False))
-    found = explain_numbers(model, alone, graph.node_ids[0], features=1)
+    found = explain(model, alone, graph.node_ids[0], features=1)
     assert found.neighbours == () and "no neighbours" in found.sentences[1] and found.alone_mean == found.mean
-    digits = gs.load("digits")
-    with pytest.raises(BadUsage, match="E-TARGET"):
-        explain_numbers(gs.LabelPropagation().fit(digits), digits, 0)
-    with pytest.raises(BadUsage, match="E-TARGET"):
-        gs.explain(model, graph, 0)
+    assert isinstance(gs.explain(model, graph, 0), RegressionExplanation)
 
 
 def test_text_columns_are_said_not_to_have_been_tried() -> None:
@@ -60,7 +55,7 @@ def test_text_columns_are_said_not_to_have_been_tried() -> None:
     role, values = np.arange(40) % 3, (np.arange(40) % 2) * 5.0 + rng.normal(size=40)
     graph = gs.from_arrays(
         np.zeros((40, 0), dtype=np.float32), rng.integers(0, 40, (2, 60)), labels=values, categorical={"kind": kind},
-        target="numeric", train_mask=role == 0, val_mask=role == 1, test_mask=role == 2,
+        target="regression", train_mask=role == 0, val_mask=role == 1, test_mask=role == 2,
     )  # fmt: skip
-    found = explain_numbers(gs.GCN(epochs=5).fit(graph), graph, 0)
+    found = explain(gs.GCN(epochs=5).fit(graph), graph, 0)
     assert found.features == () and "text columns were not" in found.how

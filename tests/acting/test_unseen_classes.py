@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -14,7 +12,8 @@ from graphsde.base.errors import BadInput
 from graphsde.bench.tasks.task import validation_figures
 from graphsde.datasets.shifts import normal_features
 from graphsde.datasets.splits.calibration import calibration_nodes
-from graphsde.graph.graph import UNLABELLED, Graph
+from graphsde.graph.graph import Graph
+from graphsde.graph.target import UNLABELLED
 from graphsde.metrics.evaluation import judged_nodes
 from graphsde.models import MODELS
 from graphsde.view.report.content import judge
@@ -34,7 +33,7 @@ def hidden(graph: Graph) -> Graph:
     """The same graph with those labels removed."""
     assert graph.labels is not None
     labels = np.where(graph.familiar, graph.labels, UNLABELLED)
-    return dataclasses.replace(graph, labels=labels)
+    return graph.with_labels(labels)
 
 
 def test_familiar_and_foreign_by_hand() -> None:

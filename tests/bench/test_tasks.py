@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -100,7 +99,7 @@ def test_compat_does_not_take_nodes_without_a_label_for_foreign_ones() -> None:
     labels = graph.labels.copy()
     taken = np.flatnonzero(~np.logical_or.reduce([graph.masks[role] for role in ("train", "val", "test")]))[::2]
     labels[taken] = -1
-    some = dataclasses.replace(graph, labels=labels)
+    some = graph.with_labels(labels)
     task = TASKS.get("ood")(leave="last", compat=True, base="given", scores=())
     metrics = task.measure(maker(), task.prepare(some, 0), 0).metrics
     known = labels[labels >= 0]

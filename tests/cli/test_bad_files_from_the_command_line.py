@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data" / "formats"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "io"))
 from bad_files import BAD_FILES, Case
 
 from graphsde.cli.app import app

@@ -18,7 +18,7 @@ PATH = [[0, 1, 2, 3], [1, 2, 3, 4]]
 
 
 def small(values: object, **more: object) -> gs.Graph:
-    return gs.from_arrays(np.arange(5.0)[:, None], PATH, labels=values, target="numeric", **more)
+    return gs.from_arrays(np.arange(5.0)[:, None], PATH, labels=values, target="regression", **more)
 
 
 def folder(tmp_path: Path, labels: list[str], settings: str = "target: numeric\n") -> Path:
@@ -31,10 +31,10 @@ def folder(tmp_path: Path, labels: list[str], settings: str = "target: numeric\n
 
 def test_numbers_are_values_and_not_classes() -> None:
     graph = small([0.5, -1, None, float("nan"), 7])
-    assert graph.target == "numeric" and graph.labels is None and graph.num_classes == 0
+    assert graph.target_kind == "regression" and graph.labels is None and graph.num_classes == 0
     assert graph.values.tolist()[:2] == [0.5, -1.0] and graph.values[4] == 7
     assert graph.labelled.tolist() == [True, True, False, False, True]
-    assert "target='numeric'" in repr(graph)
+    assert "target='regression'" in repr(graph)
     part = graph.subgraph(np.array([4, 0]))
     assert part.values.tolist() == [7.0, 0.5]
     assert small([0.5, -1, None, None, 7.5]).fingerprint != graph.fingerprint
@@ -46,23 +46,23 @@ def test_the_rules_for_classes_are_off(tmp_path: Path) -> None:
     assert small([0.5, 1.5, 2.0, 2.5, 3.0]).values[0] == 0.5  # decimals
     assert small(["1", "1.0", "1e0", "+1", "01"]).values.tolist() == [1.0] * 5  # many spellings of one number
     assert small([3.0] * 5).values.tolist() == [3.0] * 5  # one value only: refused at fit, not at reading
-    many = gs.from_arrays(np.zeros((20_000, 1)), [[0], [1]], labels=np.arange(20_000.0), target="numeric")
+    many = gs.from_arrays(np.zeros((20_000, 1)), [[0], [1]], labels=np.arange(20_000.0), target="regression")
     assert many.values[-1] == 19_999  # more than the most classes
 
 
 def test_a_folder_says_that_its_labels_are_numbers(tmp_path: Path) -> None:
     graph = gs.read(folder(tmp_path, ["1.5", "", "-2e1"]))
     assert graph.values[0] == 1.5 and np.isnan(graph.values[1]) and graph.values[2] == -20.0
-    assert gs.read(folder(tmp_path, ["1.5", "", "2"], "label_kind: numeric\n")).target == "numeric"
-    assert gs.read(folder(tmp_path, ["1", "0", "1"], ""), target="numeric").target == "numeric"
-    assert gs.read(folder(tmp_path, ["1", "0", "1"], "target: target\n")).target == "class"
+    assert gs.read(folder(tmp_path, ["1.5", "", "2"], "label_kind: numeric\n")).target_kind == "regression"
+    assert gs.read(folder(tmp_path, ["1", "0", "1"], ""), target="regression").target_kind == "regression"
+    assert gs.read(folder(tmp_path, ["1", "0", "1"], "target: target\n")).target_kind == "classification"
 
 
 def test_label_kind_leaves_the_column_of_targets_free(tmp_path: Path) -> None:
     place = folder(tmp_path, ["1.5", "2.5", "2"], "target: to\nlabel_kind: numeric\n")
     (place / "edges.csv").write_text("source,to\nn0,n1\n")
-    assert gs.read(place).target == "numeric"
-    with pytest.raises(BadInput, match="did you mean 'numeric'"):
+    assert gs.read(place).target_kind == "regression"
+    with pytest.raises(BadInput, match="one of classification, regression"):
         gs.read(folder(tmp_path, ["1.5", "2.5", "2"], "label_kind: numerical\n"))
 
 
@@ -86,7 +86,7 @@ def test_what_else_is_refused(tmp_path: Path) -> None:
         gs.read(folder(tmp_path, ["1.5", "2.5", "2"], "target: numeric\nclasses: [a, b]\n"))
     with pytest.raises(BadInput, match="E-SPLIT-UNLABELLED"):
         small([1.0, None, 2, 3, 4], train_mask=[0, 1])
-    with pytest.raises(BadUsage, match="one of class, numeric"):
+    with pytest.raises(BadUsage, match="one of classification, regression"):
         gs.from_arrays([[1.0], [2.0]], [[0], [1]], labels=[1, 2], target="number")
 
 
@@ -103,7 +103,7 @@ def test_written_tables_read_back_as_the_same_graph(tmp_path: Path, format: str)
     graph = small([0.1, -1e-300, None, 1 / 3, 1e300], train_mask=[0, 1], test_mask=[4])
     gs.write_tables(graph, tmp_path, format)
     back = gs.read(tmp_path, name=graph.name)
-    assert back.fingerprint == graph.fingerprint and back.target == "numeric"
+    assert back.fingerprint == graph.fingerprint and back.target_kind == "regression"
     assert back.masks["test"].tolist() == graph.masks["test"].tolist()
 
 
@@ -111,8 +111,8 @@ def test_other_libraries_get_the_values_and_give_them_back() -> None:
     graph = small([0.5, 1.5, None, 3.5, 4.5])
     pytest.importorskip("torch_geometric")
     for back in (
-        gs.from_pyg(gs.to_pyg(graph), target="numeric"),
-        gs.from_networkx(gs.to_networkx(graph), target="numeric"),
+        gs.from_pyg(gs.to_pyg(graph), target="regression"),
+        gs.from_networkx(gs.to_networkx(graph), target="regression"),
     ):
         np.testing.assert_array_equal(back.values, graph.values)
 
@@ -130,7 +130,7 @@ def test_fractions_are_even_along_the_values() -> None:
 
 def test_unknown_values_get_no_role_and_class_splits_refuse() -> None:
     values = [None if node % 3 else float(node) for node in range(60)]
-    graph = gs.from_arrays(np.zeros((60, 1)), [[0], [1]], labels=values, target="numeric")
+    graph = gs.from_arrays(np.zeros((60, 1)), [[0], [1]], labels=values, target="regression")
     split = gs.make_split(graph, "fractions")
     assert not np.any([mask & ~graph.labelled for mask in split.masks.values()]) and split.sizes["train"] == 12
     for name in ("shchur", "lcc-1500", "leave-class-out", "label-leave-out"):
@@ -138,7 +138,7 @@ def test_unknown_values_get_no_role_and_class_splits_refuse() -> None:
             gs.make_split(graph, name)
     diabetes = gs.load("diabetes")
     assert gs.make_split(diabetes, "calibration").sizes == {"train": 221, "val": 66, "test": 78, "calibration": 77}
-    empty = gs.from_arrays(np.zeros((60, 1)), [[0], [1]], labels=[None] * 60, target="numeric")
+    empty = gs.from_arrays(np.zeros((60, 1)), [[0], [1]], labels=[None] * 60, target="regression")
     with pytest.raises(BadInput, match="E-NO-LABELS"):
         gs.make_split(empty, "fractions")
 
@@ -155,14 +155,16 @@ def test_correlation_along_edges() -> None:
 def test_the_check_speaks_of_values() -> None:
     report = gs.check(gs.load("diabetes"))
     assert not report.problems and report.facts["target"]["known"] == 442
-    assert "Target: numeric, 442 nodes have a value; 25 to 346" in str(report) and "classes" not in str(report)
+    assert "Target: regression, 442 nodes have a value; 25 to 346" in str(report) and "classes" not in str(report)
     assert report.facts["target"]["edge_correlation"] == pytest.approx(0.437, abs=5e-4)
     unlike = gs.check(small([1.0, -1.0, 1.0, -1.0, None], train_mask=[0, 1], val_mask=[2]))
     assert {"W-VALUE-UNLIKE", "W-UNLABELLED"} <= {finding.code for finding in unlike.findings}
     assert "E-ONE-VALUE" in {finding.code for finding in gs.check(small([2.0] * 5)).problems}
     same = gs.check(small([2.0, 2.0, 2.0, 3.0, 4.0], train_mask=[0, 1], val_mask=[3]))
     assert [finding.code for finding in same.problems] == ["E-ONE-VALUE"]
-    far = gs.check(gs.from_arrays(np.zeros((9, 1)), [[0], [1]], labels=[1, 2, 3, 1, 2, 3, 1, 2, 1e6], target="numeric"))
+    far = gs.check(
+        gs.from_arrays(np.zeros((9, 1)), [[0], [1]], labels=[1, 2, 3, 1, 2, 3, 1, 2, 1e6], target="regression")
+    )
     assert "W-VALUE-FAR" in {finding.code for finding in far.findings}
 
 

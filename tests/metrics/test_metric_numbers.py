@@ -11,13 +11,13 @@ from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_err
 
 from graphsde.base.errors import BadInput, BadUsage, Diverged
 from graphsde.metrics import regression as numeric
-from graphsde.prediction import NumericPrediction, Prediction
+from graphsde.prediction import Prediction, RegressionPrediction
 from graphsde.uncertainty.scores import score
 
 
-def mixture(samples: int, nodes: int, seed: int = 0, known: bool = False) -> NumericPrediction:
+def mixture(samples: int, nodes: int, seed: int = 0, known: bool = False) -> RegressionPrediction:
     rng = np.random.default_rng(seed)
-    return NumericPrediction(
+    return RegressionPrediction(
         rng.normal(size=(samples, nodes)) * 2,
         rng.uniform(0.2, 3.0, size=(samples, nodes)),
         np.arange(nodes),
@@ -26,8 +26,8 @@ def mixture(samples: int, nodes: int, seed: int = 0, known: bool = False) -> Num
     )
 
 
-def gaussian(mean: float, deviation: float) -> NumericPrediction:
-    return NumericPrediction(np.array([[mean]]), np.array([[deviation**2]]), np.array([0]), "deterministic")
+def gaussian(mean: float, deviation: float) -> RegressionPrediction:
+    return RegressionPrediction(np.array([[mean]]), np.array([[deviation**2]]), np.array([0]), "deterministic")
 
 
 def test_points_against_scikit_learn() -> None:
@@ -108,8 +108,8 @@ def test_calibration_of_an_honest_and_of_a_boastful_model() -> None:
     means, deviations = rng.normal(size=20_000), rng.uniform(0.5, 2.0, 20_000)
     truth = means + deviations * rng.standard_normal(20_000)
     ids = np.arange(20_000)
-    honest = NumericPrediction(means[None], deviations[None] ** 2, ids, "deterministic")
-    boastful = NumericPrediction(means[None], deviations[None] ** 2 / 9, ids, "deterministic")
+    honest = RegressionPrediction(means[None], deviations[None] ** 2, ids, "deterministic")
+    boastful = RegressionPrediction(means[None], deviations[None] ** 2 / 9, ids, "deterministic")
     assert numeric.calibration_error(honest, truth) < 0.01
     assert numeric.coverage90(honest, truth) == pytest.approx(0.9, abs=0.01)
     assert numeric.coverage90(boastful, truth) == pytest.approx(2 * stats.norm.cdf(1.6449 / 3) - 1, abs=0.01)
@@ -135,7 +135,7 @@ def test_the_summary_judges_known_nodes_of_the_mask_alone() -> None:
 
 def test_what_goes_by_classes_refuses_numbers_in_words() -> None:
     prediction = mixture(2, 3)
-    for word in ("probs", "logits", "class_names", "label", "confidence", "num_classes", "untempered", "alpha"):
+    for word in ("probs", "logits", "class_names", "label", "confidence", "num_classes", "alpha"):
         assert not hasattr(prediction, word)
         with pytest.raises(BadUsage, match=r"E-TARGET.*predicts numbers"):
             getattr(prediction, word)
@@ -150,12 +150,12 @@ def test_what_goes_by_classes_refuses_numbers_in_words() -> None:
 def test_impossible_predictions_are_refused() -> None:
     good, ids = np.ones((2, 3)), np.arange(3)
     with pytest.raises(BadInput, match="E-LEN"):
-        NumericPrediction(good, np.ones((1, 3)), ids, "samples")
+        RegressionPrediction(good, np.ones((1, 3)), ids, "samples")
     with pytest.raises(BadInput, match="not positive"):
-        NumericPrediction(good, good - 1, ids, "samples")
+        RegressionPrediction(good, good - 1, ids, "samples")
     with pytest.raises(Diverged, match="not finite"):
-        NumericPrediction(good * np.nan, good, ids, "samples")
+        RegressionPrediction(good * np.nan, good, ids, "samples")
     with pytest.raises(BadUsage, match="quantile"):
-        NumericPrediction(good, good, ids, "samples").quantile(1.0)
+        RegressionPrediction(good, good, ids, "samples").quantile(1.0)
     part = mixture(4, 6, known=True).subset(np.array([5, 1]))
-    assert part.node_ids.tolist() == [5, 1] and part.num_nodes == 2 and part.known is not None
+    assert part.ids.tolist() == [5, 1] and part.num_items == 2 and part.known is not None

@@ -9,7 +9,8 @@ import pytest
 
 from graphsde import metrics
 from graphsde.base.errors import BadInput, BadUsage
-from graphsde.uncertainty.scores import METRICS, score
+from graphsde.metrics import METRICS
+from graphsde.uncertainty.scores import score
 
 STANDARD = {
     "accuracy",

@@ -107,7 +107,7 @@ def test_divergence_is_that_of_normal_distributions(blocks: Graph, diagonal: boo
 def test_loss_is_the_negative_elbo(blocks: Graph) -> None:
     """Two classes: softmax needs only the difference of two normals, whose expectation quadrature gives."""
     labels = (np.asarray(blocks.labels) > 0).astype(np.int64)
-    graph = dataclasses.replace(blocks, labels=labels, class_names=("a", "b"))
+    graph = blocks.with_labels(labels, ("a", "b"))
     wanted = GraphGPSettings(draws=4000)
     rows = torch.from_numpy(np.flatnonzero(graph.train_mask))
     posterior = Posterior.known(kernel_on(graph), rows, *some_q(2, 12))
@@ -167,7 +167,7 @@ def test_a_warm_start_is_near_its_end_and_takes_new_labels_in(blocks: Graph, cov
 def test_another_graph_needs_no_labels_of_its_own(blocks: Graph) -> None:
     model = GraphGP(epochs=20).fit(blocks)
     part = blocks.subgraph(np.arange(20))
-    bare = dataclasses.replace(part, labels=None, class_names=(), masks={})
+    bare = dataclasses.replace(part.without_target(), masks={})
     np.testing.assert_array_equal(model.predict(bare).probs, model.predict(part).probs)
 
 

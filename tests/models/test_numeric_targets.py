@@ -15,13 +15,14 @@ from scipy import stats
 import graphsde as gs
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.graph.graph import Graph
+from graphsde.graph.target import RegressionTarget
 from graphsde.models import MODELS
 from graphsde.models.base import handled_targets
 from graphsde.models.graph_gp.kernel import NodeKernel, Places
 from graphsde.models.graph_gp.regression import JITTER, collapsed, marginals
 from graphsde.models.lgnsde.learner import path_likelihood
 from graphsde.nn.likelihood import ClassLikelihood, GaussianLikelihood, TargetScale, log_density, mean_and_variance
-from graphsde.prediction import NumericPrediction, Perturb
+from graphsde.prediction import Perturb, RegressionPrediction
 
 SMALL: dict[str, dict[str, Any]] = {
     "gcn": {"hidden": 8, "epochs": 5},
@@ -48,9 +49,9 @@ def fitted(name: str) -> gs.Model:
     return make(name).fit(numbers_graph())
 
 
-def said(model: gs.Model, graph: Graph, **options: Any) -> NumericPrediction:
+def said(model: gs.Model, graph: Graph, **options: Any) -> RegressionPrediction:
     prediction = model.predict(graph, **options)
-    assert isinstance(prediction, NumericPrediction)
+    assert isinstance(prediction, RegressionPrediction)
     return prediction
 
 
@@ -103,7 +104,7 @@ def test_the_target_is_standardised_on_training_nodes_alone() -> None:
     train = graph.values[graph.train_mask]
     assert scale.mean == pytest.approx(train.mean()) and scale.scale == pytest.approx(train.std())
     other = np.where(graph.train_mask, graph.values, 1e6)
-    assert TargetScale.of(dataclasses.replace(graph, values=other)) == scale
+    assert TargetScale.of(graph.with_target(RegressionTarget(other))) == scale
     for broken in ({"mean": 0.0, "scale": 0.0}, {"mean": float("nan"), "scale": 1.0}):
         with pytest.raises(ValueError, match="scale of the target"):
             TargetScale.from_dict(broken)
@@ -168,7 +169,7 @@ def test_few_inducing_nodes_still_learn_from_all_training_nodes() -> None:
     moved = graph.values.copy()
     outside = ~np.isin(graph.node_ids, model.inducing) & graph.train_mask
     moved[outside] += np.linspace(-3, 3, outside.sum())
-    other = gs.GraphGP(inducing=10, epochs=3, evaluate_every=1).fit(dataclasses.replace(graph, values=moved))
+    other = gs.GraphGP(inducing=10, epochs=3, evaluate_every=1).fit(graph.with_target(RegressionTarget(moved)))
     assert np.abs(said(model, graph).mean - said(other, graph).mean).max() > 0.05
 
 
@@ -190,7 +191,7 @@ def test_gcn_fits_a_linear_target() -> None:
     graph = gs.synthetic(300, features=6, classes=3, seed=4)
     averaged = graph.adjacency.normalized @ (graph.adjacency.normalized @ graph.features)
     signal = averaged @ np.array([1.0, -2.0, 0.5, 0.0, 1.5, -1.0])
-    graph = dataclasses.replace(graph, labels=None, class_names=(), values=50 + 20 * signal.astype(np.float64))
+    graph = graph.with_target(RegressionTarget(50 + 20 * signal.astype(np.float64)))
     graph = gs.make_split(graph, "fractions", train=0.6, val=0.2, calibration=0.0, test=0.2).apply(graph)
     model = gs.GCN(hidden=32, dropout=0.0, weight_decay=0.0, lr=0.02, epochs=400, patience=400).fit(graph)
     figures = gs.evaluate(model.predict(graph), graph)
@@ -257,7 +258,7 @@ def test_nodes_in_another_order_get_the_same_numbers(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_another_unit_gives_the_same_answer_in_it(name: str) -> None:
     graph = numbers_graph()
-    other = make(name).fit(dataclasses.replace(graph, values=1000 * graph.values - 7))
+    other = make(name).fit(graph.with_target(RegressionTarget(1000 * graph.values - 7)))
     one, two = said(fitted(name), graph, samples=3), said(other, graph, samples=3)
     np.testing.assert_allclose(two.mean, 1000 * one.mean - 7, rtol=1e-3, atol=1.0)
     np.testing.assert_allclose(two.total, 1e6 * one.total, rtol=1e-2)
@@ -266,7 +267,7 @@ def test_another_unit_gives_the_same_answer_in_it(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_refit_is_a_fresh_fit_and_values_outside_training_are_not_looked_at(name: str) -> None:
     graph = numbers_graph()
-    hidden = dataclasses.replace(graph, values=np.where(graph.train_mask | graph.val_mask, graph.values, np.nan))
+    hidden = graph.with_target(RegressionTarget(np.where(graph.train_mask | graph.val_mask, graph.values, np.nan)))
     np.testing.assert_array_equal(said(make(name).fit(hidden), graph).mean, said(fitted(name), graph).mean)
 
 
@@ -305,10 +306,10 @@ def test_lgnsde_refuses_settings_that_go_by_classes(settings: dict[str, Any]) ->
 
 def test_a_graph_that_nothing_can_be_learned_from_is_refused() -> None:
     graph = numbers_graph()
-    same = dataclasses.replace(graph, values=np.where(graph.train_mask, 5.0, graph.values))
+    same = graph.with_target(RegressionTarget(np.where(graph.train_mask, 5.0, graph.values)))
     with pytest.raises(BadInput, match="E-ONE-VALUE"):
         make("gcn").fit(same)
     first = np.arange(graph.num_nodes) == np.flatnonzero(graph.train_mask)[0]
-    unknown = dataclasses.replace(graph, values=np.where(first, np.nan, graph.values))
+    unknown = graph.with_target(RegressionTarget(np.where(first, np.nan, graph.values)))
     with pytest.raises(BadInput, match="E-SPLIT-UNLABELLED"):
         make("graph-gp").fit(unknown)

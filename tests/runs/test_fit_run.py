@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import subprocess
 import sys
@@ -160,7 +159,7 @@ def test_labels_are_aligned_by_name_not_by_position(blocks: gs.Graph) -> None:
     model = gs.GCN(epochs=30, hidden=8).fit(blocks)
     prediction = model.predict(blocks)
     reversed_names = blocks.class_names[::-1]
-    renamed = dataclasses.replace(blocks, labels=2 - blocks.labels, class_names=reversed_names)
+    renamed = blocks.with_labels(2 - blocks.labels, reversed_names)
     assert gs.evaluate(prediction, renamed) == pytest.approx(gs.evaluate(prediction, blocks), nan_ok=True)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 
@@ -10,11 +9,12 @@ import numpy as np
 import pytest
 
 import graphsde as gs
-from graphsde.acting.change import NumericChange
+from graphsde.acting.change import RegressionChange
 from graphsde.base.errors import BadInput
 from graphsde.datasets.source import GraphSource
 from graphsde.graph.graph import Graph
-from graphsde.prediction import NumericPrediction
+from graphsde.graph.target import RegressionTarget
+from graphsde.prediction import RegressionPrediction
 from graphsde.runs.fit import FitRequest, fit_run
 from graphsde.runs.folder import RunFolder
 from graphsde.runs.learn import Learned, learn
@@ -30,7 +30,7 @@ def chain(nodes: int = 40) -> Graph:
     known = ~np.isnan(values)
     return gs.from_arrays(
         np.column_stack([place, rng.normal(size=nodes)]).astype(np.float32),
-        np.array([np.arange(nodes - 1), np.arange(1, nodes)]), labels=values, target="numeric",
+        np.array([np.arange(nodes - 1), np.arange(1, nodes)]), labels=values, target="regression",
         train_mask=known & (role < 3), val_mask=known & (role == 3), test_mask=known & (role == 4), name="chain",
     )  # fmt: skip
 
@@ -57,10 +57,10 @@ def test_values_become_training_nodes_and_change_is_told(run: Path) -> None:
     assert after.values[[35, 36]].tolist() == [14.0, 14.5] and np.isnan(after.values[37])
     assert after.train_mask[[4, 35, 36]].all() and learned.training_nodes == int(after.train_mask.sum()) == 21
     a, b = model.predict(after, samples=64), folder.load_model().predict(after, samples=64)
-    assert isinstance(a, NumericPrediction) and isinstance(b, NumericPrediction)
+    assert isinstance(a, RegressionPrediction) and isinstance(b, RegressionPrediction)
     rest = ~after.train_mask
     change = learned.change
-    assert isinstance(change, NumericChange) and change.nodes == int(rest.sum())
+    assert isinstance(change, RegressionChange) and change.nodes == int(rest.sum())
     assert change.shift == pytest.approx(float(np.abs(a.mean - b.mean)[rest].mean()))
     assert change.deviation_after == pytest.approx(float(np.sqrt(b.total)[rest].mean()))
     steps = np.where(rest, np.abs(a.mean - b.mean) / np.sqrt(a.total), -1)
@@ -71,7 +71,7 @@ def test_values_become_training_nodes_and_change_is_told(run: Path) -> None:
     second = learn(run, {38: 14.9})
     assert second.round == 2 and second.training_nodes == 22
     again = learn(run, {38: 14.9})
-    assert again.already_known and again.round == 2 and isinstance(again.change, NumericChange)
+    assert again.already_known and again.round == 2 and isinstance(again.change, RegressionChange)
 
 
 @pytest.mark.parametrize("model", ["lgnsde", "graph-gp", "ensemble"])
@@ -111,7 +111,7 @@ def test_a_grown_graph_keeps_roles_and_values(run: Path, tmp_path: Path) -> None
     assert old.values is not None
     features = np.vstack([old.features, [[1.05, 0.0]]]).astype(np.float32)
     edges = np.array([np.arange(40), np.arange(1, 41)])
-    larger = gs.from_arrays(features, edges, labels=np.append(old.values, np.nan), target="numeric", name="larger")
+    larger = gs.from_arrays(features, edges, labels=np.append(old.values, np.nan), target="regression", name="larger")
     gs.write_tables(larger, tmp_path / "larger")
     learned = learn(run, {40: 15.2, 35: 14.0}, graph=str(tmp_path / "larger"))
     assert learned.new_nodes == 1 and learned.added == 2
@@ -136,6 +136,6 @@ def test_a_warm_start_speaks_in_the_units_that_its_weights_were_learned_in(run: 
     values = graph.values.copy()
     values[35] = 1000.0  # far from all others: another mean, another deviation
     train = graph.train_mask | (np.arange(40) == 35)
-    grown = dataclasses.replace(graph, values=values).with_masks(split=None, **{**graph.masks, "train": train})
+    grown = graph.with_target(RegressionTarget(values)).with_masks(split=None, **{**graph.masks, "train": train})
     warm = gs.GCN(hidden=4, epochs=1, lr=1e-9, early_stop=False).start_from(model).fit(grown)
     np.testing.assert_allclose(warm.predict(graph).mean, model.predict(graph).mean, rtol=1e-4)

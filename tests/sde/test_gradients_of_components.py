@@ -14,8 +14,8 @@ from graphsde.base.seeds import torch_stream
 from graphsde.sde.brownian import BrownianMotion, node_keys
 from graphsde.sde.diffusion import DIFFUSIONS
 from graphsde.sde.drift import DRIFTS
-from graphsde.sde.field import PRIORS
 from graphsde.sde.integrate import integrate
+from graphsde.sde.prior import PRIORS
 
 SHAPE = (12, 2, 4)
 SOLVERS = {"additive": "sra1", "diagonal": "srk"}

@@ -159,10 +159,9 @@ def test_smoothing_scale_of_nothing_is_zero() -> None:
 
 
 MODULES = [
-    *(f"drift.{name}" for name in ("gcn", "gat", "diffusion", "reaction", "second_order")),
-    *(f"prior.{name}" for name in ("ornstein_uhlenbeck", "constant", "graph_diffusion", "underdamped")),
-    *(f"diffusion.{n}" for n in ("constant", "learned", "per_dimension", "state_dependent", "smoothed", "q_wiener")),
-    "diffusion.velocity",
+    *(f"drift.{name}" for name in ("gcn", "gat", "graph_heat", "reaction", "second_order")),
+    "prior",
+    *(f"diffusion.{name}" for name in ("independent", "state_dependent", "smoothed", "q_wiener")),
     "lipschitz",
 ]
 

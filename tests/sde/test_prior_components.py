@@ -13,8 +13,7 @@ from graphsde.base.errors import BadUsage
 from graphsde.graph.graph import Graph
 from graphsde.sde.diffusion import ConstantDiffusion
 from graphsde.sde.drift import DiffusionDrift
-from graphsde.sde.field import PRIORS
-from graphsde.sde.prior import ConstantPrior, GraphDiffusionPrior, OrnsteinUhlenbeckPrior, UnderdampedPrior
+from graphsde.sde.prior import PRIORS, ConstantPrior, GraphDiffusionPrior, OrnsteinUhlenbeckPrior, UnderdampedPrior
 
 D = torch.float64
 

@@ -14,7 +14,7 @@ from graphsde.graph.build import from_arrays
 from graphsde.graph.graph import Graph
 from graphsde.metrics.calibration import nll
 from graphsde.models import load_model
-from graphsde.prediction import Prediction
+from graphsde.prediction import ClassPrediction, Prediction
 from graphsde.uncertainty.calibration import CALIBRATORS, Surroundings, fit_calibrator
 from graphsde.uncertainty.calibration.base import centred_logits
 from graphsde.uncertainty.calibration.calibrators import GATS, best_temperature
@@ -43,7 +43,9 @@ def overconfident(
         name="ring",
     )
     probs = said / said.sum(axis=1, keepdims=True)
-    return graph, Prediction(probs[None], graph.node_ids, graph.class_names, "deterministic", logits=factor * z[None])
+    return graph, ClassPrediction(
+        probs[None], graph.node_ids, graph.class_names, "deterministic", logits=factor * z[None]
+    )
 
 
 def test_the_temperature_undoes_overconfidence() -> None:

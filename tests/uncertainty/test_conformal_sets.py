@@ -13,7 +13,7 @@ import graphsde as gs
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.graph.build import from_arrays
 from graphsde.graph.graph import Graph
-from graphsde.prediction import Prediction
+from graphsde.prediction import ClassPrediction, Prediction
 from graphsde.uncertainty.conformal import CONFORMAL_SCORES, Case, conformalize, summarise_sets
 from graphsde.uncertainty.conformal.intervals import conformal_quantile, nodes_for_level
 
@@ -36,7 +36,7 @@ def guesses(nodes: int, classes: int, seed: int, sharpness: float = 2.0) -> tupl
         train_mask=np.arange(nodes) == 0,
         name="ring",
     )
-    return graph, Prediction(probs[None], graph.node_ids, graph.class_names, "deterministic")
+    return graph, ClassPrediction(probs[None], graph.node_ids, graph.class_names, "deterministic")
 
 
 def path_case() -> Case:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -10,28 +9,28 @@ import pytest
 from scipy import stats
 
 import graphsde as gs
-from graphsde.acting.decide_numbers import decide_numbers
+from graphsde.acting.decide import decide
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.graph.graph import Graph
 from graphsde.models import load_model
-from graphsde.prediction import NumericPrediction
+from graphsde.prediction import RegressionPrediction
 from graphsde.uncertainty.calibration import fit_calibrator
 from graphsde.uncertainty.calibration.calibrators import Deviation
 from graphsde.uncertainty.conformal.intervals import INTERVAL_SCORES
 
 
-def world(seed: int, nodes: int = 1200, told: float = 1.0) -> tuple[NumericPrediction, Graph]:
+def world(seed: int, nodes: int = 1200, told: float = 1.0) -> tuple[RegressionPrediction, Graph]:
     """Values with a spread of their own, and a prediction that is right but for a factor ``told`` on its deviations."""
     rng = np.random.default_rng(seed)
     mean, spread = rng.normal(size=nodes) * 5, rng.uniform(0.5, 3.0, nodes)
     role = rng.permutation(nodes) % 4
     graph = gs.from_arrays(
         rng.normal(size=(nodes, 2)).astype(np.float32), rng.integers(0, nodes, (2, nodes)),
-        labels=mean + spread * rng.normal(size=nodes), target="numeric",
+        labels=mean + spread * rng.normal(size=nodes), target="regression",
         train_mask=role == 0, val_mask=role == 1, calibration_mask=role == 2, test_mask=role == 3,
     )  # fmt: skip
     variances = (told * spread[None]) ** 2
-    return NumericPrediction(mean[None], variances, graph.node_ids, "deterministic"), graph
+    return RegressionPrediction(mean[None], variances, graph.node_ids, "deterministic"), graph
 
 
 @pytest.mark.parametrize("by", INTERVAL_SCORES)
@@ -59,7 +58,7 @@ def test_the_promise_on_accepted_numbers_holds_in_simulation() -> None:
     broken = 0
     for seed in range(100):
         prediction, graph = world(seed)
-        found = decide_numbers(prediction, graph, tolerance=2.5, max_error=0.1, delta=0.1)
+        found = decide(prediction, graph, tolerance=2.5, max_error=0.1, delta=0.1)
         assert graph.values is not None and graph.test_mask is not None
         accepted = found.abstention.accepted
         assert 0.1 < found.abstention.coverage < 0.95
@@ -75,14 +74,14 @@ def test_the_promise_on_accepted_numbers_holds_in_simulation() -> None:
 def test_the_chance_of_a_larger_error_by_hand() -> None:
     prediction, _ = world(0, nodes=50)
     np.testing.assert_allclose(prediction.beyond(2.0), 2 * stats.norm.sf(2.0 / np.sqrt(prediction.total)), atol=1e-12)
-    two = NumericPrediction(np.array([[0.0], [4.0]]), np.ones((2, 1)), np.array([1]), "samples")
+    two = RegressionPrediction(np.array([[0.0], [4.0]]), np.ones((2, 1)), np.array([1]), "samples")
     expected = 1 - (stats.norm.cdf([4, 0]) - stats.norm.cdf([0, -4])).mean()
     assert two.beyond(2.0)[0] == pytest.approx(expected)
 
 
 def test_widening_multiplies_every_deviation_and_leaves_the_mean() -> None:
     rng = np.random.default_rng(0)
-    given = NumericPrediction(
+    given = RegressionPrediction(
         rng.normal(size=(5, 7)), rng.uniform(0.5, 2, (5, 7)), np.arange(7), "samples", known=rng.uniform(0, 1, (5, 7))
     )
     wide = given.widened(3.0)
@@ -133,18 +132,18 @@ def test_what_is_refused() -> None:
         for by in (None, np.ones(graph.num_nodes)):
             with pytest.raises(BadUsage, match="a tolerance is a distance"):
                 gs.abstain(prediction, graph, tolerance=wrong, by=by)
-    with pytest.raises(BadUsage, match=r"is not for numbers.*one of deviation"):
+    with pytest.raises(BadUsage, match=r"is not for regression.*one of deviation"):
         fit_calibrator(prediction, graph, by="temperature")
     with pytest.raises(BadUsage, match="no score of intervals"):
         gs.conformalize(prediction, graph, by="aps")
     with pytest.raises(BadUsage, match="no options of class scores"):
         gs.conformalize(prediction, graph, share=0.3)
     with pytest.raises(BadInput, match="E-NO-LABELS"):
-        bare = dataclasses.replace(graph, values=None)
+        bare = graph.without_target()
         gs.conformalize(prediction, bare, calibration=graph.calibration_mask)
     digits = gs.load("digits")
     classes = gs.LabelPropagation().fit(digits)
-    with pytest.raises(BadUsage, match="is not for classes"):
+    with pytest.raises(BadUsage, match="is not for classification"):
         classes.calibrate(digits, by="deviation")
     with pytest.raises(BadUsage, match="a tolerance is for numbers"):
         gs.abstain(classes.predict(digits), digits, tolerance=1.0)

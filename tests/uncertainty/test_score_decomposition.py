@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphsde.base.errors import BadUsage
-from graphsde.prediction import Prediction
+from graphsde.prediction import ClassPrediction
 from graphsde.uncertainty.scores import decompose, score
 
 
@@ -18,7 +18,7 @@ from graphsde.uncertainty.scores import decompose, score
 @given(st.integers(0, 10_000), st.integers(2, 6), st.floats(0.02, 5.0), st.sampled_from(["entropy", "variance"]))
 def test_parts_are_not_negative_and_add_up(seed: int, samples: int, concentration: float, by: str) -> None:
     probs = np.random.default_rng(seed).dirichlet(np.full(3, concentration), size=(samples, 8))
-    prediction = Prediction(probs, np.arange(8), ("a", "b", "c"), "samples")
+    prediction = ClassPrediction(probs, np.arange(8), ("a", "b", "c"), "samples")
     parts = decompose(prediction, by)  # type: ignore[arg-type]
     assert np.allclose(parts.total, parts.aleatoric + parts.epistemic, atol=1e-12)
     assert (parts.epistemic >= 0).all() and (parts.aleatoric >= -1e-15).all()
@@ -28,14 +28,14 @@ def test_parts_are_not_negative_and_add_up(seed: int, samples: int, concentratio
 
 @pytest.mark.parametrize("by", ["entropy", "variance"])
 def test_one_hot_samples_that_disagree_are_all_epistemic(by) -> None:
-    p = Prediction(np.eye(3)[:, None, :], np.arange(1), ("a", "b", "c"), "samples")
+    p = ClassPrediction(np.eye(3)[:, None, :], np.arange(1), ("a", "b", "c"), "samples")
     parts = decompose(p, by)
     assert parts.aleatoric[0] == 0.0 and parts.epistemic[0] == parts.total[0] > 0
 
 
 @pytest.mark.parametrize("by", ["entropy", "variance"])
 def test_samples_that_agree_are_all_aleatoric(by) -> None:
-    p = Prediction(np.tile([0.2, 0.3, 0.5], (6, 1, 1)), np.arange(1), ("a", "b", "c"), "samples")
+    p = ClassPrediction(np.tile([0.2, 0.3, 0.5], (6, 1, 1)), np.arange(1), ("a", "b", "c"), "samples")
     parts = decompose(p, by)
     assert np.allclose(parts.epistemic, 0, atol=1e-15) and np.allclose(parts.aleatoric, parts.total, atol=1e-15)
 

@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 import graphsde as gs
 from graphsde.base.errors import BadUsage
 from graphsde.graph.graph import Graph
-from graphsde.prediction import Prediction
+from graphsde.prediction import ClassPrediction, Prediction
 from graphsde.uncertainty.scores import score
 
 from support import block_graph
@@ -36,7 +36,7 @@ def answer(graph: Graph, seed: int, samples: int = 1, width: int = 4) -> Predict
     probs = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     embedding = rng.normal(size=(graph.num_nodes, width)) + graph.labels[:, None]
     kind = "samples" if samples > 1 else "deterministic"
-    return Prediction(probs, graph.node_ids, graph.class_names, kind, logits=logits, embedding=embedding)
+    return ClassPrediction(probs, graph.node_ids, graph.class_names, kind, logits=logits, embedding=embedding)
 
 
 def by_the_book(
@@ -131,7 +131,7 @@ def test_far_from_the_data_the_correction_wins(blocks: Graph) -> None:
 
 def test_statistics_of_a_reference_judge_another_graph(blocks: Graph) -> None:
     joined, alone, elsewhere = answer(blocks, 0), answer(blocks, 1), answer(blocks, 2)
-    bare = replace(blocks, labels=None, masks={})
+    bare = replace(blocks.without_target(), masks={})
     got = score("gebm", elsewhere, bare, Fixed(elsewhere, alone), reference=(joined, blocks))
     np.testing.assert_allclose(got, score("gebm", joined, blocks, Fixed(joined, alone)), rtol=1e-12)
 

@@ -14,7 +14,7 @@ import graphsde as gs
 from graphsde.base.errors import BadInput
 from graphsde.graph.build import from_arrays
 from graphsde.graph.graph import Graph
-from graphsde.prediction import Prediction
+from graphsde.prediction import ClassPrediction, Prediction
 from graphsde.uncertainty.scores import score
 
 
@@ -30,7 +30,7 @@ def prediction_of(embedding: np.ndarray, classes: int) -> Prediction:
     nodes = len(embedding)
     probs = np.full((1, nodes, classes), 1 / classes)
     names = tuple(f"class {c}" for c in range(classes))
-    return Prediction(probs, np.arange(nodes), names, "deterministic", embedding=embedding)
+    return ClassPrediction(probs, np.arange(nodes), names, "deterministic", embedding=embedding)
 
 
 def world(seed: int, nodes: int = 60, width: int = 5, classes: int = 3) -> tuple[Prediction, Graph]:
@@ -90,14 +90,14 @@ def test_only_training_nodes_are_learned_from() -> None:
     after = score("mahalanobis", replace(prediction, embedding=moved), graph)
     np.testing.assert_allclose(after[graph.train_mask], before, rtol=1e-12)
     assert after[~graph.train_mask].min() > before.max()
-    relabelled = replace(graph, labels=np.where(graph.train_mask, graph.labels, 0))
+    relabelled = graph.with_labels(np.where(graph.train_mask, graph.labels, 0))
     assert np.array_equal(score("mahalanobis", prediction, relabelled), score("mahalanobis", prediction, graph))
 
 
 def test_a_class_without_training_nodes_is_skipped() -> None:
     prediction, graph = world(7)
     fewer = replace(graph, masks={"train": graph.train_mask & (graph.labels != 2)})
-    two = replace(graph, labels=np.where(graph.labels == 2, -1, graph.labels))
+    two = graph.with_labels(np.where(graph.labels == 2, -1, graph.labels))
     np.testing.assert_allclose(
         score("mahalanobis", prediction, fewer), score("mahalanobis", prediction, two), rtol=1e-12
     )
@@ -107,7 +107,7 @@ def test_a_class_without_training_nodes_is_skipped() -> None:
 def test_statistics_of_a_reference_judge_another_graph() -> None:
     prediction, graph = world(9)
     other = replace(prediction, embedding=prediction.embedding + 20.0)
-    unlabelled = replace(graph, labels=None, masks={})
+    unlabelled = replace(graph.without_target(), masks={})
     got = score("mahalanobis", other, unlabelled, reference=(prediction, graph))
     both = prediction_of(np.concatenate([prediction.embedding, other.embedding]), 3)
     together = graph_of(np.append(graph.labels, [-1] * 60), np.append(graph.train_mask, [False] * 60), 3)

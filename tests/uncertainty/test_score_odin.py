@@ -11,7 +11,7 @@ import pytest
 import graphsde as gs
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.graph.graph import Graph
-from graphsde.prediction import Perturb, Prediction
+from graphsde.prediction import ClassPrediction, Perturb, Prediction
 from graphsde.uncertainty.scores import score
 
 
@@ -32,7 +32,7 @@ class Linear:
             x = x - perturb.size * x.std() * np.sign(gap @ self.weight.T)
         logits = (x @ self.weight)[None]
         names = tuple("abcdef"[: self.weight.shape[1]])
-        return Prediction(
+        return ClassPrediction(
             softmax(logits / self.calibration), graph.node_ids, names, "deterministic", logits=logits,
             temperature=self.calibration,
         )  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from graphsde.base.errors import BadUsage, UnknownName
-from graphsde.prediction import Prediction
+from graphsde.prediction import ClassPrediction, Prediction
 from graphsde.uncertainty.scores import SCORES, available_scores, propagate, score
 
 NAMES = [
@@ -45,7 +45,7 @@ def half_uncertain(kind: str) -> Prediction:
         alpha[:10, 0] += rng.uniform(80, 120, 10)
         alpha[10:] += rng.uniform(1, 2, (10, 3))
         probs = (alpha / alpha.sum(-1, keepdims=True))[None]
-        return Prediction(probs, np.arange(20), names, "dirichlet", logits=np.log(alpha)[None], alpha=alpha)
+        return ClassPrediction(probs, np.arange(20), names, "dirichlet", logits=np.log(alpha)[None], alpha=alpha)
     logits = np.zeros((6, 20, 3))
     logits[:, :10, 0] = rng.uniform(7, 9, (6, 10))
     for s in range(6):
@@ -53,7 +53,7 @@ def half_uncertain(kind: str) -> Prediction:
     probs = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     if kind == "deterministic":
         logits, probs = logits[:1], probs[:1]
-    return Prediction(probs, np.arange(20), names, kind, logits=logits)  # type: ignore[arg-type]
+    return ClassPrediction(probs, np.arange(20), names, kind, logits=logits)  # type: ignore[arg-type]
 
 
 def two_cliques() -> np.ndarray:

@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from graphsde.prediction import Prediction
+from graphsde.prediction import ClassPrediction, Prediction
 from graphsde.uncertainty.scores import available_scores, score
 
 
 def dirichlet(alpha: list[list[float]]) -> Prediction:
     a = np.array(alpha)
-    return Prediction(
+    return ClassPrediction(
         (a / a.sum(-1, keepdims=True))[None], np.arange(len(a)), tuple("abcdefgh"[: a.shape[1]]), "dirichlet", alpha=a
     )
 
 
 def deterministic(probs: list[list[float]]) -> Prediction:
     p = np.array(probs)
-    return Prediction(p[None], np.arange(len(p)), tuple("abcdefgh"[: p.shape[1]]), "deterministic")
+    return ClassPrediction(p[None], np.arange(len(p)), tuple("abcdefgh"[: p.shape[1]]), "deterministic")
 
 
 def test_confidence_scores_of_known_rows() -> None:
@@ -77,7 +77,7 @@ def test_pairwise_kl_against_the_double_loop(make_prediction) -> None:
 
 def test_pairwise_kl_is_finite_with_zero_probabilities() -> None:
     p = np.array([[[1.0, 0.0]], [[0.0, 1.0]]])
-    value = score("expected-pairwise-kl", Prediction(p, np.arange(1), ("a", "b"), "samples"))
+    value = score("expected-pairwise-kl", ClassPrediction(p, np.arange(1), ("a", "b"), "samples"))
     assert np.allclose(value, -np.log(1e-12), rtol=1e-12)
 
 
@@ -120,7 +120,7 @@ def test_dissonance_against_its_definition(alpha: np.ndarray) -> None:
 @pytest.mark.parametrize("kind", ["samples", "dirichlet", "deterministic"])
 def test_scores_do_not_depend_on_the_order_of_nodes_or_samples(kind, make_prediction) -> None:
     prediction = make_prediction(kind)
-    order = np.random.default_rng(1).permutation(prediction.num_nodes)
+    order = np.random.default_rng(1).permutation(prediction.num_items)
     turned = replace(
         prediction.subset(order),
         probs=prediction.probs[::-1][:, order],
@@ -140,7 +140,7 @@ def test_float32_samples_give_float64_scores_without_losing_digits(make_predicti
 
 def test_differential_entropy_and_predicted_evidence() -> None:
     alpha = np.array([[1.0, 1.0, 1.0], [20.0, 2.0, 1.0], [2.0, 3.0, 7.5], [100.0, 100.0, 100.0]])
-    p = Prediction(
+    p = ClassPrediction(
         (alpha / alpha.sum(-1, keepdims=True))[None], np.arange(4), ("a", "b", "c"), "dirichlet", alpha=alpha
     )
     expected = [stats.dirichlet(row).entropy() for row in alpha]

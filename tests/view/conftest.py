@@ -8,9 +8,10 @@ import pytest
 import scipy.sparse as sp
 
 from graphsde.graph.adjacency import Adjacency
-from graphsde.graph.graph import UNLABELLED, Graph
+from graphsde.graph.graph import Graph
+from graphsde.graph.target import UNLABELLED, ClassTarget
 from graphsde.metrics import summarise
-from graphsde.prediction import Prediction
+from graphsde.prediction import ClassPrediction
 from graphsde.view.report import ReportContent
 
 HISTORY = [
@@ -53,10 +54,15 @@ def make_content() -> Callable[..., ReportContent]:
         shown = labels if labelled_test else np.where(test_mask, UNLABELLED, labels)
         features = rng.random((nodes, 12)).astype(np.float32)
         graph = Graph(
-            Adjacency(ring(nodes)), features, shown, names, ids, masks=masks, image_shape=(3, 4) if image else None
+            Adjacency(ring(nodes)),
+            features,
+            ids,
+            ClassTarget(shown, names),
+            masks=masks,
+            image_shape=(3, 4) if image else None,
         )
         probs = weights / weights.sum(-1, keepdims=True)
-        prediction = Prediction(probs, ids, names, kind, alpha=alpha)  # type: ignore[arg-type]
+        prediction = ClassPrediction(probs, ids, names, kind, alpha=alpha)  # type: ignore[arg-type]
         metrics = summarise(prediction, labels, test_mask) if test and labelled_test else {}
         settings: dict[str, Any] = {
             "title": "a run",

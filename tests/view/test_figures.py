@@ -18,8 +18,7 @@ from graphsde.view.figures import (
     risk_coverage_curve,
     training_curve,
 )
-from graphsde.view.figures import evaluation as entropy_histogram
-from graphsde.view.figures import evaluation as uncertainty_scatter
+from graphsde.view.figures.evaluation import entropy_histogram, uncertainty_scatter
 from graphsde.view.figures.style import plot_text, thin
 from graphsde.view.figures.training_curve import best_epoch
 

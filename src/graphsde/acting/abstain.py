@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +11,10 @@ import numpy as np
 
 from graphsde.acting.ood import ForeignFlag
 from graphsde.base.errors import BadUsage
+from graphsde.base.registry import Rules
 from graphsde.datasets.splits.calibration import CALIBRATION_SIZE
 from graphsde.graph.graph import Graph
-from graphsde.prediction import NumericPrediction, Prediction, Predictor
+from graphsde.prediction import ClassPrediction, Prediction, Predictor, RegressionPrediction
 from graphsde.uncertainty.held_out import HeldOut, held_out, require_share, too_few
 from graphsde.uncertainty.scores import score
 
@@ -181,7 +183,7 @@ class Abstention:
 
 
 def abstain(
-    prediction: Prediction | NumericPrediction,
+    prediction: Prediction,
     graph: Graph,
     *,
     max_error: float = 0.05,
@@ -237,13 +239,8 @@ def abstain(
     require_share("max_error", max_error)
     require_share("delta", delta)
     held = held_out(prediction, graph, calibration, size=size, seed=seed)
-    if isinstance(prediction, NumericPrediction):
-        name, values, wrong = _of_numbers(prediction, held, by, tolerance, foreign)
-    elif tolerance is not None:
-        raise BadUsage("a tolerance is for numbers, and this prediction is of classes", found=tolerance)
-    else:
-        name, values = _uncertainty(ACCEPT_BY if by is None else by, prediction, graph, model)
-        wrong = prediction.index[held.nodes] != held.labels
+    asked = Question(graph, held, by, tolerance, foreign, model)
+    name, values, wrong = ACCEPTANCE.of(prediction)(prediction, asked)
     cleared = np.ones(graph.num_nodes, dtype=bool) if foreign is None else foreign.cleared
     needed = nodes_to_certify(max_error, delta)
     judged = cleared[held.nodes]
@@ -281,15 +278,27 @@ def abstain(
     )
 
 
-def _of_numbers(
-    prediction: NumericPrediction,
-    held: HeldOut,
-    by: str | np.ndarray | None,
-    tolerance: float | None,
-    foreign: ForeignFlag | None,
-) -> tuple[str, np.ndarray, np.ndarray]:
-    """Name and uncertainty of all nodes, and which calibration nodes are off by more than the tolerance."""
-    if tolerance is None or foreign is not None or isinstance(by, str):
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What acceptance is asked for; see :func:`abstain`."""
+
+    graph: Graph
+    held: HeldOut
+    by: str | np.ndarray | None
+    tolerance: float | None
+    foreign: ForeignFlag | None
+    model: Predictor | None
+
+
+ACCEPTANCE: Rules[Callable[[Any, Question], tuple[str, np.ndarray, np.ndarray]]] = Rules("accepting predictions")
+"""Name and uncertainty of all nodes, and which calibration nodes are wrong.  # [N], [n] bool"""
+
+
+@ACCEPTANCE.register("regression")
+def _accept_numbers(prediction: RegressionPrediction, asked: Question) -> tuple[str, np.ndarray, np.ndarray]:
+    """By the chance of being off by more than the tolerance."""
+    by, tolerance, held = asked.by, asked.tolerance, asked.held
+    if tolerance is None or asked.foreign is not None or isinstance(by, str):
         raise BadUsage(
             "numbers are accepted by the chance of an error beyond a tolerance",
             code="E-TARGET",
@@ -300,15 +309,18 @@ def _of_numbers(
     wrong = np.abs(prediction.mean[held.nodes] - held.labels) > tolerance
     if by is None:
         return BEYOND, chance, wrong
-    return "given", _checked(by, prediction.num_nodes), wrong
+    return "given", _checked(by, prediction.num_items), wrong
 
 
-def _uncertainty(
-    by: str | np.ndarray, prediction: Prediction, graph: Graph, model: Predictor | None
-) -> tuple[str, np.ndarray]:
+@ACCEPTANCE.register("classification")
+def _accept_classes(prediction: ClassPrediction, asked: Question) -> tuple[str, np.ndarray, np.ndarray]:
+    by = ACCEPT_BY if asked.by is None else asked.by
+    if asked.tolerance is not None:
+        raise BadUsage("a tolerance is for numbers, and this prediction is of classes", found=asked.tolerance)
+    wrong = prediction.index[asked.held.nodes] != asked.held.labels
     if isinstance(by, str):
-        return by, score(by, prediction, graph, model)
-    return "given", _checked(by, graph.num_nodes)
+        return by, score(by, prediction, asked.graph, asked.model), wrong
+    return "given", _checked(by, asked.graph.num_nodes), wrong
 
 
 def _checked(by: np.ndarray, nodes: int) -> np.ndarray:

@@ -13,7 +13,7 @@ from graphsde.base.registry import Registry
 from graphsde.base.seeds import numpy_stream
 from graphsde.graph.graph import Graph
 from graphsde.nn.encoding import FeatureEncoder
-from graphsde.prediction import Prediction
+from graphsde.prediction import ClassPrediction, Prediction, require
 from graphsde.uncertainty.scores import score
 
 
@@ -178,7 +178,7 @@ def mixture(candidates: Candidates, budget: int) -> np.ndarray:
     """Percentile ranks within the pool; the weight of centrality is drawn from Beta(1, b) with b growing."""
     from sklearn.cluster import KMeans
 
-    pool, prediction = candidates.pool, candidates.prediction
+    pool, prediction = candidates.pool, require(candidates.prediction, ClassPrediction, "the acquisition 'age'")
     points = np.asarray(prediction.mean if prediction.embedding is None else prediction.embedding, dtype=np.float64)
     clusters = min(prediction.num_classes, len(pool))
     means = KMeans(clusters, n_init=1, random_state=candidates.seed % 2**32).fit(points)
@@ -208,7 +208,7 @@ def at_random(candidates: Candidates, budget: int) -> np.ndarray:
 def stratified(candidates: Candidates, budget: int) -> np.ndarray:
     rng = candidates.rng("stratified")
     order = rng.permutation(candidates.pool)
-    classes = candidates.prediction.index[order]
+    classes = require(candidates.prediction, ClassPrediction, "stratified drawing").index[order]
     # the k-th node of its class comes before the (k+1)-th of any
     turn = np.zeros(len(order), dtype=np.int64)
     for position in np.unique(classes):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -11,9 +12,10 @@ import numpy as np
 
 from graphsde.acting.acquisition import ACQUISITIONS, Candidates, acquire
 from graphsde.base.errors import BadInput, BadUsage, shorten
+from graphsde.base.registry import Rules
 from graphsde.graph.graph import Graph
 from graphsde.graph.ids import locate
-from graphsde.prediction import NumericPrediction, Prediction
+from graphsde.prediction import ClassPrediction, Prediction, RegressionPrediction
 from graphsde.uncertainty.held_out import align_labels, require_same_nodes
 from graphsde.uncertainty.scores import score
 
@@ -91,7 +93,7 @@ OF_THE_ACQUISITION = {
 }
 
 
-class Reasons:
+class Reasons(ABC):
     """Tells for one node after another what speaks for asking; looks at no label outside the training nodes.
 
     Args:
@@ -100,21 +102,73 @@ class Reasons:
         by: the acquisition that chose.
     """
 
-    def __init__(self, prediction: Prediction | NumericPrediction, graph: Graph, by: str) -> None:
-        self.graph, self.by = graph, by
-        self.prediction: Any = prediction
-        self.numeric = isinstance(prediction, NumericPrediction)
+    prediction: Prediction
+
+    def __init__(self, prediction: Prediction, graph: Graph, by: str) -> None:
+        self.prediction, self.graph, self.by = prediction, graph, by
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """What an answer may be, where that is one of a few."""
+        return ()
+
+    @abstractmethod
+    def answer(self, node: int) -> dict[str, Any]:
+        """What the model says of a node: ``predicted`` and, where there is one, ``confidence``."""
+
+    @abstractmethod
+    def told(self, node: int) -> list[str | None]:
+        """What may be said of a node, the strongest first; ``None`` where something does not hold."""
+
+    @abstractmethod
+    def otherwise(self, node: int) -> str:
+        """What is said where nothing else holds."""
 
     def of(self, node: int) -> str:
         """At most two reasons, the strongest first."""
-        kinds: tuple[Callable[[int], str | None], ...]
-        if self.numeric:
-            kinds = (self._unsettled, self._strangeness, self._width)
-        else:
-            kinds = (self._disagreement, self._evidence, self._strangeness, self._doubt, self._surroundings)
-        told = [OF_THE_ACQUISITION.get(self.by), *(reason(node) for reason in kinds)]
-        words = [reason for reason in told if reason is not None]
-        return "; ".join(words[:MOST]) or f"the least sure of those left: {self._shares(node, 1)}"
+        words = [reason for reason in (OF_THE_ACQUISITION.get(self.by), *self.told(node)) if reason is not None]
+        return "; ".join(words[:MOST]) or self.otherwise(node)
+
+    def _strangeness(self, node: int) -> str | None:
+        distance = self._distance
+        if distance is None:
+            return None
+        nearer = float((distance < distance[node]).mean())
+        if nearer < FAR:
+            return None
+        return f"unlike any training node: farther from them than {int(100 * nearer)} % of the nodes"
+
+    @cached_property
+    def _distance(self) -> np.ndarray | None:
+        """Squared distance of every node from the nearest training node, in the embedding.  # [N]"""
+        train = self.graph.train_mask
+        if self.prediction.embedding is None or train is None or not train.any():
+            return None
+        points = self.prediction.embedding.astype(np.float64)
+        known = points[train]
+        square = np.square(known).sum(axis=1)
+        result = np.empty(len(points))
+        rows = max(1, 4_000_000 // len(known))  # a few tens of megabytes at a time
+        for first in range(0, len(points), rows):
+            block = points[first : first + rows]
+            gaps = np.square(block).sum(axis=1)[:, None] + square - 2 * block @ known.T
+            result[first : first + rows] = gaps.min(axis=1)
+        return np.maximum(result, 0.0)
+
+
+class RegressionReasons(Reasons):
+    """Why a node is worth a number."""
+
+    prediction: RegressionPrediction
+
+    def answer(self, node: int) -> dict[str, Any]:
+        return {"predicted": f"{self.prediction.mean[node]:.4g}", "confidence": None}
+
+    def told(self, node: int) -> list[str | None]:
+        return [self._unsettled(node), self._strangeness(node), self._width(node)]
+
+    def otherwise(self, node: int) -> str:
+        return self._width(node)
 
     def _unsettled(self, node: int) -> str | None:
         share = float(self.prediction.epistemic[node] / self.prediction.total[node])
@@ -123,6 +177,26 @@ class Reasons:
     def _width(self, node: int) -> str:
         spread = float(np.sqrt(self.prediction.total[node]))
         return f"a wide guess: {self.prediction.mean[node]:.4g}, give or take {spread:.3g}"
+
+
+class ClassReasons(Reasons):
+    """Why a node is worth the name of its class."""
+
+    prediction: ClassPrediction
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        return self.prediction.class_names
+
+    def answer(self, node: int) -> dict[str, Any]:
+        return {"predicted": str(self.prediction.label[node]), "confidence": float(self.prediction.confidence[node])}
+
+    def told(self, node: int) -> list[str | None]:
+        kinds = (self._disagreement, self._evidence, self._strangeness, self._doubt, self._surroundings)
+        return [reason(node) for reason in kinds]
+
+    def otherwise(self, node: int) -> str:
+        return f"the least sure of those left: {self._shares(node, 1)}"
 
     def _disagreement(self, node: int) -> str | None:
         if self.prediction.kind != "samples" or self.prediction.num_samples < 2:
@@ -142,15 +216,6 @@ class Reasons:
             return None
         vacuity = self.prediction.num_classes / float(self.prediction.alpha[node].sum())
         return f"little evidence: vacuity {_share(vacuity)}" if vacuity > 0.5 else None
-
-    def _strangeness(self, node: int) -> str | None:
-        distance = self._distance
-        if distance is None:
-            return None
-        nearer = float((distance < distance[node]).mean())
-        if nearer < FAR:
-            return None
-        return f"unlike any training node: farther from them than {int(100 * nearer)} % of the nodes"
 
     def _doubt(self, node: int) -> str | None:
         ranked = np.sort(self.prediction.mean[node])[::-1]
@@ -191,23 +256,6 @@ class Reasons:
             known = self.graph.train_mask & (labels >= 0)
             seen[known] = labels[known]
         return seen
-
-    @cached_property
-    def _distance(self) -> np.ndarray | None:
-        """Squared distance of every node from the nearest training node, in the embedding.  # [N]"""
-        train = self.graph.train_mask
-        if self.prediction.embedding is None or train is None or not train.any():
-            return None
-        points = self.prediction.embedding.astype(np.float64)
-        known = points[train]
-        square = np.square(known).sum(axis=1)
-        result = np.empty(len(points))
-        rows = max(1, 4_000_000 // len(known))  # a few tens of megabytes at a time
-        for first in range(0, len(points), rows):
-            block = points[first : first + rows]
-            gaps = np.square(block).sum(axis=1)[:, None] + square - 2 * block @ known.T
-            result[first : first + rows] = gaps.min(axis=1)
-        return np.maximum(result, 0.0)
 
 
 def _share(value: float) -> str:
@@ -302,7 +350,7 @@ class Questions:
 
 
 def ask(
-    pred: Prediction | NumericPrediction,
+    pred: Prediction,
     graph: Graph,
     budget: int = 20,
     by: str = "entropy",
@@ -325,7 +373,7 @@ def ask(
         pred: of all nodes of ``graph``.
         graph: with the split that the model was fitted on.
         budget: how many nodes; fewer where there are fewer candidates.
-        by: who chooses, see ``graphsde list acquisitions``. For a numeric target ``entropy`` goes by the variance and
+        by: who chooses, see ``graphsde list acquisitions``. For regression ``entropy`` goes by the variance and
             ``bald`` by its epistemic part.
         seed: for acquisitions that draw.
         diverse: ``False`` keeps the plain ranking.
@@ -345,39 +393,58 @@ def ask(
         raise BadUsage(f"a budget of {budget} labels", found=budget, expected="at least 1")
     pool, from_test = _pool(graph, skip)
     known = np.flatnonzero(_role(graph, "train"))
-    candidates = Candidates(graph, pred, pool, known, seed=seed)  # type: ignore[arg-type]
-    figure, values = _figure(pred, entry.facts.get("score", "entropy"))
+    rule = ASKING.of(pred)
+    candidates = Candidates(graph, pred, pool, known, seed=seed)
+    figure, values = rule.figure(pred, entry.facts.get("score", "entropy"))
     wanted = min(budget, len(pool))
     spread = diverse and not entry.facts.get("whole_batch", False) and wanted < len(pool)
     longer = min(LONGLIST * wanted, len(pool)) if spread else wanted
-    if isinstance(pred, NumericPrediction) and "score" in entry.facts:
+    if "score" in entry.facts and not rule.scored:
         chosen = candidates.top(values, longer)  # the scores of classes have their counterparts in variances
     else:
         chosen = acquire(by, candidates, longer)
     if spread:
         points = candidates.propagated if pred.embedding is None else pred.embedding
         chosen = spread_out(chosen, points, graph, wanted)
-    reasons = Reasons(pred, graph, by)
-    numeric = isinstance(pred, NumericPrediction)
+    reasons = rule.reasons(pred, graph, by)
     items = [
         Question(
             rank=rank,
             id=_plain(graph.node_ids[node]),
-            predicted=f"{pred.mean[node]:.4g}" if numeric else str(pred.label[node]),
-            confidence=None if numeric else float(pred.confidence[node]),
+            **reasons.answer(node),
             score=float(values[node]),
             reason=reasons.of(node),
             position=node,
         )
         for rank, node in enumerate(chosen.tolist(), start=1)
     ]
-    return Questions(by, figure, () if numeric else pred.class_names, tuple(items), len(pool), from_test)
+    return Questions(by, figure, reasons.class_names, tuple(items), len(pool), from_test)
 
 
-def _figure(pred: Prediction | NumericPrediction, name: str) -> tuple[str, np.ndarray]:
-    """What nodes are ranked by, for every node; of a number, its variance or the epistemic part of that.  # [N]"""
-    if not isinstance(pred, NumericPrediction):
-        return name, score(name, pred)
+@dataclass(frozen=True)
+class AskingRule:
+    """How a kind of prediction is asked about.
+
+    Args:
+        figure: what nodes are ranked by, for the score that an acquisition names: its own name, and every node's.
+        reasons: why a node is worth a label.
+        scored: whether acquisitions can read their scores from it themselves.
+    """
+
+    figure: Callable[[Any, str], tuple[str, np.ndarray]]
+    reasons: type[Reasons]
+    scored: bool
+
+
+ASKING: Rules[AskingRule] = Rules("asking for labels")
+
+
+def _class_figure(pred: ClassPrediction, name: str) -> tuple[str, np.ndarray]:
+    return name, score(name, pred)
+
+
+def _regression_figure(pred: RegressionPrediction, name: str) -> tuple[str, np.ndarray]:
+    """The variance, or the epistemic part of it.  # [N]"""
     if name != "mutual-information":
         return "variance", pred.total
     if pred.kind == "deterministic":
@@ -385,6 +452,10 @@ def _figure(pred: Prediction | NumericPrediction, name: str) -> tuple[str, np.nd
             "a deterministic model has no epistemic variance to ask by", code="E-SCORE", fix="choose --by entropy"
         )
     return "epistemic variance", pred.epistemic
+
+
+ASKING.register("classification")(AskingRule(_class_figure, ClassReasons, scored=True))
+ASKING.register("regression")(AskingRule(_regression_figure, RegressionReasons, scored=False))
 
 
 def _pool(graph: Graph, skip: Collection[Any]) -> tuple[np.ndarray, bool]:

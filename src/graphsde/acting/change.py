@@ -2,15 +2,59 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from graphsde.base.errors import BadInput
-from graphsde.prediction import NumericPrediction, Prediction
+from graphsde.base.registry import Rules
+from graphsde.prediction import ClassPrediction, Prediction, RegressionPrediction
 
 SHOWN = 10
+
+
+class Change(ABC):
+    """How two predictions of the same nodes differ; one subclass for each kind of target."""
+
+    nodes: int
+    epistemic_before: float | None
+    epistemic_after: float | None
+
+    @abstractmethod
+    def in_words(self) -> str:
+        """In one line."""
+
+    @abstractmethod
+    def sentence(self) -> str:
+        """How many nodes changed, or how far they moved."""
+
+    @property
+    @abstractmethod
+    def uncertainty(self) -> tuple[str, float, float]:
+        """The mean uncertainty: its name, before and after."""
+
+    @abstractmethod
+    def moved_rows(self) -> list[dict[str, Any]]:
+        """The nodes that moved most, as rows of a table."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)  # type: ignore[call-overload]
+
+    @staticmethod
+    def from_dict(values: dict[str, Any]) -> Change:
+        """Of either kind, told by its figures."""
+        return (RegressionChange if "shift" in values else ClassChange).from_dict(values)
+
+
+CHANGES: Rules[Callable[[Any, Any, np.ndarray], Change]] = Rules("comparing predictions")
+
+
+def compare(before: Prediction, after: Prediction, nodes: np.ndarray) -> Change:
+    """Set ``after`` beside ``before`` on some nodes of the same graph.  # nodes [N] bool"""
+    return CHANGES.of(before)(before, after, nodes)
 
 
 @dataclass(frozen=True)
@@ -26,7 +70,7 @@ class MovedNode:
 
 
 @dataclass(frozen=True)
-class Change:
+class ClassChange(Change):
     """How two predictions differ.
 
     Args:
@@ -51,15 +95,33 @@ class Change:
             f"{self.relabelled:,} of {self.nodes:,} nodes changed their class."
         )
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+    def sentence(self) -> str:
+        return f"{self.relabelled:,} of {self.nodes:,} nodes that are not for training changed their class."
+
+    @property
+    def uncertainty(self) -> tuple[str, float, float]:
+        return "mean entropy", self.entropy_before, self.entropy_after
+
+    def moved_rows(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "id": str(one.id),
+                "before": f"{one.before} {one.confidence_before:.2f}",
+                "after": f"{one.after} {one.confidence_after:.2f}",
+                "moved": one.distance,
+            }
+            for one in self.moved
+        ]
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Change:
+    def from_dict(cls, values: dict[str, Any]) -> ClassChange:
         return cls(**{**values, "moved": tuple(MovedNode(**one) for one in values["moved"])})
 
 
-def compare(before: Prediction, after: Prediction, nodes: np.ndarray, most: int = SHOWN) -> Change:
+@CHANGES.register("classification")
+def compare_classes(
+    before: ClassPrediction, after: ClassPrediction, nodes: np.ndarray, most: int = SHOWN
+) -> ClassChange:
     """Set ``after`` beside ``before`` on some nodes of the same graph.
 
     Args:
@@ -70,21 +132,21 @@ def compare(before: Prediction, after: Prediction, nodes: np.ndarray, most: int 
     Example:
         >>> import numpy as np
         >>> ids = np.array([1, 2])
-        >>> old = Prediction(np.array([[[0.6, 0.4], [1.0, 0.0]]]), ids, ("a", "b"), "deterministic")
-        >>> new = Prediction(np.array([[[0.1, 0.9], [1.0, 0.0]]]), ids, ("a", "b"), "deterministic")
-        >>> change = compare(old, new, np.array([True, True]))
+        >>> old = ClassPrediction(np.array([[[0.6, 0.4], [1.0, 0.0]]]), ids, ("a", "b"), "deterministic")
+        >>> new = ClassPrediction(np.array([[[0.1, 0.9], [1.0, 0.0]]]), ids, ("a", "b"), "deterministic")
+        >>> change = compare_classes(old, new, np.array([True, True]))
         >>> change.relabelled, change.moved[0].id, round(change.moved[0].distance, 3)
         (1, 1, 0.5)
     """
-    if before.class_names != after.class_names or not np.array_equal(before.node_ids, after.node_ids):
+    if before.class_names != after.class_names or not np.array_equal(before.ids, after.ids):
         raise BadInput("two predictions of different nodes or classes can't be compared", code="E-LEN")
     if not nodes.any():
-        return Change(0, 0, 0.0, 0.0, None, None, ())
+        return ClassChange(0, 0, 0.0, 0.0, None, None, ())
     distance = np.where(nodes, np.abs(before.mean - after.mean).sum(axis=1) / 2, -1.0)
     order = np.argsort(-distance, kind="stable")[: min(most, int(nodes.sum()))]
     moved = [
         MovedNode(
-            id=before.node_ids[row] if isinstance(before.node_ids[row], str) else int(before.node_ids[row]),
+            id=before.ids[row] if isinstance(before.ids[row], str) else int(before.ids[row]),
             before=str(before.label[row]),
             after=str(after.label[row]),
             confidence_before=float(before.confidence[row]),
@@ -94,7 +156,7 @@ def compare(before: Prediction, after: Prediction, nodes: np.ndarray, most: int 
         for row in order.tolist()
         if distance[row] > 0
     ]
-    return Change(
+    return ClassChange(
         nodes=int(nodes.sum()),
         relabelled=int(np.count_nonzero((before.index != after.index) & nodes)),
         entropy_before=float(before.total[nodes].mean()),
@@ -124,7 +186,7 @@ class MovedNumber:
 
 
 @dataclass(frozen=True)
-class NumericChange:
+class RegressionChange(Change):
     """How two predictions of numbers differ.
 
     Args:
@@ -149,17 +211,33 @@ class NumericChange:
             f"{self.nodes:,} nodes moved by {self.shift:.4g} on average."
         )
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+    def sentence(self) -> str:
+        return f"{self.nodes:,} nodes that are not for training moved by {self.shift:.4g} on average."
+
+    @property
+    def uncertainty(self) -> tuple[str, float, float]:
+        return "mean deviation", self.deviation_before, self.deviation_after
+
+    def moved_rows(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "id": str(one.id),
+                "before": f"{one.before:.4g} ± {one.deviation_before:.2g}",
+                "after": f"{one.after:.4g} ± {one.deviation_after:.2g}",
+                "moved": one.distance,
+            }
+            for one in self.moved
+        ]
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> NumericChange:
+    def from_dict(cls, values: dict[str, Any]) -> RegressionChange:
         return cls(**{**values, "moved": tuple(MovedNumber(**one) for one in values["moved"])})
 
 
+@CHANGES.register("regression")
 def compare_numbers(
-    before: NumericPrediction, after: NumericPrediction, nodes: np.ndarray, most: int = SHOWN
-) -> NumericChange:
+    before: RegressionPrediction, after: RegressionPrediction, nodes: np.ndarray, most: int = SHOWN
+) -> RegressionChange:
     """Set ``after`` beside ``before`` on some nodes of the same graph.
 
     Args:
@@ -169,23 +247,23 @@ def compare_numbers(
 
     Example:
         >>> ids, noise = np.array([1, 2]), np.full((1, 2), 4.0)
-        >>> old = NumericPrediction(np.array([[5.0, 7.0]]), noise, ids, "deterministic")
-        >>> new = NumericPrediction(np.array([[8.0, 7.0]]), noise, ids, "deterministic")
+        >>> old = RegressionPrediction(np.array([[5.0, 7.0]]), noise, ids, "deterministic")
+        >>> new = RegressionPrediction(np.array([[8.0, 7.0]]), noise, ids, "deterministic")
         >>> change = compare_numbers(old, new, np.array([True, True]))
         >>> change.shift, change.moved[0].id, change.moved[0].distance
         (1.5, 1, 1.5)
     """
-    if not np.array_equal(before.node_ids, after.node_ids):
+    if not np.array_equal(before.ids, after.ids):
         raise BadInput("two predictions of different nodes can't be compared", code="E-LEN")
     if not nodes.any():
-        return NumericChange(0, 0.0, 0.0, 0.0, None, None, ())
+        return RegressionChange(0, 0.0, 0.0, 0.0, None, None, ())
     old, new = np.sqrt(before.total), np.sqrt(after.total)
     step = np.abs(after.mean - before.mean)
     distance = np.where(nodes, step / old, -1.0)
     order = np.argsort(-distance, kind="stable")[: min(most, int(nodes.sum()))]
     moved = [
         MovedNumber(
-            id=before.node_ids[row] if isinstance(before.node_ids[row], str) else int(before.node_ids[row]),
+            id=before.ids[row] if isinstance(before.ids[row], str) else int(before.ids[row]),
             before=float(before.mean[row]),
             after=float(after.mean[row]),
             deviation_before=float(old[row]),
@@ -195,7 +273,7 @@ def compare_numbers(
         for row in order.tolist()
         if distance[row] > 0
     ]
-    return NumericChange(
+    return RegressionChange(
         nodes=int(nodes.sum()),
         shift=float(step[nodes].mean()),
         deviation_before=float(old[nodes].mean()),

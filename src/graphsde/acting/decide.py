@@ -1,27 +1,68 @@
-"""What to do with each node: accept its label, have it reviewed, or treat it as foreign."""
+"""What to do with each node: accept its answer, have it reviewed, or (of classes) treat it as foreign."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from graphsde.acting.abstain import ACCEPT_BY, Abstention, abstain
 from graphsde.acting.ood import FOREIGN_SCORE, ForeignFlag, flag_foreign
+from graphsde.base.errors import BadUsage
+from graphsde.base.registry import Rules
 from graphsde.datasets.splits.calibration import CALIBRATION_SIZE
 from graphsde.graph.graph import Graph
 from graphsde.metrics.evaluation import judged_nodes
-from graphsde.prediction import Prediction, Predictor
-from graphsde.uncertainty.conformal import Conformal, conformalize, summarise_sets
+from graphsde.prediction import ClassPrediction, Prediction, Predictor, RegressionPrediction
+from graphsde.uncertainty.conformal import Conformal, ConformalIntervals, conformalize, summarise_sets
 from graphsde.uncertainty.held_out import align_labels
 
-ACTIONS = ("accept", "review", "foreign")
 BETWEEN_CLASSES = " | "
 
 
+class Decisions(ABC):
+    """One action per node, with what is guaranteed of them; made by :func:`decide`."""
+
+    choices: ClassVar[tuple[str, ...]]
+    prediction: Prediction
+    graph: Graph
+    abstention: Abstention
+    actions: np.ndarray
+    """One of ``choices`` for each node.  # [N] object"""
+
+    @abstractmethod
+    def columns(self) -> dict[str, Any]:
+        """One array per column, for a table with a row per node."""
+
+    @abstractmethod
+    def reasons(self) -> np.ndarray:
+        """Why each node got its action, in words.  # [N] object"""
+
+    @abstractmethod
+    def summary(self) -> dict[str, Any]:
+        """Threshold, bound, coverage, counts, and the realised figures on test nodes where their truth is there."""
+
+    def _counts(self) -> dict[str, Any]:
+        a = self.abstention
+        return {
+            "actions": {name: int((self.actions == name).sum()) for name in self.choices},
+            "calibration": {"nodes": int(a.calibration.sum()), "source": a.calibration_source},
+        }
+
+
+def _uncertainty(p: Prediction) -> dict[str, Any]:
+    return {
+        "total": p.total,
+        "aleatoric": p.aleatoric,
+        "epistemic": [None if np.isnan(value) else float(value) for value in p.epistemic],
+    }
+
+
 @dataclass(frozen=True, eq=False)
-class Decisions:
+class ClassDecisions(Decisions):
     """One action per node, with what is promised of them; made by :func:`decide`.
 
     Args:
@@ -33,25 +74,24 @@ class Decisions:
         actions: ``accept``, ``review`` or ``foreign``.  # [N] object
     """
 
-    prediction: Prediction
+    prediction: ClassPrediction
     graph: Graph
     abstention: Abstention
     foreign: ForeignFlag
     conformal: Conformal
     sets: np.ndarray
     actions: np.ndarray
+    choices = ("accept", "review", "foreign")
 
     def columns(self) -> dict[str, Any]:
         """One array per column, for a table with a row per node."""
         p = self.prediction
         names = np.array(p.class_names, dtype=object)
         return {
-            "id": p.node_ids,
+            "id": p.ids,
             "label": p.label,
             "confidence": p.confidence,
-            "total": p.total,
-            "aleatoric": p.aleatoric,
-            "epistemic": [None if np.isnan(value) else float(value) for value in p.epistemic],
+            **_uncertainty(p),
             "ood_score": self.foreign.values,
             "prediction_set": np.array([BETWEEN_CLASSES.join(names[row]) for row in self.sets], dtype=object),
             "action": self.actions,
@@ -83,8 +123,7 @@ class Decisions:
         test = judged_nodes(self.prediction, self.graph) & ~a.calibration
         found: dict[str, Any] = {
             **a.summary(),
-            "actions": {name: int((self.actions == name).sum()) for name in ACTIONS},
-            "calibration": {"nodes": int(a.calibration.sum()), "source": a.calibration_source},
+            **self._counts(),
             "foreign": {
                 "score": f.by,
                 "threshold": f.threshold,
@@ -115,45 +154,166 @@ class Decisions:
         }
 
 
+@dataclass(frozen=True, eq=False)
+class RegressionDecisions(Decisions):
+    """One action per node, with what is promised of them; made by :func:`decide`.
+
+    Args:
+        prediction, graph: what was decided on.
+        abstention: the rule of acceptance.
+        conformal: the calibrated intervals.
+        low, high: their ends.  # [N], [N]
+        actions: ``accept`` or ``review``.  # [N] object
+    """
+
+    prediction: RegressionPrediction
+    graph: Graph
+    abstention: Abstention
+    conformal: ConformalIntervals
+    low: np.ndarray
+    high: np.ndarray
+    actions: np.ndarray
+    choices = ("accept", "review")
+
+    def columns(self) -> dict[str, Any]:
+        """One array per column, for a table with a row per node."""
+        p = self.prediction
+        return {
+            "id": p.ids,
+            "mean": p.mean,
+            "low": self.low,
+            "high": self.high,
+            **_uncertainty(p),
+            "chance_beyond": self.abstention.values,
+            "action": self.actions,
+            "reason": self.reasons(),
+        }
+
+    def reasons(self) -> np.ndarray:
+        """Why each node got its action, in words.  # [N] object"""
+        a = self.abstention
+        reasons = np.empty(len(self.actions), dtype=object)
+        for node, action in enumerate(self.actions):
+            chance = f"the chance of being off by more than {a.tolerance:g} is {a.values[node]:.3g}"
+            if a.threshold is None:
+                reasons[node] = f"{chance}; no threshold could be certified"
+            else:
+                place = "within" if action == "accept" else "above"
+                reasons[node] = f"{chance}, {place} the limit {a.threshold:.3g}"
+        return reasons
+
+    def summary(self) -> dict[str, Any]:
+        """Threshold, bound, coverage, counts, and the realised figures on test nodes where their values are there."""
+        a, c = self.abstention, self.conformal
+        found: dict[str, Any] = {
+            "tolerance": a.tolerance,
+            **a.summary(),
+            **self._counts(),
+            "intervals": {
+                "score": c.by,
+                "confidence_level": c.confidence_level,
+                "mean_width": float((self.high - self.low)[a.decided].mean()),
+                "guarantee": c.guarantee,
+            },
+        }
+        test = judged_nodes(self.prediction, self.graph) & ~a.calibration
+        if test.any():
+            found["test"] = self._realised(test)
+        return found
+
+    def _realised(self, test: np.ndarray) -> dict[str, Any]:
+        assert self.graph.values is not None and self.abstention.tolerance is not None
+        truth = np.where(test, self.graph.values, 0.0)
+        wrong = np.abs(self.prediction.mean - truth) > self.abstention.tolerance
+        covered = (self.low <= truth) & (truth <= self.high)
+        return self.abstention.realised(test, wrong) | {
+            "interval_coverage": float(covered[test].mean()),
+            "interval_width": float((self.high - self.low)[test].mean()),
+        }
+
+
 def decide(
     prediction: Prediction,
     graph: Graph,
     *,
     max_error: float = 0.05,
     delta: float = 0.05,
-    by: str = ACCEPT_BY,
-    false_alarm: float = 0.05,
-    foreign_by: str = FOREIGN_SCORE,
     confidence_level: float = 0.9,
-    sets_by: str = "aps",
     calibration: np.ndarray | None = None,
     size: int = CALIBRATION_SIZE,
     seed: int = 0,
-    model: Predictor | None = None,
+    **options: Any,
 ) -> Decisions:
     """One action per node: first the flag for foreign nodes, then acceptance among the others.
 
-    The order matters for the promise. ``max_error`` bounds the errors among nodes that were accepted *after* flagging,
-    and is certified on calibration nodes that went through the same two steps. Nodes to come that are foreign are not
-    covered by it: the flag has a stated rate of false alarms, not of misses.
+    The order matters for the guarantee. ``max_error`` bounds the errors among nodes that were accepted *after*
+    flagging, and is certified on calibration nodes that went through the same two steps. Nodes to come that are foreign
+    are not covered by it: the flag has a stated rate of false alarms, not of misses. Numbers have no such flag: what a
+    model says of them does not tell foreign nodes.
 
     Args:
         prediction: of all nodes of ``graph``.
         graph: with the masks that the model was fitted with.
-        max_error, delta, by: of :func:`graphsde.abstain`.
-        false_alarm, foreign_by: of :func:`graphsde.acting.ood.flag_foreign`.
-        confidence_level, sets_by: of :func:`graphsde.conformalize`.
-        calibration, size, seed: which calibration nodes; the same for all three.
-        model: who predicted, for scores that ask it for further predictions.
+        max_error, delta: of :func:`graphsde.abstain`.
+        confidence_level: of :func:`graphsde.conformalize`.
+        calibration, size, seed: which calibration nodes; the same for all steps.
+        options: of classes ``by`` of :func:`graphsde.abstain`, ``false_alarm`` and ``foreign_by`` of
+            :func:`graphsde.acting.ood.flag_foreign`, ``sets_by`` of :func:`graphsde.conformalize`, and ``model``, who
+            predicted, for scores that ask it for further predictions. Of numbers ``tolerance``, which is needed, of
+            :func:`graphsde.abstain`, and ``intervals_by`` of :func:`graphsde.conformalize`.
 
     Example:
         >>> import graphsde as gs
         >>> graph = gs.load("digits")
-        >>> found = decide(gs.LabelPropagation().fit(graph).predict(graph), graph, max_error=0.1)
+        >>> found = gs.decide(gs.LabelPropagation().fit(graph).predict(graph), graph, max_error=0.1)
         >>> set(found.actions) <= {"accept", "foreign", "review"}
+        True
+        >>> graph = gs.load("diabetes")
+        >>> found = gs.decide(gs.GCN(epochs=30).fit(graph).predict(graph), graph, tolerance=150, max_error=0.2)
+        >>> set(found.actions) <= {"accept", "review"}
         True
     """
     shared: dict[str, Any] = {"calibration": calibration, "size": size, "seed": seed}
+    rule = DECIDING.of(prediction)
+    given = {name: value for name, value in options.items() if value is not None}
+    if strange := sorted(set(given) - set(rule.options)):
+        raise BadUsage(
+            f"{', '.join(strange)} is not for {prediction.speaks_of}, which this model predicts",
+            code="E-TARGET",
+            found=", ".join(strange),
+            expected="one of " + ", ".join(rule.options),
+            fix="leave it out",
+        )
+    return rule.decide(
+        prediction, graph, shared, max_error=max_error, delta=delta, confidence_level=confidence_level, **given
+    )
+
+
+@dataclass(frozen=True)
+class DecidingRule:
+    """How a kind of prediction is decided on, and which options that has."""
+
+    decide: Callable[..., Decisions]
+    options: tuple[str, ...]
+
+
+DECIDING: Rules[DecidingRule] = Rules("deciding")
+
+
+def _decide_classes(
+    prediction: ClassPrediction,
+    graph: Graph,
+    shared: dict[str, Any],
+    *,
+    max_error: float,
+    delta: float,
+    confidence_level: float,
+    by: str = ACCEPT_BY,
+    false_alarm: float = 0.05,
+    foreign_by: str = FOREIGN_SCORE,
+    sets_by: str = "aps",
+    model: Predictor | None = None,
+) -> ClassDecisions:
     flag = flag_foreign(prediction, graph, false_alarm=false_alarm, by=foreign_by, model=model, **shared)
     rule = abstain(prediction, graph, max_error=max_error, delta=delta, by=by, foreign=flag, model=model, **shared)
     conformal = conformalize(prediction, graph, confidence_level=confidence_level, by=sets_by, **shared)
@@ -161,4 +321,36 @@ def decide(
     actions[rule.accepted] = "accept"
     actions[flag.flagged] = "foreign"
     sets = conformal.predict_set(prediction, never_empty=True)
-    return Decisions(prediction, graph, rule, flag, conformal, sets, actions)
+    return ClassDecisions(prediction, graph, rule, flag, conformal, sets, actions)
+
+
+def _decide_numbers(
+    prediction: RegressionPrediction,
+    graph: Graph,
+    shared: dict[str, Any],
+    *,
+    max_error: float,
+    delta: float,
+    confidence_level: float,
+    tolerance: float | None = None,
+    intervals_by: str = "deviations",
+    model: Predictor | None = None,
+) -> RegressionDecisions:
+    if tolerance is None:
+        raise BadUsage(
+            "the model predicts numbers: how far off may an accepted one be?",
+            code="E-TARGET",
+            fix="give tolerance= (--tolerance), in the target's unit",
+        )
+    rule = abstain(prediction, graph, max_error=max_error, delta=delta, tolerance=tolerance, **shared)
+    intervals = conformalize(prediction, graph, confidence_level=confidence_level, by=intervals_by, **shared)
+    low, high = intervals.predict_interval(prediction)
+    actions = np.full(graph.num_nodes, "review", dtype=object)
+    actions[rule.accepted] = "accept"
+    return RegressionDecisions(prediction, graph, rule, intervals, low, high, actions)
+
+
+DECIDING.register("classification")(
+    DecidingRule(_decide_classes, ("by", "false_alarm", "foreign_by", "sets_by", "model"))
+)
+DECIDING.register("regression")(DecidingRule(_decide_numbers, ("tolerance", "intervals_by", "model")))

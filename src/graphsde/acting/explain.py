@@ -1,25 +1,88 @@
-"""What moves a node's uncertainty: its neighbours and its own features."""
+"""What moves a prediction and its uncertainty: the node's neighbours and its own features."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from graphsde.acting.feature_effects import FeatureEffect, feature_effects
+from graphsde.acting.feature_effects import (
+    FeatureEffect,
+    average_node,
+    feature_effects,
+    nothing_found,
+    trials,
+    untried,
+)
 from graphsde.base.errors import BadInput, BadUsage, shorten
+from graphsde.base.registry import Rules
 from graphsde.graph.adjacency import Adjacency
 from graphsde.graph.graph import Graph
 from graphsde.graph.ids import locate
 from graphsde.models import Model
-from graphsde.prediction import Prediction
+from graphsde.prediction import ClassPrediction, RegressionPrediction, require
 from graphsde.uncertainty.held_out import align_labels
 
 NEIGHBOURS = 20
 FEATURES = 10
 SURE = 0.01
 """Entropy in nats below which all effects are next to nothing."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """How effects are told: their unit, the label of an axis, the head of a column, and a line below the table."""
+
+    unit: str
+    axis: str
+    column: str
+    note: str
+
+
+class Explanation(ABC):
+    """What moves a node's prediction and its uncertainty; one subclass for each kind of target."""
+
+    words: ClassVar[Words]
+    id: int | str
+    neighbours: tuple[Any, ...]
+    degree: int
+    features: tuple[FeatureEffect, ...]
+    how: str
+
+    @property
+    @abstractmethod
+    def sentences(self) -> list[str]:
+        """The gist in words."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """Which node, and what is said of it."""
+
+    @abstractmethod
+    def neighbour_names(self) -> list[str]: ...
+
+    @abstractmethod
+    def neighbour_rows(self) -> list[dict[str, Any]]:
+        """As rows of a table."""
+
+    def feature_rows(self) -> list[dict[str, Any]]:
+        return [
+            {"feature": one.name, "value": one.value, "average": one.average, self.words.column: signed(one.adds)}
+            | ({"moves the mean": signed(one.moves)} if one.moves is not None else {})
+            for one in self.features
+        ]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)  # type: ignore[call-overload]
+
+
+def signed(value: float) -> str:
+    """With its sign, and with digits where four after the point would show none."""
+    return f"{value:+.4f}" if value == 0 or abs(value) >= 5e-5 else f"{value:+.0e}"
 
 
 @dataclass(frozen=True)
@@ -46,7 +109,7 @@ class NeighbourEffect:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class ClassExplanation(Explanation):
     """What moves a node's uncertainty.
 
     Args:
@@ -76,6 +139,9 @@ class Explanation:
     features: tuple[FeatureEffect, ...]
     how: str
     samples: int
+    words = Words(
+        "nats", "entropy added (nats)", "adds entropy", "A class with ? is predicted, the others are training labels."
+    )
 
     @property
     def sentences(self) -> list[str]:
@@ -102,8 +168,114 @@ class Explanation:
             )
         return lines
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+    @property
+    def title(self) -> str:
+        return f"node {self.id}, predicted {self.predicted} ({self.confidence:.2f}), entropy {self.entropy:.2f} nats"
+
+    def neighbour_names(self) -> list[str]:
+        return [f"{one.id} ({one.label or one.predicted})" for one in self.neighbours]
+
+    def neighbour_rows(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "neighbour": str(one.id),
+                "class": one.label or f"{one.predicted}?",
+                "adds entropy": signed(one.adds),
+                "adds to p": signed(one.supports),
+                "without it": one.without,
+            }
+            for one in self.neighbours
+        ]
+
+
+@dataclass(frozen=True)
+class NeighbourShift:
+    """One neighbour.
+
+    Args:
+        id: the neighbour.
+        mean: what is predicted of it.
+        value: its value where it is a training node, else ``None``.
+        weight: of the edge.
+        adds: standard deviation with the edge less that without it: above 0 the neighbour makes the node less sure.
+        moves: predicted mean with the edge less that without it.
+    """
+
+    id: int | str
+    mean: float
+    value: float | None
+    weight: float
+    adds: float
+    moves: float
+
+
+@dataclass(frozen=True)
+class RegressionExplanation(Explanation):
+    """What moves a predicted number.
+
+    Args:
+        id: the node.
+        mean, deviation: what the model says of it, in the target's unit.
+        epistemic: share of its variance that is epistemic; ``None`` where the model has no notion of it.
+        alone_mean, alone_deviation: if the node had no edges.
+        neighbours: largest effect on the deviation first.
+        degree: how many neighbours the node hears from; more than were tried where it is a hub.
+        features: largest effect on the deviation first.
+        how: in words, how the effect of the features was found.
+        samples: that every prediction was made with.
+    """
+
+    id: int | str
+    mean: float
+    deviation: float
+    epistemic: float | None
+    alone_mean: float
+    alone_deviation: float
+    neighbours: tuple[NeighbourShift, ...]
+    degree: int
+    features: tuple[FeatureEffect, ...]
+    how: str
+    samples: int
+    words = Words(
+        "standard deviation",
+        "standard deviation added",
+        "adds deviation",
+        "A value with ? is predicted, the others are training values.",
+    )
+
+    @property
+    def sentences(self) -> list[str]:
+        """The gist in words."""
+        known = "" if self.epistemic is None else f"; {self.epistemic:.0%} of the variance is epistemic"
+        said = f"{self.mean:.4g}, give or take {self.deviation:.3g}"
+        lines = [f"Node {shorten(str(self.id), 60)} is predicted as {said}{known}."]
+        if not self.degree:
+            return [*lines, "It has no neighbours: only its own features speak."]
+        less = "less" if self.alone_deviation > self.deviation else "more"
+        who = f"its {self.degree:,} neighbours together make" if self.degree > 1 else "its one neighbour makes"
+        lines.append(
+            f"Without any neighbour it would be {self.alone_mean:.4g}, give or take {self.alone_deviation:.3g}: "
+            f"{who} it {less} uncertain."
+        )
+        return lines
+
+    @property
+    def title(self) -> str:
+        return f"node {self.id}, predicted {self.mean:.4g} ± {self.deviation:.3g}"
+
+    def neighbour_names(self) -> list[str]:
+        return [f"{one.id} ({one.mean if one.value is None else one.value:.4g})" for one in self.neighbours]
+
+    def neighbour_rows(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "neighbour": str(one.id),
+                "value": f"{one.mean:.4g}?" if one.value is None else f"{one.value:.4g}",
+                "adds deviation": signed(one.adds),
+                "moves the mean": signed(one.moves),
+            }
+            for one in self.neighbours
+        ]
 
 
 def explain(
@@ -126,6 +298,10 @@ def explain(
     a feature is not at its average, to first order. Models without a gradient are asked again with single features set
     to their average.
 
+    Of numbers it is the standard deviation that is explained, and what moves the mean is told beside it; the most
+    telling neighbours are those with the largest :math:`\hat A_{ij} |m_i - m_j|`, and features are tried one after
+    another, the most unusual ones first.
+
     Args:
         model: fitted.
         graph: that it predicts on.
@@ -143,23 +319,43 @@ def explain(
         >>> len(found.neighbours), found.how.partition(":")[0]
         (3, 'not at all')
     """
-    if graph.target != "class":
-        raise BadUsage(
-            "this goes by class probabilities, and the target of the graph is numeric",
-            code="E-TARGET",
-            fix="use graphsde.acting.explain_numbers.explain_numbers",
-        )
     if neighbours < 0 or features < 0:
         raise BadUsage("a number of neighbours or features is 0 or more", found=min(neighbours, features))
-    row = position_of(graph, node)
-    here = model.predict(graph, samples=samples, seed=seed)
-    tried = most_telling(graph, row, neighbours, np.abs(here.mean - here.mean[row]).sum(axis=1) / 2)
-    effects = [_without(model, graph, here, row, int(other), seed) for other in tried]
-    alone = model.predict(without_edges(graph, row, graph.adjacency.neighbours(row)), samples=samples, seed=seed)
-    found, how = feature_effects(model, graph, row, float(here.total[row]), features, samples, seed)
+    asked = Asked(model, graph, position_of(graph, node), neighbours, features, samples, seed)
+    return EXPLAINING.of(model)(asked)
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What is to be explained; see :func:`explain`."""
+
+    model: Model
+    graph: Graph
+    row: int
+    neighbours: int
+    features: int
+    samples: int
+    seed: int | None
+
+
+EXPLAINING: Rules[Callable[[Asked], Explanation]] = Rules("explaining")
+
+
+@EXPLAINING.register("classification")
+def _explain_classes(asked: Asked) -> ClassExplanation:
+    model, graph, row, samples, seed = asked.model, asked.graph, asked.row, asked.samples, asked.seed
+
+    def said(of: Graph, drawn: int = samples) -> ClassPrediction:
+        return require(model.predict(of, samples=drawn, seed=seed), ClassPrediction, "this explanation")
+
+    here = said(graph)
+    tried = most_telling(graph, row, asked.neighbours, np.abs(here.mean - here.mean[row]).sum(axis=1) / 2)
+    effects = [_without(said, graph, here, row, int(other)) for other in tried]
+    alone = said(without_edges(graph, row, graph.adjacency.neighbours(row)))
+    found, how = feature_effects(model, graph, row, float(here.total[row]), asked.features, samples, seed)
     epistemic = float(here.epistemic[row])
     order = np.argsort(-here.mean[row], kind="stable").tolist()
-    return Explanation(
+    return ClassExplanation(
         id=plain_id(graph.node_ids[row]),
         predicted=str(here.label[row]),
         confidence=float(here.confidence[row]),
@@ -168,6 +364,49 @@ def explain(
         probabilities={here.class_names[c]: float(here.mean[row, c]) for c in order},
         alone=float(alone.total[row]),
         alone_predicted=str(alone.label[row]),
+        neighbours=tuple(sorted(effects, key=lambda one: -abs(one.adds))),
+        degree=int(graph.adjacency.degree[row]),
+        features=tuple(found),
+        how=how,
+        samples=here.num_samples,
+    )
+
+
+@EXPLAINING.register("regression")
+def _explain_numbers(asked: Asked) -> RegressionExplanation:
+    graph, row = asked.graph, asked.row
+
+    def said(of: Graph) -> RegressionPrediction:
+        found = asked.model.predict(of, samples=asked.samples, seed=asked.seed)
+        return require(found, RegressionPrediction, "this explanation")
+
+    here = said(graph)
+    mean, deviation = float(here.mean[row]), float(np.sqrt(here.total[row]))
+    around = graph.adjacency.neighbours(row)
+    alone = said(without_edges(graph, row, around))
+    effects = []
+    for other in most_telling(graph, row, asked.neighbours, np.abs(here.mean - mean)).tolist():
+        changed = said(without_edges(graph, row, np.array([other])))
+        trained = graph.train_mask is not None and bool(graph.train_mask[other]) and graph.values is not None
+        effects.append(
+            NeighbourShift(
+                id=plain_id(graph.node_ids[other]),
+                mean=float(here.mean[other]),
+                value=float(graph.values[other]) if trained and graph.values is not None else None,
+                weight=float(graph.adjacency.incoming[row, other]),
+                adds=deviation - float(np.sqrt(changed.total[row])),
+                moves=mean - float(changed.mean[row]),
+            )
+        )
+    found, how = _features(said, graph, row, mean, deviation, asked.features)
+    epistemic = float(here.epistemic[row] / here.total[row])
+    return RegressionExplanation(
+        id=plain_id(graph.node_ids[row]),
+        mean=mean,
+        deviation=deviation,
+        epistemic=None if np.isnan(epistemic) else epistemic,
+        alone_mean=float(alone.mean[row]),
+        alone_deviation=float(np.sqrt(alone.total[row])),
         neighbours=tuple(sorted(effects, key=lambda one: -abs(one.adds))),
         degree=int(graph.adjacency.degree[row]),
         features=tuple(found),
@@ -198,8 +437,10 @@ def most_telling(graph: Graph, row: int, most: int, other_opinion: np.ndarray) -
     return around[np.argsort(-shares * other_opinion[around], kind="stable")[:most]]
 
 
-def _without(model: Model, graph: Graph, here: Prediction, row: int, other: int, seed: int | None) -> NeighbourEffect:
-    changed = model.predict(without_edges(graph, row, np.array([other])), samples=here.num_samples, seed=seed)
+def _without(
+    said: Callable[[Graph, int], ClassPrediction], graph: Graph, here: ClassPrediction, row: int, other: int
+) -> NeighbourEffect:
+    changed = said(without_edges(graph, row, np.array([other])), here.num_samples)
     own = int(here.index[row])
     labels = align_labels(graph, here.class_names)
     trained = graph.train_mask is not None and bool(graph.train_mask[other]) and labels[other] >= 0
@@ -212,6 +453,28 @@ def _without(model: Model, graph: Graph, here: Prediction, row: int, other: int,
         supports=float(here.mean[row, own] - changed.mean[row, own]),
         without=str(changed.label[row]),
     )
+
+
+def _features(
+    said: Callable[[Graph], RegressionPrediction], graph: Graph, row: int, mean: float, deviation: float, most: int
+) -> tuple[list[FeatureEffect], str]:
+    usual = said(average_node(graph, row))
+    if float(usual.mean[row]) == mean and float(np.sqrt(usual.total[row])) == deviation:
+        return [], nothing_found(graph)
+    found = [
+        FeatureEffect(
+            one.name,
+            one.value,
+            one.average,
+            deviation - float(np.sqrt((without := said(one.graph)).total[row])),
+            mean - float(without.mean[row]),
+        )
+        for one in trials(graph, row, most)
+    ]
+    words = (
+        f"by trial: the {len(found)} that are farthest from their average were set to it one at a time{untried(graph)}"
+    )
+    return sorted(found, key=lambda one: -abs(one.adds)), words
 
 
 def without_edges(graph: Graph, row: int, others: np.ndarray) -> Graph:

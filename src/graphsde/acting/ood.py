@@ -8,7 +8,7 @@ import numpy as np
 
 from graphsde.datasets.splits.calibration import CALIBRATION_SIZE
 from graphsde.graph.graph import Graph
-from graphsde.prediction import Prediction, Predictor
+from graphsde.prediction import ClassPrediction, Predictor
 from graphsde.uncertainty.conformal.intervals import conformal_quantile
 from graphsde.uncertainty.held_out import held_out, require_share
 from graphsde.uncertainty.scores import score
@@ -45,7 +45,7 @@ class ForeignFlag:
 
 
 def flag_foreign(
-    prediction: Prediction,
+    prediction: ClassPrediction,
     graph: Graph,
     *,
     false_alarm: float = 0.05,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from graphsde.base.errors import BadUsage, UnknownName
 
@@ -85,3 +85,60 @@ def unknown_name(kind: str, name: str, choices: list[str]) -> UnknownName:
     return UnknownName(
         f"there is no {kind} named '{name}'", found=name, expected="one of " + ", ".join(sorted(choices)), fix=hint
     )
+
+
+class HasKind(Protocol):
+    """A target, or anything that speaks of one: it says of which kind."""
+
+    @property
+    def target_kind(self) -> str: ...
+
+
+_RULES: dict[tuple[str, str], Any] = {}
+
+
+class Rules(Generic[T]):
+    """What a folder does with each kind of target (classes, numbers, and whatever others add).
+
+    All rules are kept in one table by what they are for and the kind; a folder registers its own and looks them up, and
+    nobody asks a target what it is.
+
+    Args:
+        purpose: what the rules are for, in words that an error message can use.
+
+    Example:
+        >>> greetings = Rules("greeting a target")
+        >>> @greetings.register("classification")
+        ... def hello():
+        ...     return "hello, classes"
+        >>> greetings.of_kind("classification")()
+        'hello, classes'
+    """
+
+    def __init__(self, purpose: str) -> None:
+        self.purpose = purpose
+
+    def register(self, kind: str) -> Callable[[T], T]:
+        def keep(rule: T) -> T:
+            if _RULES.setdefault((self.purpose, kind), rule) is not rule:
+                raise BadUsage(f"there is a rule for {self.purpose} of kind '{kind}' already")
+            return rule
+
+        return keep
+
+    def of(self, subject: HasKind) -> T:
+        return self.of_kind(subject.target_kind)
+
+    def of_kind(self, kind: str) -> T:
+        try:
+            return cast(T, _RULES[self.purpose, kind])
+        except KeyError:
+            raise BadUsage(
+                f"{self.purpose} is not there for {kind}",
+                code="E-TARGET",
+                found=kind,
+                expected="one of " + ", ".join(self.kinds()),
+            ) from None
+
+    def kinds(self) -> list[str]:
+        return [kind for purpose, kind in _RULES if purpose == self.purpose]

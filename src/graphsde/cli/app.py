@@ -6,7 +6,6 @@ import functools
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -34,7 +33,6 @@ from graphsde.cli import (
     search,
     theory,
 )
-from graphsde.runs.numeric_runs import refuse_numeric_run
 
 VERBS: dict[str, Callable[..., None]] = {
     "demo": demo.demo,
@@ -74,8 +72,6 @@ def _guarded(verb: Callable[..., None], name: str) -> Callable[..., None]:
     def run(*args: Any, **kwargs: Any) -> None:
         try:
             _load_plugins()
-            if isinstance(kwargs.get("run"), Path):
-                refuse_numeric_run(kwargs["run"], name)
             verb(*args, **kwargs)
         except GraphsdeError as error:
             _fail(str(error), error.exit_code)

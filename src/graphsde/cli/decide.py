@@ -49,7 +49,6 @@ def decide(
 ) -> None:
     """Say of every node whether to accept its answer, to review it, or (of classes) to treat it as foreign."""
     from graphsde.acting.decide import decide as judge
-    from graphsde.acting.decide_numbers import decide_numbers
     from graphsde.runs.export import require_table_name, write_table
     from graphsde.runs.folder import RunFolder
     from graphsde.uncertainty.conformal import CONFORMAL_SCORES
@@ -63,39 +62,27 @@ def decide(
             SCORES.entry(name.partition("+")[0])
     folder = RunFolder(run)
     model, graph = folder.load_model(), folder.load_graph()
-    of_classes = {"by": by, "foreign_by": foreign_by, "sets_by": sets_by, "false_alarm": false_alarm}
-    given: dict[str, Any] = {name: value for name, value in of_classes.items() if value is not None}
-    shared: dict[str, Any] = {"max_error": max_error, "delta": delta, "confidence_level": confidence_level}
-    shared |= {"size": calibration_size, "seed": seed}
-    numeric = model.target_scale is not None
-    _refuse_options(numeric, given, tolerance)
-    prediction: Any = model.predict(graph, samples=samples)
-    if numeric:
-        decisions: Any = decide_numbers(prediction, graph, tolerance=tolerance, **shared)  # type: ignore[arg-type]
-    else:
-        decisions = judge(prediction, graph, model=model, **given, **shared)
+    decisions = judge(
+        model.predict(graph, samples=samples),
+        graph,
+        max_error=max_error,
+        delta=delta,
+        confidence_level=confidence_level,
+        size=calibration_size,
+        seed=seed,
+        by=by,
+        foreign_by=foreign_by,
+        sets_by=sets_by,
+        false_alarm=false_alarm,
+        tolerance=tolerance,
+        model=model,
+    )
     write_table(decisions.columns(), out)
     summary = decisions.summary()
     if json:
         print_json({"run": str(run), "model": model.name, "graph": graph.name, "out": str(out), **summary})
     else:
         _print(summary, graph.num_nodes, out)
-
-
-def _refuse_options(numeric: bool, of_classes: dict[str, Any], tolerance: float | None) -> None:
-    from graphsde.base.errors import BadUsage
-
-    if numeric and tolerance is None:
-        raise BadUsage(
-            "this run predicts numbers: how far off may an accepted one be?",
-            code="E-TARGET",
-            fix="give --tolerance, in the target's unit",
-        )
-    if numeric and of_classes:
-        names = ", ".join("--" + name.replace("_", "-") for name in of_classes)
-        raise BadUsage(f"{names} goes by classes, and this run predicts numbers", code="E-TARGET", fix="leave it out")
-    if not numeric and tolerance is not None:
-        raise BadUsage("--tolerance is for numbers, and this run predicts classes", code="E-TARGET", fix="leave it out")
 
 
 def _print(found: dict[str, Any], nodes: int, out: Path) -> None:

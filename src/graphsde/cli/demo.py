@@ -10,6 +10,7 @@ from graphsde.cli.fit import DEFAULT_MODEL
 from graphsde.cli.output import print_table, say
 
 if TYPE_CHECKING:
+    from graphsde.prediction import ClassPrediction, require
     from graphsde.runs.folder import RunFolder
 
 
@@ -40,7 +41,8 @@ def demo(
         callbacks=[ProgressBar(f"fitting {model}")],
         say=say,
     )
-    graph, prediction, metrics = outcome.graph, outcome.prediction, outcome.metrics
+    graph, metrics = outcome.graph, outcome.metrics
+    prediction = require(outcome.prediction, ClassPrediction, "the demo")
     assert graph.test_mask is not None and graph.labels is not None
     path = report_on_run(folder, None)  # before anything is printed: whoever reads only the first lines has it too
     test = np.flatnonzero(graph.test_mask)
@@ -49,7 +51,7 @@ def demo(
     print_table(
         [
             {
-                "image": str(prediction.node_ids[node]),
+                "image": str(prediction.ids[node]),
                 "predicted": prediction.label[node],
                 "truth": graph.class_names[graph.labels[node]],
                 "confidence": float(prediction.confidence[node]),

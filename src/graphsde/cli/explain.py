@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -23,14 +23,12 @@ def explain(
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Show which neighbours and which features move a node's uncertainty."""
-    from graphsde.acting.explain import explain as of_classes
-    from graphsde.acting.explain_numbers import explain_numbers
+    from graphsde.acting.explain import explain as measure
     from graphsde.runs.folder import RunFolder
 
     folder = RunFolder(run)
     model, graph = folder.load_model(), folder.load_graph()
     drawn = samples or int(folder.read_config()["samples"])  # else an unsure node could have another class here
-    measure: Any = of_classes if model.target_scale is None else explain_numbers
     found = measure(model, graph, node, neighbours=neighbours, features=features, samples=drawn)
     if out is not None:
         from graphsde.view.figures.nodes import ExplanationBars
@@ -41,49 +39,15 @@ def explain(
         return
     for sentence in found.sentences:
         typer.echo(sentence)
-    numeric = model.target_scale is not None
     if found.neighbours:
         shown = len(found.neighbours)
         which = f"{shown} of {found.degree:,} neighbours" if shown < found.degree else "Neighbours"
-        unit = "standard deviation" if numeric else "nats"
-        typer.echo(f"{which}, one edge taken away at a time ({unit}; above 0: makes the node less sure):")
-        print_table([_number(one) if numeric else _class(one) for one in found.neighbours])
-        what, whose = ("value", "values") if numeric else ("class", "labels")
-        typer.echo(f"A {what} with ? is predicted, the others are training {whose}.")
+        typer.echo(f"{which}, one edge taken away at a time ({found.words.unit}; above 0: makes the node less sure):")
+        print_table(found.neighbour_rows())
+        typer.echo(found.words.note)
     if found.features:
         typer.echo("\nFeatures that are not at their average:")
-        adds = "adds deviation" if numeric else "adds entropy"
-        print_table(
-            [
-                {"feature": one.name, "value": one.value, "average": one.average, adds: _effect(one.adds)}
-                | ({"moves the mean": _effect(one.moves)} if one.moves is not None else {})
-                for one in found.features
-            ]
-        )
+        print_table(found.feature_rows())
     typer.echo(f"The effect of features was found {found.how}.")
     if out is not None:
         typer.echo(f"The picture is in {out}")
-
-
-def _class(one: Any) -> dict[str, Any]:
-    return {
-        "neighbour": str(one.id),
-        "class": one.label or f"{one.predicted}?",
-        "adds entropy": _effect(one.adds),
-        "adds to p": _effect(one.supports),
-        "without it": one.without,
-    }
-
-
-def _number(one: Any) -> dict[str, Any]:
-    return {
-        "neighbour": str(one.id),
-        "value": f"{one.mean:.4g}?" if one.value is None else f"{one.value:.4g}",
-        "adds deviation": _effect(one.adds),
-        "moves the mean": _effect(one.moves),
-    }
-
-
-def _effect(value: float) -> str:
-    """With its sign, and with digits where four after the point would show none."""
-    return f"{value:+.4f}" if value == 0 or abs(value) >= 5e-5 else f"{value:+.0e}"

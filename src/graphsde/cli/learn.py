@@ -47,42 +47,17 @@ def learn(
 
 
 def _print(learned: Learned) -> None:
-    from graphsde.acting.change import NumericChange
-
     if learned.already_known:
         typer.echo(f"All {learned.known} labels are in use already: nothing to do. The last round:")
     typer.echo(_headline(learned))
     change = learned.change
     rows = [_row(name, learned.before[name], learned.after[name]) for name in SHOWN if name in learned.before]
-    if isinstance(change, NumericChange):
-        rows.append(_row("mean deviation", change.deviation_before, change.deviation_after))
-    else:
-        rows.append(_row("mean entropy", change.entropy_before, change.entropy_after))
+    rows.append(_row(*change.uncertainty))
     if change.epistemic_before is not None and change.epistemic_after is not None:
         rows.append(_row("mean epistemic", change.epistemic_before, change.epistemic_after))
     print_table(rows)
-    if isinstance(change, NumericChange):
-        typer.echo(f"{change.nodes:,} nodes that are not for training moved by {change.shift:.4g} on average.")
-        moved = [
-            {
-                "id": str(one.id),
-                "before": f"{one.before:.4g} ± {one.deviation_before:.2g}",
-                "after": f"{one.after:.4g} ± {one.deviation_after:.2g}",
-                "moved": one.distance,
-            }
-            for one in change.moved
-        ]
-    else:
-        typer.echo(f"{change.relabelled:,} of {change.nodes:,} nodes that are not for training changed their class.")
-        moved = [
-            {
-                "id": str(one.id),
-                "before": f"{one.before} {one.confidence_before:.2f}",
-                "after": f"{one.after} {one.confidence_after:.2f}",
-                "moved": one.distance,
-            }
-            for one in change.moved
-        ]
+    typer.echo(change.sentence())
+    moved = change.moved_rows()
     if moved:
         typer.echo("Those that moved most:")
         print_table(moved[:5])

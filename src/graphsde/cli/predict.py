@@ -37,4 +37,4 @@ def predict(
         target = open_graph(graph, **{**own, **given})
     prediction = model.predict(target, samples=samples, seed=seed)
     write_table(prediction_columns(prediction, target), out)
-    typer.echo(f"{prediction.num_nodes:,} predictions in {out}")
+    typer.echo(f"{prediction.num_items:,} predictions in {out}")

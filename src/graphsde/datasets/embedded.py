@@ -78,6 +78,6 @@ def load_diabetes_graph() -> Graph:
         labels=np.asarray(bunch.target, dtype=np.float64),
         feature_names=list(bunch.feature_names),
         name="diabetes",
-        target="numeric",
+        target="regression",
     )
     return graph.with_masks(split=None, **make_split(graph, "fractions", seed=0, **SHARES).masks)

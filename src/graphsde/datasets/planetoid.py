@@ -23,7 +23,8 @@ from graphsde.datasets.published import (
     write_converted,
 )
 from graphsde.graph.build import from_arrays
-from graphsde.graph.graph import UNLABELLED, Graph
+from graphsde.graph.graph import Graph
+from graphsde.graph.target import UNLABELLED
 
 
 class _OldMatrix:

@@ -102,8 +102,8 @@ class GraphSource:
             "classes": list(applied.class_names),
             "sizes": {name: int(mask.sum()) for name, mask in applied.masks.items()},
         }
-        if graph.target == "numeric":
-            facts["target"] = graph.target
+        if graph.target_kind != "classification":
+            facts["target"] = graph.target_kind
         return applied, facts
 
 

@@ -12,6 +12,7 @@ from graphsde.base.memory import require_memory
 from graphsde.base.seeds import numpy_stream
 from graphsde.graph.build import from_arrays
 from graphsde.graph.graph import Graph
+from graphsde.graph.target import RegressionTarget
 
 MAX_ROUNDS = 50
 
@@ -77,7 +78,7 @@ def synthetic_values(n: int, *, noise: float = 0.3, seed: int = 0, **settings: A
 
     Example:
         >>> synthetic_values(100, degree=4.0)
-        Graph('synthetic-values', nodes=100, edges=400, features=64, target='numeric')
+        Graph('synthetic-values', nodes=100, edges=400, features=64, target='regression')
     """
     if not noise >= 0:
         raise BadUsage(f"no synthetic graph has noise = {noise}", found=noise, expected="0 or more")
@@ -92,7 +93,7 @@ def synthetic_values(n: int, *, noise: float = 0.3, seed: int = 0, **settings: A
     first = averaged[:, 0]
     scale = np.where(first > np.median(first), 1.5, 0.5)
     values = signal + noise * scale * rng.standard_normal(n)
-    return dataclasses.replace(graph, labels=None, class_names=(), values=values, name="synthetic-values", notes=())
+    return dataclasses.replace(graph, target=RegressionTarget(values), name="synthetic-values", notes=())
 
 
 def _weights(n: int, degree: float, power: float, rng: np.random.Generator) -> np.ndarray:

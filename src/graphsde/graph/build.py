@@ -12,12 +12,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphsde.base.errors import BadInput, BadUsage, shorten
+from graphsde.base.renames import current
 from graphsde.graph.adjacency import Adjacency
 from graphsde.graph.edges import clean_edges, edges_of_matrix
 from graphsde.graph.features import as_array, check_matrix, degree_column, no_features
 from graphsde.graph.graph import Graph
 from graphsde.graph.ids import locate, parse_ids
-from graphsde.graph.labels import clean_categories, encode_labels, encode_values
+from graphsde.graph.labels import clean_categories
 from graphsde.graph.masks import (
     masks_from_arrays,
     masks_from_words,
@@ -27,6 +28,7 @@ from graphsde.graph.masks import (
     require_trainable,
 )
 from graphsde.graph.raw import Finding, RawGraph, ReadOptions
+from graphsde.graph.target import TARGETS, ClassTarget, Target
 
 __all__ = ["assemble", "from_arrays", "options_from", "require_length", "require_trainable", "unseen_classes"]
 
@@ -52,30 +54,21 @@ def assemble(raw: RawGraph, options: ReadOptions = ReadOptions()) -> Graph:
     findings += noticed
     features, names, noticed = _features(raw, adjacency, options)
     findings += noticed
-    labels: np.ndarray | None = None
-    class_names = tuple(str(one) for one in raw.class_names or ())
-    values: np.ndarray | None = None
-    if raw.labels is not None and options.target == "numeric":
-        values, noticed = encode_values(raw.labels, raw.node_place, raw.class_names)
+    target: Target = ClassTarget(None, tuple(str(one) for one in raw.class_names or ()))
+    if raw.labels is not None:
+        target, noticed = TARGETS.of_kind(options.target).encode(raw.labels, raw.node_place, raw.class_names)
         findings += noticed
-    elif raw.labels is not None:
-        labels, class_names, noticed = encode_labels(raw.labels, raw.node_place, raw.class_names)
-        findings += noticed
-        if not class_names:
-            labels = None
     masks = _masks(raw, node_ids)
     refuse_overlap(masks, name)
-    if labels is not None and "train" in masks:
-        refuse_unlabelled(masks["train"], labels, name)
-        findings += unseen_classes(labels, class_names, masks, strict=options.strict)
-    if values is not None and "train" in masks:
-        refuse_unlabelled(masks["train"], np.where(np.isnan(values), -1, 0), name)
+    known = target.known(raw.num_nodes)
+    if "train" in masks and target.given:
+        refuse_unlabelled(masks["train"], known, name)
+        findings += unseen_classes(target, masks, strict=options.strict)
     _freeze(adjacency.matrix)
     return Graph(
         adjacency=adjacency,
         features=_freeze(features),
-        labels=None if labels is None else _freeze(labels),
-        class_names=class_names,
+        target=target.frozen(),
         node_ids=_freeze(node_ids),
         feature_names=names,
         categorical=_categorical(raw, names, options),
@@ -83,7 +76,6 @@ def assemble(raw: RawGraph, options: ReadOptions = ReadOptions()) -> Graph:
         name=raw.name,
         image_shape=raw.image_shape,
         notes=tuple(findings),
-        values=None if values is None else _freeze(values),
     )
 
 
@@ -111,7 +103,7 @@ def from_arrays(
         features: numbers, dense or scipy sparse; ``None`` beside categorical columns; ``"degree"`` for log-degrees.
             # [N, d]
         edges: positions of source and target, or a scipy sparse adjacency (row = source).  # [2, E] or [N, N]
-        labels: text or whole numbers; ``None``, NaN and ``-1`` are unlabelled. With ``target="numeric"``, numbers;
+        labels: text or whole numbers; ``None``, NaN and ``-1`` are unlabelled. With ``target="regression"``, numbers;
             ``None`` and NaN are unknown.  # [N]
         node_ids: your own names of the nodes; numbered from 0 if left out.  # [N]
         feature_names: one per numeric column.
@@ -158,13 +150,14 @@ def from_arrays(
 
 def options_from(options: Mapping[str, Any]) -> ReadOptions:
     """Keyword arguments as ReadOptions; a wrong name or value is answered with the choices."""
+    options = {name: current("target", value) if name == "target" else value for name, value in options.items()}
     fields = [field.name for field in dataclasses.fields(ReadOptions)]
     choices = {
         "duplicates": ("error", "sum", "first"),
         "unknown_edges": ("error", "drop"),
         "impute": ("none", "mean"),
         "features": ("columns", "degree"),
-        "target": ("class", "numeric"),
+        "target": tuple(TARGETS.kinds()),
     }
     for option, value in options.items():
         if option not in fields:
@@ -178,11 +171,10 @@ def options_from(options: Mapping[str, Any]) -> ReadOptions:
     return ReadOptions(**options)
 
 
-def unseen_classes(
-    labels: np.ndarray, class_names: tuple[str, ...], masks: Mapping[str, np.ndarray], *, strict: bool = False
-) -> list[Finding]:
+def unseen_classes(target: Target, masks: Mapping[str, np.ndarray], *, strict: bool = False) -> list[Finding]:
     """Classes that occur among the test nodes but not among the training nodes."""
-    if "test" not in masks or "train" not in masks:
+    labels, class_names = target.labels, target.class_names
+    if labels is None or "test" not in masks or "train" not in masks:
         return []
     seen = np.bincount(labels[masks["train"] & (labels >= 0)], minlength=len(class_names))
     tested = np.bincount(labels[masks["test"] & (labels >= 0)], minlength=len(class_names))

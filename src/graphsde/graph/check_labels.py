@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from graphsde.base.errors import BadInput, shorten
+from graphsde.base.registry import Rules
 from graphsde.graph.build import unseen_classes
 from graphsde.graph.graph import Graph
 from graphsde.graph.masks import name_nodes, overlaps, require_trainable
 from graphsde.graph.raw import Finding
+
+TARGET_FACTS: Rules[Callable[[Graph], dict[str, Any]]] = Rules("facts about a target")
+TARGET_FINDINGS: Rules[Callable[[Graph, dict[str, Any]], list[Finding]]] = Rules("looking at a target")
 
 LOW_CORRELATION = 0.1  # below it neighbours say next to nothing about a node's value
 FAR = 6  # robust standard deviations from the median
 
 
 def value_facts(graph: Graph) -> dict[str, Any] | None:
-    """Distribution of the values, and how alike neighbours are; ``None`` where nodes have classes or no values."""
-    if graph.values is None or not graph.labelled.any():
+    """Distribution of the values, and how alike neighbours are; ``None`` where nodes have no values."""
+    if not graph.labelled.any():
         return None
+    assert graph.values is not None
     known = graph.values[graph.labelled]
     return {
         "known": int(known.size),
@@ -82,7 +88,7 @@ def describe_values(facts: dict[str, Any]) -> str:
     """One line for a reader."""
     known = facts["known"]
     text = (
-        f"Target: numeric, {known:,} {'nodes have' if known > 1 else 'node has'} a value; "
+        f"Target: regression, {known:,} {'nodes have' if known > 1 else 'node has'} a value; "
         f"{facts['min']:g} to {facts['max']:g}, median {facts['median']:g}, mean {facts['mean']:.4g}, "
         f"standard deviation {facts['std']:.4g}"
     )
@@ -102,8 +108,7 @@ def label_facts(graph: Graph) -> dict[str, Any]:
     taken = np.zeros(graph.num_nodes, dtype=bool)
     for mask in graph.masks.values():
         taken |= mask
-    numeric = {"target": value_facts(graph)} if graph.target == "numeric" else {}
-    return numeric | {
+    return TARGET_FACTS.of(graph)(graph) | {
         "classes": _named(graph, counts),
         "unlabelled": int(graph.num_nodes - graph.labelled.sum()),
         "imbalance": float(present.max() / present.min()) if len(present) else None,
@@ -115,18 +120,35 @@ def label_facts(graph: Graph) -> dict[str, Any]:
 
 def label_findings(graph: Graph, facts: dict[str, Any]) -> list[Finding]:
     findings = _refused(graph)
-    if graph.target == "numeric" and facts["target"] is not None:
-        return findings + value_findings(graph, facts["target"]) + _unscored(graph)
-    if graph.labels is None:
+    if graph.labels is None and not graph.labelled.any():
         return findings
+    return findings + TARGET_FINDINGS.of(graph)(graph, facts) + _unscored(graph)
+
+
+@TARGET_FACTS.register("classification")
+def _class_facts(graph: Graph) -> dict[str, Any]:
+    return {}
+
+
+@TARGET_FACTS.register("regression")
+def _regression_facts(graph: Graph) -> dict[str, Any]:
+    return {"target": value_facts(graph)}
+
+
+@TARGET_FINDINGS.register("regression")
+def _regression_findings(graph: Graph, facts: dict[str, Any]) -> list[Finding]:
+    return value_findings(graph, facts["target"])
+
+
+@TARGET_FINDINGS.register("classification")
+def _class_findings(graph: Graph, facts: dict[str, Any]) -> list[Finding]:
+    findings = []
     if facts["unlabelled"]:
         count = facts["unlabelled"]
         message = f"{count:,} of {graph.num_nodes:,} nodes are unlabelled"
         where = name_nodes(graph.node_ids, np.flatnonzero(~graph.labelled))
         findings.append(Finding("W-UNLABELLED", "note", message, count, where))
-    findings += unseen_classes(graph.labels, graph.class_names, graph.masks)
-    findings += _sizes(graph, facts) + _similar(graph) + _unscored(graph)
-    return findings
+    return findings + unseen_classes(graph.target, graph.masks) + _sizes(graph, facts) + _similar(graph)
 
 
 def _refused(graph: Graph) -> list[Finding]:

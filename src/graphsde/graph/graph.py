@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,8 +16,8 @@ import scipy.sparse as sp
 from graphsde.base.errors import BadInput
 from graphsde.graph.adjacency import Adjacency
 from graphsde.graph.raw import Finding
+from graphsde.graph.target import ClassTarget, Target
 
-UNLABELLED = -1
 MASK_NAMES = ("train", "val", "calibration", "test", "ood", "exposure", "left")
 
 
@@ -31,8 +31,6 @@ class Graph:
     Args:
         adjacency: the edges.
         features: numeric columns, dense ``[N, d]`` or sparse CSR, float32.
-        labels: class positions, ``-1`` where unlabelled; ``None`` if the graph has no labels at all.  # [N] int64
-        class_names: one name per class position.
         node_ids: int64 or ``str`` (dtype object), in the user's own naming.  # [N]
         feature_names: names of the numeric columns, ``None`` where they have none.
         categorical: text columns by name, each an object array of ``str`` (``None`` = missing).
@@ -43,15 +41,13 @@ class Graph:
         image_shape: set where the numeric columns are the pixels of a picture (height, width).
         split: the name of the split that made the masks, ``None`` if they came with the data.
         notes: what was noticed while reading (merged duplicates, casts, …).
-        values: numbers to be predicted in place of classes, NaN where unknown; ``None`` where nodes have classes.
-            # [N] float64
+        target: what is to be predicted of the nodes, and what is known of it.
     """
 
     adjacency: Adjacency
     features: np.ndarray | sp.csr_array
-    labels: np.ndarray | None
-    class_names: tuple[str, ...]
     node_ids: np.ndarray
+    target: Target = field(default_factory=ClassTarget)
     feature_names: tuple[str, ...] | None = None
     categorical: Mapping[str, np.ndarray] = field(default_factory=lambda: MappingProxyType({}))
     masks: Mapping[str, np.ndarray] = field(default_factory=lambda: MappingProxyType({}))
@@ -59,12 +55,25 @@ class Graph:
     image_shape: tuple[int, int] | None = None
     split: str | None = None
     notes: tuple[Finding, ...] = ()
-    values: np.ndarray | None = None
 
     @property
-    def target(self) -> Literal["class", "numeric"]:
-        """What is to be predicted of a node."""
-        return "class" if self.values is None else "numeric"
+    def target_kind(self) -> str:
+        return self.target.kind
+
+    @property
+    def labels(self) -> np.ndarray | None:
+        """Class positions, ``-1`` where unlabelled; ``None`` where nodes have no classes.  # [N] int64"""
+        return self.target.labels
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """One name per class position."""
+        return self.target.class_names
+
+    @property
+    def values(self) -> np.ndarray | None:
+        """Numbers to be predicted in place of classes, NaN where unknown; ``None`` where there are none.  # [N]"""
+        return self.target.values
 
     @property
     def num_nodes(self) -> int:
@@ -114,11 +123,7 @@ class Graph:
     @cached_property
     def labelled(self) -> np.ndarray:
         """Nodes whose class, or value, is known.  # [N] bool"""
-        if self.values is not None:
-            return ~np.isnan(self.values)
-        if self.labels is None:
-            return np.zeros(self.num_nodes, dtype=bool)
-        return self.labels != UNLABELLED
+        return self.target.known(self.num_nodes)
 
     @cached_property
     def familiar(self) -> np.ndarray:
@@ -126,10 +131,7 @@ class Graph:
 
         Nothing is selected, calibrated or judged by the other classes: no model can know them.
         """
-        train = self.train_mask
-        if self.labels is None or train is None or not (train & self.labelled).any():
-            return self.labelled
-        return self.labelled & np.isin(self.labels, np.unique(self.labels[train]))
+        return self.labelled if self.train_mask is None else self.target.familiar(self.train_mask)
 
     @cached_property
     def foreign(self) -> np.ndarray | None:
@@ -187,6 +189,18 @@ class Graph:
         """The same nodes and edges with other numeric features (shifts, noise)."""
         return dataclasses.replace(self, features=features)
 
+    def with_target(self, target: Target) -> Graph:
+        """The same graph with something else to be predicted."""
+        return dataclasses.replace(self, target=target)
+
+    def with_labels(self, labels: np.ndarray, class_names: tuple[str, ...] | None = None) -> Graph:
+        """The same graph with other class positions, and other classes where they are given.  # [N] int64"""
+        return self.with_target(ClassTarget(labels, self.class_names if class_names is None else class_names))
+
+    def without_target(self) -> Graph:
+        """The same graph of which nothing is known."""
+        return self.with_target(ClassTarget())
+
     def with_adjacency(self, adjacency: Adjacency) -> Graph:
         return dataclasses.replace(self, adjacency=adjacency)
 
@@ -197,16 +211,14 @@ class Graph:
             self,
             adjacency=self.adjacency.subgraph(rows),
             features=self.features[rows],
-            labels=None if self.labels is None else self.labels[rows],
-            values=None if self.values is None else self.values[rows],
+            target=self.target.take(rows),
             node_ids=self.node_ids[rows],
             categorical=MappingProxyType({name: column[rows] for name, column in self.categorical.items()}),
             masks=MappingProxyType({name: mask[rows] for name, mask in self.masks.items()}),
         )
 
     def __repr__(self) -> str:
-        target = f"classes={self.num_classes}" if self.values is None else "target='numeric'"
         return (
             f"Graph({self.name!r}, nodes={self.num_nodes}, edges={self.num_edges}, "
-            f"features={self.num_features}, {target})"
+            f"features={self.num_features}, {self.target.describe()})"
         )

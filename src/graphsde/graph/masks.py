@@ -11,7 +11,7 @@ import numpy as np
 
 from graphsde.base.errors import BadInput, shorten
 from graphsde.graph.features import as_array
-from graphsde.graph.graph import MASK_NAMES, UNLABELLED, Graph
+from graphsde.graph.graph import MASK_NAMES, Graph
 from graphsde.graph.ids import locate
 
 SHOWN = 5
@@ -90,8 +90,8 @@ def refuse_overlap(masks: Mapping[str, np.ndarray], node_name: Callable[[int], s
         )
 
 
-def refuse_unlabelled(train: np.ndarray, labels: np.ndarray, node_name: Callable[[int], str]) -> None:
-    missing = np.flatnonzero(train & (labels == UNLABELLED))
+def refuse_unlabelled(train: np.ndarray, known: np.ndarray, node_name: Callable[[int], str]) -> None:
+    missing = np.flatnonzero(train & ~known)
     if len(missing):
         plural = "training nodes have" if len(missing) > 1 else "training node has"
         raise BadInput(
@@ -118,35 +118,13 @@ def require_trainable(graph: Graph, *, early_stop: bool = True) -> None:
             fix="add a label column; a graph without labels can only be predicted on",
         )
     train = _filled(graph, "train")
-    known = graph.labels if graph.labels is not None else np.where(graph.labelled, 0, UNLABELLED)
-    refuse_unlabelled(train, known, lambda row: name_node(graph.node_ids, row))
-    if graph.values is not None:
-        _refuse_one_value(graph.values[train])
-    elif len(classes := np.unique(known[train])) < 2:
-        only = shorten(graph.class_names[int(classes[0])], 60)
-        raise BadInput(
-            f"all {int(train.sum()):,} training nodes are of one class, '{only}'",
-            code="E-ONE-CLASS",
-            found="1 class",
-            expected="at least two",
-            fix="label nodes of another class",
-        )
+    refuse_unlabelled(train, graph.labelled, lambda row: name_node(graph.node_ids, row))
+    graph.target.refuse_constant(train)
     if early_stop:
         val = _filled(graph, "val")
         if not (val & graph.familiar).any():
             what = "a label" if not (val & graph.labelled).any() else "a class that is trained on"
             raise BadInput(f"no validation node has {what}", code="E-SPLIT-EMPTY", fix=_EMPTY_FIX["val"])
-
-
-def _refuse_one_value(values: np.ndarray) -> None:
-    if values.min() == values.max():
-        raise BadInput(
-            f"all {len(values):,} training nodes have the same value, {values[0]:g}",
-            code="E-ONE-VALUE",
-            found="1 value",
-            expected="at least two",
-            fix="give training nodes with other values",
-        )
 
 
 def name_node(node_ids: np.ndarray, row: int) -> str:

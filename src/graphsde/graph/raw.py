@@ -99,7 +99,7 @@ class ReadOptions:
         features: where features come from; ``degree`` makes one column of log-degrees.
         encoding: text encoding of CSV files.
         strict: refuse, rather than warn, where a class occurs in test but not in training.
-        target: what labels are: names of a ``class``, or a ``numeric`` value to be predicted.
+        target: what labels are: classes (``classification``), or numbers to be predicted (``regression``).
     """
 
     directed: bool = False
@@ -109,4 +109,4 @@ class ReadOptions:
     features: Literal["columns", "degree"] = "columns"
     encoding: str = "utf-8"
     strict: bool = False
-    target: Literal["class", "numeric"] = "class"
+    target: str = "classification"

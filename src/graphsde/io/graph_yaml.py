@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphsde.base.errors import BadInput, BadUsage, shorten
+from graphsde.base.renames import current
 from graphsde.graph.build import options_from
 from graphsde.graph.raw import ReadOptions
+from graphsde.graph.target import TARGETS
 from graphsde.io.csv_table import is_text_encoding
 from graphsde.io.opening import opened
 
@@ -124,7 +126,6 @@ def _place(node: yaml.Node, file: str) -> str:
 
 
 OPTION_NAMES = tuple(option.name for option in dataclasses.fields(ReadOptions))
-TARGETS = ("class", "numeric")
 _TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
@@ -136,9 +137,9 @@ class Settings:
         name: how messages call the graph.
         options: fields of :class:`~graphsde.graph.raw.ReadOptions` that the file sets.
         id, label, split: columns of the table of nodes.
-        source, target, weight: columns of the table of edges. ``target: numeric`` names no column but says that labels
-            are numbers to be predicted; where the column of targets has another name as well, ``label_kind: numeric``
-            says so.
+        source, target, weight: columns of the table of edges. ``target: regression`` names no column but says that
+            labels are numbers to be predicted; where the column of targets has another name as well,
+            ``label_kind: regression`` says so.
         categorical: columns that are text even where their cells look like numbers.
         drop: columns to leave out.
         classes: the classes in their order.
@@ -173,7 +174,7 @@ def read_settings(path: Path) -> Settings:
         categorical: [venue]    # numbers that are names
         drop: [comment]
         impute: mean
-        # target: numeric       # labels are numbers to be predicted, not classes
+        # target: regression    # labels are numbers to be predicted, not classes
     """
     found = read_strict_yaml(path)
     values: dict[str, Any] = {}
@@ -188,8 +189,9 @@ def read_settings(path: Path) -> Settings:
             )
         if setting.value is None:
             raise yaml_error(f"'{key}' has no value", setting.place, "give it one or remove the line")
-        if (key, setting.value) == ("target", "numeric") or (key == "label_kind" and setting.value in TARGETS):
-            options["target"] = setting.value
+        kind = current("target", setting.value) if isinstance(setting.value, str) else ""
+        if (key == "target" and kind == "regression") or (key == "label_kind" and kind in TARGETS.kinds()):
+            options["target"] = kind
             continue
         role = options if key in OPTION_NAMES and key != "target" else values
         role[key] = _READERS[key](key, setting)
@@ -247,9 +249,9 @@ def _target(key: str, setting: Setting) -> str:
     raise yaml_error(
         f"'{key}' can't be that",
         setting.place,
-        did_you_mean(_text(key, setting), TARGETS),
+        did_you_mean(_text(key, setting), TARGETS.kinds()),
         found=setting.value,
-        expected="one of " + ", ".join(TARGETS),
+        expected="one of " + ", ".join(TARGETS.kinds()),
     )
 
 

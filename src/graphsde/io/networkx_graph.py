@@ -240,10 +240,8 @@ def _attributes(graph: Graph) -> list[dict[str, Any]]:
     elif features.shape[1]:
         columns[VECTOR] = features.tolist()
     columns |= {name: values.tolist() for name, values in graph.categorical.items()}
-    if graph.labels is not None:
-        columns["label"] = [None if one < 0 else graph.class_names[one] for one in graph.labels.tolist()]
-    if graph.values is not None:
-        columns["label"] = [None if np.isnan(one) else one for one in graph.values.tolist()]
+    if graph.target.given:
+        columns["label"] = graph.target.plain()
     roles = np.full(graph.num_nodes, None, dtype=object)
     for name in MASK_NAMES:
         if name in graph.masks:

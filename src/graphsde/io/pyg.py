@@ -84,11 +84,9 @@ def to_pyg(graph: Graph) -> Data:
     data = Data(
         x=_tensor(graph.features),
         edge_index=torch.from_numpy(graph.adjacency.edge_index()),
-        y=None if graph.labels is None else torch.tensor(graph.labels),
+        y=None if (known := graph.target.encoded) is None else torch.tensor(known),
     )
     data.num_nodes = graph.num_nodes
-    if graph.values is not None:
-        data.y = torch.tensor(graph.values)
     if graph.adjacency.is_weighted:
         data.edge_weight = torch.tensor(graph.adjacency.matrix.data)
     for name, mask in graph.masks.items():

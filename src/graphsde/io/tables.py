@@ -47,7 +47,7 @@ def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None)
     _check_columns(edges, settings, required=("source", "target"), optional=("weight",))
     features = _features(nodes, settings, roles)
     labels = nodes.values(settings.label) if settings.label in nodes.names else None
-    if labels is not None and settings.classes is not None and options.target == "class":
+    if labels is not None and settings.classes is not None and options.target == "classification":
         labels = _positions(labels, settings.classes)
     split = nodes.values(settings.split) if settings.split in nodes.names else None
     masks = _joint_roles(split, nodes) if split is not None else {}

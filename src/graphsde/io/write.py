@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.base.memory import require_memory
 from graphsde.base.storage import io_error, write_bytes, write_text
-from graphsde.graph.graph import UNLABELLED, Graph
+from graphsde.graph.graph import Graph
 from graphsde.io.csv_table import MOST_COLUMNS, check_header
 from graphsde.io.graph_yaml import LARGEST_FILE
 
@@ -83,11 +83,8 @@ class _Columns:
         )
         columns: dict[str, pa.Array] = {self.role["id"]: _ids(graph.node_ids)}
         if self._has("label"):
-            labels = np.full(graph.num_nodes, UNLABELLED) if graph.labels is None else graph.labels
-            names = np.array([*graph.class_names, None], dtype=object)
-            columns[self.role["label"]] = _texts(names[labels])  # unlabelled, -1, is the last
-        if graph.values is not None:
-            columns[self.role["label"]] = pa.array(graph.values, from_pandas=True)  # unknown, NaN, is empty
+            answers = graph.target.plain() if graph.target.given else [None] * graph.num_nodes
+            columns[self.role["label"]] = pa.array(answers, pa.float64() if graph.values is not None else pa.string())
         if self._has("split"):
             columns[self.role["split"]] = _texts(self._split())
         features: Any = graph.features
@@ -112,8 +109,8 @@ class _Columns:
         graph = self.graph
         values: dict[str, Any] = {"name": graph.name}
         values |= {role: name for role, name in self.role.items() if name != role}
-        if graph.values is not None:
-            values["target"] = "numeric"
+        if graph.target_kind != "classification":
+            values["target"] = graph.target_kind
         if graph.adjacency.directed:
             values["directed"] = "true"
         if graph.class_names:
@@ -135,8 +132,7 @@ class _Columns:
 
     def _has(self, role: str) -> bool:
         """Whether the column is written: also where a feature of that name would be taken for it otherwise."""
-        labelled = self.graph.labels is not None or self.graph.values is not None
-        needed = {"id": True, "label": labelled, "split": bool(self.graph.masks)}
+        needed = {"id": True, "label": self.graph.target.given, "split": bool(self.graph.masks)}
         return needed[role] or self.role[role] != role
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from graphsde.base.errors import BadInput, BadUsage
-from graphsde.graph.graph import UNLABELLED, Graph
+from graphsde.base.registry import Rules
+from graphsde.graph.graph import Graph
 from graphsde.metrics.regression import summarise_numbers
 from graphsde.metrics.summary import compare_scores, summarise, summarise_ood
-from graphsde.prediction import NumericPrediction, Prediction, Predictor
-from graphsde.uncertainty.held_out import align_labels
+from graphsde.prediction import ClassPrediction, Prediction, Predictor, RegressionPrediction
+from graphsde.uncertainty.held_out import align_labels, known_items
 
 BINS = 30
 
@@ -28,7 +29,7 @@ def count_entropies(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 
 def evaluate(
-    prediction: Prediction | NumericPrediction,
+    prediction: Prediction,
     graph: Graph,
     *,
     scores: Sequence[str] = (),
@@ -65,10 +66,19 @@ def evaluate(
             code="E-SPLIT-EMPTY",
             fix="give test nodes in a split column, or choose --split fractions",
         )
-    if isinstance(prediction, NumericPrediction):
-        return _of_numbers(prediction, graph, known, scores)
-    labels = align_labels(graph, prediction.class_names)
-    metrics: dict[str, Any] = summarise(prediction, labels, known)
+    return EVALUATIONS.of(prediction)(prediction, graph, known, scores, model)
+
+
+EVALUATIONS: Rules[Callable[[Any, Graph, np.ndarray, Sequence[str], Predictor | None], dict[str, Any]]] = Rules(
+    "evaluating a prediction"
+)
+
+
+@EVALUATIONS.register("classification")
+def _evaluate_classes(
+    prediction: ClassPrediction, graph: Graph, known: np.ndarray, scores: Sequence[str], model: Predictor | None
+) -> dict[str, Any]:
+    metrics: dict[str, Any] = summarise(prediction, align_labels(graph, prediction.class_names), known)
     if graph.foreign is not None and graph.foreign.any():
         metrics |= summarise_ood(prediction, graph)
     if scores:
@@ -76,29 +86,27 @@ def evaluate(
     return metrics
 
 
-def judged_nodes(prediction: Prediction | NumericPrediction, graph: Graph) -> np.ndarray:
-    """Test nodes whose class, among those that the prediction knows, or whose value is known; no foreign ones.
+def judged_nodes(prediction: Prediction, graph: Graph) -> np.ndarray:
+    """Test nodes of which the truth is known, in the terms of the prediction; none from elsewhere.
 
     # [N] bool
     """
     if graph.test_mask is None:
         return np.zeros(graph.num_nodes, dtype=bool)
-    if isinstance(prediction, NumericPrediction):
-        return graph.test_mask & graph.labelled
-    known = graph.test_mask & graph.familiar & (align_labels(graph, prediction.class_names) != UNLABELLED)
+    known = graph.test_mask & graph.familiar & known_items(prediction, graph)
     return known if graph.foreign is None else known & ~graph.foreign
 
 
-def _of_numbers(
-    prediction: NumericPrediction, graph: Graph, known: np.ndarray, scores: Sequence[str]
+@EVALUATIONS.register("regression")
+def _evaluate_numbers(
+    prediction: RegressionPrediction, graph: Graph, known: np.ndarray, scores: Sequence[str], model: Predictor | None
 ) -> dict[str, Any]:
     if scores:
         raise BadUsage(
-            "scores tell foreign nodes by class probabilities, and the target is numeric",
+            "scores tell foreign nodes by class probabilities, and the model predicts numbers",
             code="E-TARGET",
             found=", ".join(scores),
             fix="leave the scores out; total, aleatoric and epistemic of the prediction are its uncertainty",
         )
-    if graph.values is None:
-        raise BadInput(f"{graph.name} has no values to compare with", code="E-NO-LABELS")
+    assert graph.values is not None
     return dict(summarise_numbers(prediction, graph.values, known))

@@ -7,7 +7,7 @@ import numpy as np
 from graphsde.base.errors import BadInput
 from graphsde.metrics import arrays
 from graphsde.metrics.arrays import METRICS
-from graphsde.prediction import NumericPrediction
+from graphsde.prediction import RegressionPrediction
 
 POINTS = ("predicted", "values")
 MIXTURES = ("prediction", "values")
@@ -67,7 +67,7 @@ def r2(predicted: np.ndarray, values: np.ndarray) -> float:
     range=(None, None),
     chance="that of a Gaussian with the target's mean and variance",
 )
-def density_nll(prediction: NumericPrediction, values: np.ndarray) -> float:
+def density_nll(prediction: RegressionPrediction, values: np.ndarray) -> float:
     """``−mean ln (1/S) Σ_s N(y_i; m_si, σ²_si)``; it depends on the target's unit."""
     return float(-np.mean(prediction.log_density(_values(prediction, values))))
 
@@ -80,7 +80,7 @@ def density_nll(prediction: NumericPrediction, values: np.ndarray) -> float:
     range=(0.0, None),
     chance="half the mean difference of two values of the target",
 )
-def crps(prediction: NumericPrediction, values: np.ndarray) -> float:
+def crps(prediction: RegressionPrediction, values: np.ndarray) -> float:
     r"""Mean of :math:`\int (F_i(x) - 1[x \ge y_i])^2 dx`, in the target's unit; of a point it is the absolute error.
 
     Gneiting and Raftery, "Strictly proper scoring rules, prediction, and estimation", 2007. For a mixture of Gaussians
@@ -88,7 +88,7 @@ def crps(prediction: NumericPrediction, values: np.ndarray) -> float:
     :math:`A(d, v) = E|N(d, v)| = 2\sqrt v\,\phi(d/\sqrt v) + d\,(2\Phi(d/\sqrt v) - 1)`.
 
     Example:
-        >>> one = NumericPrediction(np.zeros((1, 1)), np.ones((1, 1)), np.array([7]), "deterministic")
+        >>> one = RegressionPrediction(np.zeros((1, 1)), np.ones((1, 1)), np.array([7]), "deterministic")
         >>> round(crps(one, np.zeros(1)), 4)
         0.2337
     """
@@ -114,7 +114,7 @@ def crps(prediction: NumericPrediction, values: np.ndarray) -> float:
     range=(0.0, 1.0),
     chance=None,
 )
-def coverage90(prediction: NumericPrediction, values: np.ndarray) -> float:
+def coverage90(prediction: RegressionPrediction, values: np.ndarray) -> float:
     """Best at 0.9: more means intervals that are too wide."""
     values = _values(prediction, values)
     low, high = prediction.interval(0.9)
@@ -129,7 +129,7 @@ def coverage90(prediction: NumericPrediction, values: np.ndarray) -> float:
     range=(0.0, None),
     chance=None,
 )
-def interval_width90(prediction: NumericPrediction, values: np.ndarray | None = None) -> float:
+def interval_width90(prediction: RegressionPrediction, values: np.ndarray | None = None) -> float:
     """``mean (q_0.95 − q_0.05)``; no true value is needed."""
     low, high = prediction.interval(0.9)
     return float(np.mean(high - low))
@@ -143,18 +143,18 @@ def interval_width90(prediction: NumericPrediction, values: np.ndarray | None = 
     range=(0.0, 1.0),
     chance=None,
 )
-def calibration_error(prediction: NumericPrediction, values: np.ndarray) -> float:
+def calibration_error(prediction: RegressionPrediction, values: np.ndarray) -> float:
     """``mean_p |share of i with F_i(y_i) ≤ p − p|`` over 19 levels p (Kuleshov, Fenner and Ermon, 2018)."""
     return float(np.mean(np.abs(observed_shares(prediction, values) - LEVELS)))
 
 
-def observed_shares(prediction: NumericPrediction, values: np.ndarray, levels: np.ndarray = LEVELS) -> np.ndarray:
+def observed_shares(prediction: RegressionPrediction, values: np.ndarray, levels: np.ndarray = LEVELS) -> np.ndarray:
     """Share of true values below the predicted quantile of each level.  # [L]"""
     reached = prediction.cdf(_values(prediction, values))
     return np.mean(reached[:, None] <= levels, axis=0)
 
 
-def summarise_numbers(prediction: NumericPrediction, values: np.ndarray, mask: np.ndarray) -> dict[str, float]:
+def summarise_numbers(prediction: RegressionPrediction, values: np.ndarray, mask: np.ndarray) -> dict[str, float]:
     """Every metric of a numeric target on some nodes.
 
     Args:
@@ -197,5 +197,5 @@ def _points(predicted: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.n
     return said, true
 
 
-def _values(prediction: NumericPrediction, values: np.ndarray) -> np.ndarray:
+def _values(prediction: RegressionPrediction, values: np.ndarray) -> np.ndarray:
     return _points(prediction.mean, values)[1]

@@ -11,7 +11,7 @@ from graphsde.base.errors import BadInput, BadUsage
 from graphsde.metrics import calibration, classification, detection, selective
 from graphsde.metrics import detection as misclassification
 from graphsde.metrics.arrays import METRICS
-from graphsde.prediction import Prediction, Predictor
+from graphsde.prediction import ClassPrediction, Predictor
 from graphsde.uncertainty.scores.propagation import propagate
 from graphsde.uncertainty.scores.registry import score as score_by_name
 from graphsde.uncertainty.scores.registry import spreads
@@ -38,7 +38,7 @@ for _name, (_base, _summary) in _VARIANTS.items():
 
 
 def summarise(
-    prediction: Prediction,
+    prediction: ClassPrediction,
     labels: np.ndarray,
     mask: np.ndarray,
     *,
@@ -61,17 +61,17 @@ def summarise(
         ``adaptive_ece``, ``n_test``, ``n_errors``. A figure that is not defined on these nodes is NaN.
 
     Example:
-        >>> p = Prediction(np.array([[[0.9, 0.1], [0.4, 0.6]]]), np.arange(2), ("cat", "dog"), "deterministic")
+        >>> p = ClassPrediction(np.array([[[0.9, 0.1], [0.4, 0.6]]]), np.arange(2), ("cat", "dog"), "deterministic")
         >>> figures = summarise(p, np.array([0, 0]), np.array([True, True]))
         >>> figures["accuracy"], figures["misclassification_auroc"], figures["n_errors"]
         (0.5, 1.0, 1)
     """
     labels = np.asarray(labels)
-    if labels.shape != (prediction.num_nodes,):
+    if labels.shape != (prediction.num_items,):
         raise BadInput(
-            f"labels has shape {labels.shape} for {prediction.num_nodes} nodes", code="E-LEN", expected="one per node"
+            f"labels has shape {labels.shape} for {prediction.num_items} nodes", code="E-LEN", expected="one per node"
         )
-    nodes = _positions(mask, prediction.num_nodes)
+    nodes = _positions(mask, prediction.num_items)
     nodes = nodes[labels[nodes] != -1]
     if len(nodes) == 0:
         raise BadInput(
@@ -81,11 +81,11 @@ def summarise(
         )
     if isinstance(uncertainty, str):
         doubt = score_by_name(uncertainty, prediction, graph)[nodes]
-    elif np.shape(uncertainty) == (prediction.num_nodes,):
+    elif np.shape(uncertainty) == (prediction.num_items,):
         doubt = np.asarray(uncertainty)[nodes]
     else:
         raise BadInput(
-            f"uncertainty has shape {np.shape(uncertainty)} for {prediction.num_nodes} nodes",
+            f"uncertainty has shape {np.shape(uncertainty)} for {prediction.num_items} nodes",
             code="E-LEN",
             expected="one value per node of the prediction",
         )
@@ -115,7 +115,7 @@ def summarise(
 
 
 def summarise_ood(
-    prediction: Prediction, graph: Graph, *, score: str = "entropy", model: Predictor | None = None
+    prediction: ClassPrediction, graph: Graph, *, score: str = "entropy", model: Predictor | None = None
 ) -> dict[str, float]:
     """Every detection metric on a split that made foreign nodes.
 
@@ -139,7 +139,7 @@ def summarise_ood(
 
 
 def compare_scores(
-    prediction: Prediction, graph: Graph, scores: Sequence[str], *, model: Predictor | None = None
+    prediction: ClassPrediction, graph: Graph, scores: Sequence[str], *, model: Predictor | None = None
 ) -> dict[str, dict[str, float]]:
     """:func:`summarise_ood` under several scores, without the counts and chance levels that all of them share."""
     return {

@@ -17,6 +17,7 @@ from graphsde.base.errors import BadInput, BadUsage, NotFitted
 from graphsde.base.interrupt import InterruptGuard
 from graphsde.base.registry import Registry
 from graphsde.graph.graph import Graph
+from graphsde.graph.target import TARGETS
 from graphsde.nn.callbacks import Callback, EpochRecord
 from graphsde.nn.checkpoint import Checkpoint
 from graphsde.nn.encoding import FeatureEncoder
@@ -61,7 +62,7 @@ class Model(ABC):
     version: ClassVar[int] = 1
     """Raised by hand when a change of code changes results; journals made before are then refused."""
     Settings: ClassVar[type[ModelSettings]]
-    targets: ClassVar[tuple[str, ...]] = ("class",)
+    targets: ClassVar[tuple[str, ...]] = ("classification",)
     """What it can predict. Each class says so for itself: a subclass may have another loss."""
 
     def __init__(self, **settings: Any) -> None:
@@ -72,6 +73,11 @@ class Model(ABC):
         self.history: list[EpochRecord] = []
         self.best_epoch: int | None = None
         self.calibrator: Calibrator | None = None
+
+    @property
+    def target_kind(self) -> str:
+        """What a fitted model predicts: ``classification`` or ``regression``."""
+        return "classification" if self.target_scale is None else "regression"
 
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
         """Settings that suit ``graph`` better than the general defaults; what the user gave always wins."""
@@ -85,13 +91,14 @@ class Model(ABC):
 
     def require_target(self, graph: Graph) -> None:
         """Refuse a graph whose target this model can't learn."""
-        if graph.target not in handled_targets(type(self)):
-            able = ", ".join(name for name in MODELS if graph.target in handled_targets(MODELS.get(name)))
+        kind = graph.target_kind
+        if kind not in handled_targets(type(self)):
+            able = ", ".join(name for name in MODELS if kind in handled_targets(MODELS.get(name)))
             raise BadUsage(
-                f"{self.name} predicts classes, and the target of {graph.name} is numeric",
+                f"{self.name} is for {' and '.join(handled_targets(type(self)))}, and {graph.name} is for {kind}",
                 code="E-TARGET",
                 expected=f"one of {able}",
-                fix="choose one of them, or leave out 'target: numeric' if the labels are classes",
+                fix=f"choose one of them, or leave out 'target: {kind}' if the labels are something else",
             )
 
     @abstractmethod
@@ -136,7 +143,7 @@ class Model(ABC):
     ) -> Prediction:
         """Probabilities of every node of ``graph``, which may be another graph with the same columns.
 
-        A model that was fitted on numbers answers with a :class:`~graphsde.prediction.NumericPrediction`.
+        It is of the kind of target that the model was fitted on.
 
         Args:
             graph: to predict on.
@@ -168,14 +175,14 @@ class Model(ABC):
         if by is not None:
             from graphsde.uncertainty.calibration import fit_calibrator, require_calibrator
 
-            require_calibrator(by, "class" if self.target_scale is None else "numeric")
+            require_calibrator(by, self.target_kind)
         self.calibrator = None
         if by is not None:
             self.calibrator = fit_calibrator(self.predict(graph, samples=samples), graph, by=by, nodes=nodes)
         return self
 
-    def _calibrated(self, prediction: Any, graph: Graph) -> Any:
-        """Every ``predict`` ends with this, of classes and of numbers."""
+    def _calibrated(self, prediction: Prediction, graph: Graph) -> Prediction:
+        """Every ``predict`` ends with this."""
         return prediction if self.calibrator is None else self.calibrator.apply_to(prediction, graph)
 
     @abstractmethod
@@ -212,11 +219,10 @@ class Model(ABC):
     def _check_classes(self, graph: Graph) -> None:
         """A graph with classes that the model doesn't know, or in another order, is not the same task."""
         known = self._require_fitted()
-        numbers = self.target_scale is not None
-        if (graph.labels is not None and numbers) or (graph.values is not None and not numbers):
-            mine, other = ("numbers", "classes") if numbers else ("classes", "numbers")
+        if graph.target.given and graph.target_kind != self.target_kind:
+            mine = TARGETS.of(self).plural
             raise BadInput(
-                f"the model was fitted on {mine}, the labels of the graph are {other}",
+                f"the model was fitted on {mine}, the labels of the graph are {graph.target.plural}",
                 code="E-TARGET",
                 fix="leave the labels of this graph out, or fit again with it",
             )

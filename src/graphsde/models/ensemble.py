@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -12,12 +12,13 @@ from torch import Tensor
 
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.base.interrupt import Interrupted, InterruptGuard
+from graphsde.base.registry import Rules
 from graphsde.base.seeds import derive
 from graphsde.graph.graph import Graph
 from graphsde.models.base import MODELS, Estimate, Model, ModelSettings, register_model
 from graphsde.nn.callbacks import Callback, EpochRecord
 from graphsde.nn.checkpoint import Checkpoint, TrainState
-from graphsde.prediction import NumericPrediction, Perturb, Prediction
+from graphsde.prediction import ClassPrediction, Perturb, Prediction, RegressionPrediction
 
 _CURRENT = "current."
 
@@ -147,7 +148,7 @@ class Ensemble(Model):
     paper = "Lakshminarayanan, Pritzel and Blundell, Simple and scalable predictive uncertainty estimation"
     year = 2017
     Settings = EnsembleSettings
-    targets = ("class", "numeric")
+    targets = ("classification", "regression")
     settings: EnsembleSettings
 
     def __init__(self, **settings: Any) -> None:
@@ -220,7 +221,7 @@ class Ensemble(Model):
     def predict(
         self, graph: Graph, *, samples: int = 64, seed: int | None = None, perturb: Perturb | None = None
     ) -> Prediction:
-        classes = self._require_fitted()
+        self._require_fitted()
         if samples < 1:
             raise BadUsage(f"{samples} samples were asked for", expected="at least 1")
         seed = self.settings.seed if seed is None else seed
@@ -230,21 +231,7 @@ class Ensemble(Model):
                 break
             share = max(1, -(-(samples - number) // len(self.members)))  # sample k belongs to member k mod M
             answers.append(member.predict(graph, samples=share, seed=_member_seed(seed, number), perturb=perturb))
-        if self.target_scale is not None:
-            return self._calibrated(_mixture(answers), graph)  # type: ignore[arg-type]
-        logits = [answer.logits for answer in answers if answer.logits is not None]
-        embeddings = [answer.embedding for answer in answers if answer.embedding is not None]
-        complete = len(answers)
-        answer = Prediction(
-            probs=_in_turns([answer.probs for answer in answers]),
-            node_ids=graph.node_ids,
-            class_names=classes,
-            kind="samples",
-            logits=_in_turns(logits) if len(logits) == complete else None,
-            embedding=np.concatenate(embeddings, axis=1) if len(embeddings) == complete else None,
-            temperature=float(np.exp(np.mean([np.log(answer.temperature) for answer in answers]))),
-        )
-        return self._calibrated(answer, graph)
+        return self._calibrated(MIXTURES.of(self)(answers), graph)
 
     def estimate(self, graph: Graph) -> Estimate:
         """Members are trained in turn; a finished one keeps its parameters, at most a quarter of what fitting took."""
@@ -294,17 +281,40 @@ def _member_seed(seed: int, number: int) -> int:
     return derive(seed, "ensemble member", number)
 
 
-def _mixture(answers: list[NumericPrediction]) -> NumericPrediction:
+MIXTURES: Rules[Callable[[Sequence[Any]], Prediction]] = Rules("a mixture of predictions")
+
+
+@MIXTURES.register("classification")
+def _mixture_of_classes(answers: Sequence[ClassPrediction]) -> ClassPrediction:
+    """Members' probabilities as samples of one prediction."""
+    logits = [answer.logits for answer in answers if answer.logits is not None]
+    return ClassPrediction(
+        probs=_in_turns([answer.probs for answer in answers]),
+        ids=answers[0].ids,
+        class_names=answers[0].class_names,
+        kind="samples",
+        logits=_in_turns(logits) if len(logits) == len(answers) else None,
+        embedding=_side_by_side(answers),
+        temperature=float(np.exp(np.mean([np.log(answer.temperature) for answer in answers]))),
+    )
+
+
+def _side_by_side(answers: Sequence[Prediction]) -> np.ndarray | None:
+    embeddings = [answer.embedding for answer in answers if answer.embedding is not None]
+    return np.concatenate(embeddings, axis=1) if len(embeddings) == len(answers) else None
+
+
+@MIXTURES.register("regression")
+def _mixture_of_numbers(answers: Sequence[RegressionPrediction]) -> RegressionPrediction:
     """Members' numbers as samples of one prediction."""
     known = [answer.known for answer in answers if answer.known is not None]
-    embeddings = [answer.embedding for answer in answers if answer.embedding is not None]
-    return NumericPrediction(
+    return RegressionPrediction(
         means=_in_turns([answer.means for answer in answers]),
         variances=_in_turns([answer.variances for answer in answers]),
-        node_ids=answers[0].node_ids,
+        ids=answers[0].ids,
         kind="samples",
         known=_in_turns(known) if len(known) == len(answers) else None,
-        embedding=np.concatenate(embeddings, axis=1) if len(embeddings) == len(answers) else None,
+        embedding=_side_by_side(answers),
     )
 
 

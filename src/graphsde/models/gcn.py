@@ -65,8 +65,8 @@ class GCN(NeuralModel):
 
     Paper: Kipf and Welling, "Semi-supervised classification with graph convolutional networks", ICLR 2017.
 
-    Deterministic: its uncertainty is that of its class probabilities alone; there is no epistemic part. For a numeric
-    target Z has two columns, mean and variance of a Gaussian.
+    Deterministic: its uncertainty is that of its class probabilities alone; there is no epistemic part. For
+    regression Z has two columns, mean and variance of a Gaussian.
 
     Example:
         >>> import graphsde as gs
@@ -80,11 +80,11 @@ class GCN(NeuralModel):
     paper = "Kipf and Welling, Semi-supervised classification with graph convolutional networks"
     year = 2017
     Settings = GCNSettings
-    targets = ("class", "numeric")
+    targets = ("classification", "regression")
     settings: GCNSettings
 
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
-        return dict(_NUMERIC if graph.target == "numeric" else _PER_GRAPH.get(graph.name, {}))
+        return dict(_NUMERIC if graph.target_kind == "regression" else _PER_GRAPH.get(graph.name, {}))
 
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         return GCNModule(width, classes, self.settings, generator)

@@ -17,7 +17,7 @@ from graphsde.graph.graph import Graph
 from graphsde.models.base import Estimate, Model, ModelSettings, register_model
 from graphsde.nn.callbacks import Callback
 from graphsde.nn.checkpoint import Checkpoint
-from graphsde.prediction import Perturb, Prediction
+from graphsde.prediction import ClassPrediction, Perturb, Prediction
 
 
 class LabelPropagationSettings(ModelSettings):
@@ -104,7 +104,7 @@ class LabelPropagation(Model):
         total = spread.sum(axis=1, keepdims=True)
         frequency = np.bincount(list(self.known.values()), minlength=len(names)) / len(self.known)
         probs = np.where(total > 0, spread / np.where(total > 0, total, 1.0), frequency)
-        return self._calibrated(Prediction(probs[None], graph.node_ids, names, "deterministic"), graph)
+        return self._calibrated(ClassPrediction(probs[None], graph.node_ids, names, "deterministic"), graph)
 
     def estimate(self, graph: Graph) -> Estimate:
         return Estimate(8 * graph.num_nodes * graph.num_classes * 4 + 12 * graph.num_edges, 0.0, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from graphsde.base.errors import BadUsage, Diverged
 from graphsde.base.interrupt import InterruptGuard
 from graphsde.base.memory import require_memory
+from graphsde.base.registry import Rules
 from graphsde.base.seeds import torch_stream
 from graphsde.graph.build import require_trainable
 from graphsde.graph.graph import Graph
@@ -26,10 +27,10 @@ from graphsde.nn.callbacks import Callback
 from graphsde.nn.checkpoint import Checkpoint
 from graphsde.nn.encoding import FeatureEncoder, Scaling
 from graphsde.nn.layers import Features
-from graphsde.nn.likelihood import NOISE, GaussianLikelihood, TargetScale, likelihood_of, mean_and_variance, with_noise
+from graphsde.nn.likelihood import LIKELIHOODS, NOISE, TargetScale, mean_and_variance
 from graphsde.nn.settings import TrainSettings
 from graphsde.nn.training import OPTIMIZERS, Validation, train
-from graphsde.prediction import Kind, NumericKind, NumericPrediction, Perturb, Prediction
+from graphsde.prediction import ClassPrediction, Kind, Perturb, Prediction, RegressionPrediction
 
 
 class NeuralSettings(ModelSettings, TrainSettings):
@@ -112,9 +113,7 @@ class NeuralModel(Model):
         self.finish(learner)
         self.encoder, self.module = learner.encoder, learner.module.eval()
         self.calibrator = None
-        self.class_names = graph.class_names
-        gaussian = learner.likelihood if isinstance(learner.likelihood, GaussianLikelihood) else None
-        self.target_scale = None if gaussian is None else gaussian.scale
+        self.class_names, self.target_scale = graph.class_names, learner.likelihood.scale
         self.history, self.best_epoch = result.records, result.best_epoch
         return self
 
@@ -122,56 +121,24 @@ class NeuralModel(Model):
         self, graph: Graph, *, samples: int = 64, seed: int | None = None, perturb: Perturb | None = None
     ) -> Prediction:
         """Samples are drawn for ``seed`` (default: the model's own); sample k is the same however many are drawn."""
-        classes = self._require_fitted()
+        self._require_fitted()
         assert self.encoder is not None and self.module is not None
         if samples < 1:
             raise BadUsage(f"{samples} samples were asked for", expected="at least 1")
         self._check_classes(graph)
         inputs = Inputs(encode(self.encoder, graph), graph.adjacency.operator)
-        if perturb is not None and self.target_scale is not None:
-            raise BadUsage("a perturbed prediction goes by classes, and this model predicts numbers", code="E-TARGET")
         if perturb is not None:
             inputs = replace(inputs, features=moved_features(self, graph, inputs, perturb))
         with torch.no_grad():
             response = self.respond(inputs, graph, samples, self.settings.seed if seed is None else seed)
         if not bool(torch.isfinite(response.logits).all()):
             raise Diverged("the model's output is not finite", fix="lower lr, or scale the features")
-        if self.target_scale is not None:
-            return self._calibrated(self._numbers(response, graph, self.target_scale), graph)
-        temperature = self.temperature_of_logits()
-        if response.alpha is None:
-            probs = torch.softmax(response.logits.double() / temperature, -1)
-        else:
-            probs = (response.alpha / response.alpha.sum(-1, keepdim=True))[None]
-        answer = Prediction(
-            probs=(probs.float() if self.kind == "samples" else probs).numpy(),
-            node_ids=graph.node_ids,
-            class_names=classes,
-            kind=self.kind,
-            logits=response.logits.numpy(),
-            embedding=None if response.hidden is None else response.hidden.float().numpy(),
-            alpha=None if response.alpha is None else response.alpha.numpy(),
-            temperature=temperature,
-        )
-        return self._calibrated(answer, graph)
-
-    def _numbers(self, response: Response, graph: Graph, scale: TargetScale) -> NumericPrediction:
-        assert self.module is not None
-        log_noise = self.module.get_parameter(NOISE).detach().double()
-        mean, variance = mean_and_variance(response.logits.double(), log_noise)
-        kind: NumericKind = "samples" if self.kind == "samples" else "deterministic"
-        return NumericPrediction(
-            means=scale.mean + scale.scale * mean.numpy(),
-            variances=scale.scale**2 * variance.numpy(),
-            node_ids=graph.node_ids,
-            kind=kind,
-            embedding=None if response.hidden is None else response.hidden.float().numpy(),
-        )
+        return self._calibrated(ANSWERS.of(self)(self, response, graph.node_ids), graph)
 
     @property
     def head_width(self) -> int:
         """Outputs per node of a fitted model: one per class, or mean and variance of a number."""
-        return len(self._require_fitted()) if self.target_scale is None else 2
+        return LIKELIHOODS.of(self).width(len(self._require_fitted()))
 
     @property
     def kind(self) -> Kind:
@@ -221,7 +188,7 @@ class NeuralModel(Model):
             features = 12 * graph.num_nodes * encoder.width
         adjacency = 12 * (graph.num_edges + graph.num_nodes)
         with torch.device("meta"):
-            module = self._built(encoder.width, None if graph.target == "numeric" else graph.num_classes)
+            module = self._built(encoder.width, graph.target_kind, graph.num_classes)
         parameters = sum(p.numel() for p in module.parameters())
         return features + adjacency + 4 * graph.num_nodes * self.activations(graph) + 16 * parameters
 
@@ -243,7 +210,7 @@ class NeuralModel(Model):
 
         self.encoder = FeatureEncoder.from_dict(values["encoder"])
         self.target_scale = TargetScale.from_dict(values["target"]) if "target" in values else None
-        module = self._built(self.encoder.width, None if self.target_scale else len(self._require_fitted()))
+        module = self._built(self.encoder.width, self.target_kind, len(self._require_fitted()))
         load_tensors(module, tensors)
         self.module = module.eval()
 
@@ -265,22 +232,59 @@ class NeuralModel(Model):
     def finish(self, learner: GraphLearner) -> None:
         """What remains to be done once the best epoch is restored."""
 
-    def _built(self, width: int, classes: int | None) -> nn.Module:
-        """The module for so many classes; for ``None``, for a number: mean, variance, and a shared noise."""
+    def _built(self, width: int, kind: str, classes: int) -> nn.Module:
+        """The module for a kind of target and, where it has any, so many classes."""
+        likelihood = LIKELIHOODS.of_kind(kind)
         generator = torch_stream(self.settings.seed, "init")
-        return with_noise(self.build(width, 2, generator)) if classes is None else self.build(width, classes, generator)
+        return likelihood.prepare(self.build(width, likelihood.width(classes), generator))
 
     def _learner(self, graph: Graph) -> GraphLearner:
         self.resolve(graph)
         require_trainable(graph, early_stop=self.settings.early_stop)
         # weights that were learned under one encoding mean nothing under another: they keep theirs
         encoder = self._first_encoder or FeatureEncoder.fit(graph, self.settings.scaling)
-        module = self._built(encoder.width, None if graph.target == "numeric" else graph.num_classes)
+        module = self._built(encoder.width, graph.target_kind, graph.num_classes)
         if self._first_tensors is not None:
             from graphsde.models.files import load_tensors
 
             load_tensors(module, self._first_tensors)
         return self.make_learner(module, encoder, graph)
+
+
+ANSWERS: Rules[Callable[[NeuralModel, Response, np.ndarray], Prediction]] = Rules("a network's prediction")
+
+
+@ANSWERS.register("classification")
+def _classes(model: NeuralModel, response: Response, ids: np.ndarray) -> ClassPrediction:
+    temperature = model.temperature_of_logits()
+    if response.alpha is None:
+        probs = torch.softmax(response.logits.double() / temperature, -1)
+    else:
+        probs = (response.alpha / response.alpha.sum(-1, keepdim=True))[None]
+    return ClassPrediction(
+        probs=(probs.float() if model.kind == "samples" else probs).numpy(),
+        ids=ids,
+        class_names=model._require_fitted(),
+        kind=model.kind,
+        logits=response.logits.numpy(),
+        embedding=None if response.hidden is None else response.hidden.float().numpy(),
+        alpha=None if response.alpha is None else response.alpha.numpy(),
+        temperature=temperature,
+    )
+
+
+@ANSWERS.register("regression")
+def _numbers(model: NeuralModel, response: Response, ids: np.ndarray) -> RegressionPrediction:
+    assert model.module is not None and model.target_scale is not None
+    scale, log_noise = model.target_scale, model.module.get_parameter(NOISE).detach().double()
+    mean, variance = mean_and_variance(response.logits.double(), log_noise)
+    return RegressionPrediction(
+        means=scale.mean + scale.scale * mean.numpy(),
+        variances=scale.scale**2 * variance.numpy(),
+        ids=ids,
+        kind="samples" if model.kind == "samples" else "deterministic",
+        embedding=None if response.hidden is None else response.hidden.float().numpy(),
+    )
 
 
 class GraphLearner:
@@ -290,7 +294,7 @@ class GraphLearner:
         assert graph.train_mask is not None
         self.model, self.module, self.encoder = model, module, encoder
         self.inputs = Inputs(encode(encoder, graph), graph.adjacency.operator)
-        self.likelihood = likelihood_of(graph, module, model._first_scale)
+        self.likelihood = LIKELIHOODS.of(graph).of(graph, module, model._first_scale)
         labels = self.likelihood.targets(graph)
         self.train = torch.from_numpy(np.flatnonzero(graph.train_mask))
         self.train_labels = labels[self.train]

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 def moved_features(model: NeuralModel, graph: Graph, inputs: Inputs, perturb: Perturb) -> Features:
     """See :class:`~graphsde.prediction.Perturb`; dense: the step reaches every column.  # [N, d]"""
+    if model.target_kind != "classification":
+        raise BadUsage("a perturbed prediction goes by classes, and this model predicts numbers", code="E-TARGET")
     if not perturb.temperature > 0:
         raise BadUsage("a temperature is positive", found=perturb.temperature, expected="a number above 0")
     if perturb.size == 0:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from graphsde.base.registry import Rules
 from graphsde.graph.graph import Graph
 from graphsde.nn.training import Validation
 
 NOISE = "log_noise"
-"""Name of the parameter that a module gets for a numeric target."""
+"""Name of the parameter that a module gets for regression."""
 # a node's noise variance is at most this factor above or below the shared one: without a bound, a network that is sure
 # of a node unlike all others costs more than all the others gain
 _RANGE = math.log(10.0)
@@ -48,28 +50,67 @@ class TargetScale:
         return scale
 
 
-class Likelihood(Protocol):
-    """How outputs are judged in training; C is the width of the last layer."""
+class Likelihood(ABC):
+    """What the outputs of a network mean for one kind of target, and how they are judged in training.
 
+    C is the width of the last layer.
+    """
+
+    scale: TargetScale | None
+
+    @classmethod
+    @abstractmethod
+    def of(cls, graph: Graph, module: nn.Module, scale: TargetScale | None = None) -> Likelihood:
+        """Between ``module`` and the target of ``graph``, numbers in ``scale`` where it is given."""
+
+    @staticmethod
+    @abstractmethod
+    def width(classes: int) -> int:
+        """C, for a target with so many classes."""
+
+    @staticmethod
+    def prepare(module: nn.Module) -> nn.Module:
+        """``module`` with the parameters that the likelihood needs."""
+        return module
+
+    @abstractmethod
     def targets(self, graph: Graph) -> Tensor:
         """What the outputs should say of every node.  # [N]"""
 
+    @abstractmethod
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Mean negative log-likelihood.  # [n, C], [n] -> []"""
 
+    @abstractmethod
     def of_paths(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Log-likelihood on every path.  # [n, S, C], [n] -> [n, S]"""
 
+    @abstractmethod
     def validation(self, outputs: Tensor, targets: Tensor) -> Validation:
         """# [n, C], [n]"""
 
+    @abstractmethod
     def validation_of_paths(self, outputs: Tensor, targets: Tensor) -> Validation:
         """Of the mean over paths.  # [n, S, C], [n]"""
 
 
+LIKELIHOODS: Rules[type[Likelihood]] = Rules("a likelihood")
+
+
+@LIKELIHOODS.register("classification")
 @dataclass(frozen=True)
-class ClassLikelihood:
+class ClassLikelihood(Likelihood):
     """softmax over C classes."""
+
+    scale = None
+
+    @classmethod
+    def of(cls, graph: Graph, module: nn.Module, scale: TargetScale | None = None) -> ClassLikelihood:
+        return cls()
+
+    @staticmethod
+    def width(classes: int) -> int:
+        return classes
 
     def targets(self, graph: Graph) -> Tensor:
         assert graph.labels is not None
@@ -93,8 +134,9 @@ class ClassLikelihood:
         return Validation(float(nll), float((probs.argmax(-1) == targets).float().mean()))
 
 
+@LIKELIHOODS.register("regression")
 @dataclass(frozen=True)
-class GaussianLikelihood:
+class GaussianLikelihood(Likelihood):
     """N(m, v) over the standardised target, with m and v from the two outputs of a node; v is learned, node by node.
 
     Nix and Weigend, "Estimating the mean and variance of the target probability distribution", 1994. Here
@@ -107,6 +149,20 @@ class GaussianLikelihood:
 
     scale: TargetScale
     log_noise: Tensor
+
+    @classmethod
+    def of(cls, graph: Graph, module: nn.Module, scale: TargetScale | None = None) -> GaussianLikelihood:
+        return cls(scale or TargetScale.of(graph), module.get_parameter(NOISE))
+
+    @staticmethod
+    def width(classes: int) -> int:
+        return 2
+
+    @staticmethod
+    def prepare(module: nn.Module) -> nn.Module:
+        """With ln of the shared noise variance, 0 at the start."""
+        module.register_parameter(NOISE, nn.Parameter(torch.zeros(())))
+        return module
 
     def targets(self, graph: Graph) -> Tensor:
         assert graph.values is not None
@@ -124,19 +180,6 @@ class GaussianLikelihood:
     def validation_of_paths(self, outputs: Tensor, targets: Tensor) -> Validation:
         mixture = torch.logsumexp(self.of_paths(outputs, targets), dim=1) - math.log(outputs.shape[1])
         return Validation(float(-mixture.detach().mean()), None)
-
-
-def likelihood_of(graph: Graph, module: nn.Module, scale: TargetScale | None = None) -> Likelihood:
-    """The likelihood that suits what ``graph`` is to be predicted: classes or numbers, these in ``scale`` if given."""
-    if graph.target == "numeric":
-        return GaussianLikelihood(scale or TargetScale.of(graph), module.get_parameter(NOISE))
-    return ClassLikelihood()
-
-
-def with_noise(module: nn.Module) -> nn.Module:
-    """The module with the parameter that a numeric target needs: ln of the shared noise variance, 0 at the start."""
-    module.register_parameter(NOISE, nn.Parameter(torch.zeros(())))
-    return module
 
 
 def mean_and_variance(outputs: Tensor, log_noise: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,25 +1,18 @@
 """The seam: what a model hands to everything after it."""
 
-from graphsde.prediction.prediction import (
-    Kind,
-    NotForNumbers,
-    NumericKind,
-    NumericPrediction,
-    Perturb,
-    Prediction,
-    Predictor,
-    Trajectories,
-    entropy,
-)
+from graphsde.prediction.base import Kind, Perturb, Prediction, Predictor, require
+from graphsde.prediction.classification import ClassPrediction, Trajectories, entropy
+from graphsde.prediction.regression import OfAnotherKind, RegressionPrediction
 
 __all__ = [
+    "ClassPrediction",
     "Kind",
-    "NotForNumbers",
-    "NumericKind",
-    "NumericPrediction",
+    "OfAnotherKind",
     "Perturb",
     "Prediction",
     "Predictor",
+    "RegressionPrediction",
     "Trajectories",
     "entropy",
+    "require",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,35 +10,39 @@ import numpy as np
 
 from graphsde.base import storage
 from graphsde.base.errors import BadUsage
+from graphsde.base.registry import Rules
 from graphsde.graph.graph import Graph
 from graphsde.io.opening import safe_cell
-from graphsde.prediction import NumericPrediction, Prediction
+from graphsde.prediction import ClassPrediction, Prediction, RegressionPrediction
 
 # probabilities of every class are written up to this many classes; beyond, the table would be mostly zeros
 MOST_PROBABILITY_COLUMNS = 100
 
 
-def prediction_columns(prediction: Prediction | NumericPrediction, graph: Graph | None = None) -> dict[str, Any]:
+COLUMNS: Rules[Callable[[Any, Graph | None], dict[str, Any]]] = Rules("a table of predictions")
+
+
+def prediction_columns(prediction: Prediction, graph: Graph | None = None) -> dict[str, Any]:
     """One array per column: id, label, confidence, the parts of the uncertainty, then class probabilities.
 
-    Of a numeric target: id, mean, the parts of the variance, and the ends of the 90 % interval.
+    For regression: id, mean, the parts of the variance, and the ends of the 90 % interval.
 
     ``epistemic`` is empty for a deterministic model. With the graph, ``true_label`` (``true_value``) and ``split`` are
     added.
     """
-    if isinstance(prediction, NumericPrediction):
-        return _numbers(prediction, graph)
+    return COLUMNS.of(prediction)(prediction, graph)
+
+
+@COLUMNS.register("classification")
+def _class_columns(prediction: ClassPrediction, graph: Graph | None) -> dict[str, Any]:
     columns: dict[str, Any] = {
-        "id": prediction.node_ids,
+        "id": prediction.ids,
         "label": prediction.label,
         "confidence": prediction.confidence,
-        "total": prediction.total,
-        "aleatoric": prediction.aleatoric,
-        "epistemic": _known(prediction.epistemic),
+        **_uncertainty(prediction),
     }
     if graph is not None and graph.labels is not None:
-        names = np.array([*graph.class_names, None], dtype=object)
-        columns["true_label"] = names[graph.labels]
+        columns["true_label"] = np.array(graph.target.plain(), dtype=object)
     columns |= _roles(graph)
     if prediction.num_classes <= MOST_PROBABILITY_COLUMNS:
         for position, name in enumerate(prediction.class_names):
@@ -45,20 +50,27 @@ def prediction_columns(prediction: Prediction | NumericPrediction, graph: Graph 
     return columns
 
 
-def _numbers(prediction: NumericPrediction, graph: Graph | None) -> dict[str, Any]:
+@COLUMNS.register("regression")
+def _regression_columns(prediction: RegressionPrediction, graph: Graph | None) -> dict[str, Any]:
     low, high = prediction.interval(0.9)
     columns: dict[str, Any] = {
-        "id": prediction.node_ids,
+        "id": prediction.ids,
         "mean": prediction.mean,
-        "total": prediction.total,
-        "aleatoric": prediction.aleatoric,
-        "epistemic": _known(prediction.epistemic),
+        **_uncertainty(prediction),
         "low90": low,
         "high90": high,
     }
     if graph is not None and graph.values is not None:
-        columns["true_value"] = _known(graph.values)
+        columns["true_value"] = graph.target.plain()
     return columns | _roles(graph)
+
+
+def _uncertainty(prediction: Prediction) -> dict[str, Any]:
+    return {
+        "total": prediction.total,
+        "aleatoric": prediction.aleatoric,
+        "epistemic": _known(prediction.epistemic),
+    }
 
 
 def _known(values: np.ndarray) -> list[float | None]:

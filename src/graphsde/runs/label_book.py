@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,8 +12,9 @@ import numpy as np
 from graphsde.base import storage
 from graphsde.base.errors import BadInput, shorten
 from graphsde.base.storage import io_error
-from graphsde.graph.graph import UNLABELLED, Graph
+from graphsde.graph.graph import Graph
 from graphsde.graph.ids import locate
+from graphsde.graph.target import ClassTarget, RegressionTarget
 from graphsde.models import Model
 from graphsde.nn.encoding import FeatureEncoder
 from graphsde.uncertainty.held_out import align_labels
@@ -68,7 +68,10 @@ class LabelBook:
             return graph
         positions = _positions([node for node, _, _ in self.labels], graph)
         given = [label for _, label, _ in self.labels]
-        graph = _with_values(graph, positions, given) if _numbers(given) else _with_classes(graph, positions, given)
+        numbers = isinstance(given[0], float)
+        none = RegressionTarget(np.full(graph.num_nodes, np.nan)) if numbers else ClassTarget(None, graph.class_names)
+        target = graph.target if graph.target_kind == none.kind else none
+        graph = graph.with_target(target.changed(positions, given, graph.num_nodes))
         learned = np.zeros(graph.num_nodes, dtype=bool)
         learned[positions] = True
         masks = {role: mask & ~learned for role, mask in graph.masks.items()}
@@ -83,7 +86,7 @@ class LabelBook:
             masks[role][_positions(ids, graph)] = True
         if self.classes is not None:
             labels = align_labels(graph, self.classes)
-            graph = dataclasses.replace(graph, labels=labels, class_names=self.classes)
+            graph = graph.with_labels(labels, self.classes)
         return graph.with_masks(split=graph.split, **masks)
 
 
@@ -91,25 +94,6 @@ def _label(kept: Any) -> str | float:
     if isinstance(kept, bool) or not isinstance(kept, str | int | float):
         raise TypeError(kept)
     return kept if isinstance(kept, str) else float(kept)
-
-
-def _numbers(given: list[str | float]) -> bool:
-    return isinstance(given[0], float)
-
-
-def _with_classes(graph: Graph, positions: np.ndarray, names: list[Any]) -> Graph:
-    place = {name: index for index, name in enumerate(graph.class_names)}
-    labels = np.full(graph.num_nodes, UNLABELLED) if graph.labels is None else graph.labels.copy()
-    labels[positions] = [place[name] for name in names]
-    labels.flags.writeable = False
-    return dataclasses.replace(graph, labels=labels)
-
-
-def _with_values(graph: Graph, positions: np.ndarray, numbers: list[Any]) -> Graph:
-    values = np.full(graph.num_nodes, np.nan) if graph.values is None else graph.values.copy()
-    values[positions] = numbers
-    values.flags.writeable = False
-    return dataclasses.replace(graph, values=values)
 
 
 def _positions(ids: list[int | str], graph: Graph) -> np.ndarray:

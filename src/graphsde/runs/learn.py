@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from graphsde.acting.change import Change, NumericChange, compare, compare_numbers
+from graphsde.acting.change import Change, compare
 from graphsde.base import storage
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.base.interrupt import Interrupted, InterruptGuard
@@ -25,11 +23,11 @@ from graphsde.metrics.evaluation import evaluate, judged_nodes
 from graphsde.models import MODELS, Model
 from graphsde.nn.callbacks import Callback
 from graphsde.nn.checkpoint import Checkpoint
-from graphsde.prediction import NumericPrediction, Prediction
+from graphsde.prediction import Prediction
 from graphsde.runs.export import prediction_columns, write_table
 from graphsde.runs.folder import RunFolder, without_nan
 from graphsde.runs.label_book import LabelBook, require_growth, roles_in
-from graphsde.runs.new_labels import GivenLabels, NewLabels, check_labels, check_values
+from graphsde.runs.new_labels import CHECKS, GivenLabels, NewLabels
 from graphsde.runs.rounds import begin_round, commit_round, present_round, staging
 
 SUMMARY = "learned.json"
@@ -66,7 +64,7 @@ class Learned:
     warm: bool
     epochs: int
     fit_seconds: float
-    change: Change | NumericChange
+    change: Change
     before: dict[str, Any]
     after: dict[str, Any]
     already_known: bool = False
@@ -81,8 +79,7 @@ class Learned:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Learned:
-        kind = Change if "relabelled" in values["change"] else NumericChange
-        return cls(**{**values, "change": kind.from_dict(values["change"])})
+        return cls(**{**values, "change": Change.from_dict(values["change"])})
 
 
 def learn(
@@ -103,7 +100,7 @@ def learn(
 
     Args:
         run: folder of a finished run.
-        labels: class names, or numbers where the target is numeric, by node id; empty ones are left out. Labels that
+        labels: class names, or numbers for regression, by node id; empty ones are left out. Labels that
             are in use already are counted, no more.
         graph: a benchmark's name or a path, where the graph has grown; its nodes are matched by id, known ones keep
             their roles and new ones have none.
@@ -125,7 +122,7 @@ def learn(
         number = present_round(folder.path) + 1
         ground = _ground(folder, model, graph, options)
         known = ground.book.apply(ground.graph)
-        new = check_values(given, known) if _numeric(model) else check_labels(given, known, model._require_fitted())
+        new = CHECKS.of(model)(given, known, model._require_fitted())
         if not len(new.positions) and graph is None:
             return _nothing_new(folder, new)
         ids = known.node_ids[new.positions].tolist()
@@ -160,7 +157,7 @@ def learn(
             warm=warm,
             epochs=len(successor.history),
             fit_seconds=round(seconds, 3),
-            change=_change(before, after, ~target.train_mask),
+            change=compare(before, after, ~target.train_mask),
             before=_figures(before, target),
             after=_figures(after, target),
         )
@@ -191,7 +188,7 @@ def _ground(folder: RunFolder, model: Model, path: str | None, options: dict[str
     graph, facts = source.open()
     ids, roles = roles_in(folder.predictions)
     new_nodes = require_growth(ids, graph, model)
-    classes = None if _numeric(model) else model._require_fitted()
+    classes = model._require_fitted() or None
     return _Ground(source, graph, facts, LabelBook(book.labels, roles, classes), new_nodes)
 
 
@@ -199,19 +196,6 @@ def _as_before(folder: RunFolder, path: str, options: dict[str, Any] | None) -> 
     """How to read the graph: as the run's own files, unless said otherwise."""
     own = {} if is_benchmark(path) else folder.source().options
     return {**own, **(options or {})}
-
-
-def _numeric(model: Model) -> bool:
-    return model.target_scale is not None
-
-
-def _change(
-    before: Prediction | NumericPrediction, after: Prediction | NumericPrediction, nodes: np.ndarray
-) -> Change | NumericChange:
-    if isinstance(before, NumericPrediction) and isinstance(after, NumericPrediction):
-        return compare_numbers(before, after, nodes)
-    assert isinstance(before, Prediction) and isinstance(after, Prediction)
-    return compare(before, after, nodes)
 
 
 def _fit(
@@ -286,7 +270,7 @@ def _nothing_new(folder: RunFolder, new: NewLabels) -> Learned:
     return dataclasses.replace(last, run=str(folder.path), known=new.known, already_known=True)
 
 
-def _figures(prediction: Prediction | NumericPrediction, graph: Graph) -> dict[str, Any]:
+def _figures(prediction: Prediction, graph: Graph) -> dict[str, Any]:
     return without_nan(evaluate(prediction, graph)) if judged_nodes(prediction, graph).any() else {}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from graphsde.base.errors import BadInput, BadUsage, shorten
-from graphsde.graph.graph import UNLABELLED, Graph
+from graphsde.base.registry import Rules
+from graphsde.graph.graph import Graph
 from graphsde.graph.ids import locate
 from graphsde.graph.labels import MISSING, encode_values
+from graphsde.graph.target import UNLABELLED
 from graphsde.io.columns import Table
 from graphsde.io.csv_table import read_csv
 from graphsde.io.opening import safe_cell
@@ -82,6 +84,10 @@ class NewLabels:
     empty: int
 
 
+CHECKS: Rules[Callable[[GivenLabels, Graph, Sequence[str]], NewLabels]] = Rules("taking in labels")
+
+
+@CHECKS.register("classification")
 def check_labels(given: GivenLabels, graph: Graph, class_names: Sequence[str]) -> NewLabels:
     """Compare classes with the graph; every refusal names the rows.
 
@@ -111,8 +117,9 @@ def check_labels(given: GivenLabels, graph: Graph, class_names: Sequence[str]) -
     return _new(given, graph, positions, known, [class_names[c] for c in classes])
 
 
-def check_values(given: GivenLabels, graph: Graph) -> NewLabels:
-    """Compare numbers with a graph whose target is numeric; every refusal names the rows."""
+@CHECKS.register("regression")
+def check_values(given: GivenLabels, graph: Graph, class_names: Sequence[str] = ()) -> NewLabels:
+    """Compare numbers with those of the graph; every refusal names the rows."""
     positions = _nodes(given, graph)
     numbers, _ = encode_values(given.names, lambda row: given.places[row])
     said = np.full(graph.num_nodes, np.nan) if graph.values is None else graph.values

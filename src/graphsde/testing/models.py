@@ -30,10 +30,11 @@ import torch
 
 from graphsde.base.errors import BadInput, BadUsage, GraphsdeError, NotFitted
 from graphsde.graph.build import from_arrays
-from graphsde.graph.graph import UNLABELLED, Graph
+from graphsde.graph.graph import Graph
+from graphsde.graph.target import UNLABELLED
 from graphsde.models.base import MODELS, Model
 from graphsde.models.files import load_model
-from graphsde.prediction import Perturb, Prediction
+from graphsde.prediction import ClassPrediction, Perturb, Prediction, require
 
 SAMPLES = 3
 Check = Callable[["ModelCase", Path], None]
@@ -74,11 +75,15 @@ class ModelCase:
         return self.make(seed=0).fit(self.graph)
 
     @cached_property
-    def prediction(self) -> Prediction:
-        return self.fitted.predict(self.graph, samples=SAMPLES)
+    def prediction(self) -> ClassPrediction:
+        return predicted(self.fitted, self.graph)
 
-    def refit(self, graph: Graph, **settings: Any) -> Prediction:
-        return self.make(**{"seed": 0, **settings}).fit(graph).predict(graph, samples=SAMPLES)
+    def refit(self, graph: Graph, **settings: Any) -> ClassPrediction:
+        return predicted(self.make(**{"seed": 0, **settings}).fit(graph), graph)
+
+
+def predicted(model: Model, graph: Graph, samples: int = SAMPLES, **options: Any) -> ClassPrediction:
+    return require(model.predict(graph, samples=samples, **options), ClassPrediction, "this check")
 
 
 def contract_graph(seed: int = 0) -> Graph:
@@ -134,7 +139,8 @@ def unchanged(before: list[np.ndarray]) -> bool:
 
 
 def same(one: Prediction, two: Prediction, words: str, *, within: float = 0.0) -> None:
-    gap = float(np.abs(one.probs - two.probs).max())
+    first, second = (require(each, ClassPrediction, "this check").probs for each in (one, two))
+    gap = float(np.abs(first - second).max())
     promise(gap <= within, f"{words}: probabilities differ by {gap:.2g}")
 
 
@@ -255,7 +261,7 @@ def labels_outside_training_and_validation_are_not_used(case: ModelCase, folder:
     graph = case.graph
     assert graph.labels is not None and graph.train_mask is not None and graph.val_mask is not None
     hidden = np.where(graph.train_mask | graph.val_mask, graph.labels, (graph.labels + 1) % 3)
-    same(case.refit(dataclasses.replace(graph, labels=hidden)), case.prediction, "test labels leak into training")
+    same(case.refit(graph.with_labels(hidden)), case.prediction, "test labels leak into training")
 
 
 @contract
@@ -263,12 +269,12 @@ def unlabelled_nodes_are_welcome(case: ModelCase, folder: Path) -> None:
     graph = case.graph
     assert graph.labels is not None and graph.test_mask is not None
     hidden = np.where(graph.test_mask, UNLABELLED, graph.labels)
-    same(case.refit(dataclasses.replace(graph, labels=hidden)), case.prediction, "unlabelled test nodes")
+    same(case.refit(graph.with_labels(hidden)), case.prediction, "unlabelled test nodes")
 
 
 @contract
 def no_labels_are_refused(case: ModelCase, folder: Path) -> None:
-    graph = dataclasses.replace(case.graph, labels=None, class_names=())
+    graph = case.graph.without_target()
     refuses(BadInput, lambda: case.make().fit(graph), "a graph without labels")
 
 
@@ -281,7 +287,7 @@ def no_training_nodes_are_refused(case: ModelCase, folder: Path) -> None:
 
 @contract
 def one_class_is_refused(case: ModelCase, folder: Path) -> None:
-    graph = dataclasses.replace(case.graph, labels=np.zeros(30, dtype=np.int64))
+    graph = case.graph.with_labels(np.zeros(30, dtype=np.int64))
     refuses(BadInput, lambda: case.make().fit(graph), "one class only")
 
 
@@ -290,7 +296,7 @@ def an_unlabelled_training_node_is_refused(case: ModelCase, folder: Path) -> Non
     assert case.graph.labels is not None and case.graph.train_mask is not None
     labels = case.graph.labels.copy()
     labels[np.flatnonzero(case.graph.train_mask)[0]] = UNLABELLED
-    refuses(BadInput, lambda: case.make().fit(dataclasses.replace(case.graph, labels=labels)), "no label in training")
+    refuses(BadInput, lambda: case.make().fit(case.graph.with_labels(labels)), "no label in training")
 
 
 @contract
@@ -328,7 +334,7 @@ def probabilities_are_probabilities(case: ModelCase, folder: Path) -> None:
 @contract
 def ids_and_class_names_are_the_graphs(case: ModelCase, folder: Path) -> None:
     prediction = case.prediction
-    promise(prediction.node_ids.tolist() == case.graph.node_ids.tolist(), "node ids in the graph's order")
+    promise(prediction.ids.tolist() == case.graph.node_ids.tolist(), "node ids in the graph's order")
     promise(prediction.class_names == case.graph.class_names, "class names of the graph")
     promise(set(prediction.label) <= set(case.graph.class_names), "labels are class names")
 
@@ -368,7 +374,7 @@ def predict_twice_is_the_same(case: ModelCase, folder: Path) -> None:
 
 @contract
 def more_samples_extend_the_same_samples(case: ModelCase, folder: Path) -> None:
-    longer = case.fitted.predict(case.graph, samples=SAMPLES + 2)
+    longer = predicted(case.fitted, case.graph, SAMPLES + 2)
     if case.fixed_samples:
         promise(longer.num_samples == case.prediction.num_samples, "always as many samples")
     elif case.prediction.kind == "samples":
@@ -379,8 +385,8 @@ def more_samples_extend_the_same_samples(case: ModelCase, folder: Path) -> None:
 
 @contract
 def a_feature_gradient_is_there_or_denied(case: ModelCase, folder: Path) -> None:
-    def moved() -> Prediction:
-        return case.fitted.predict(case.graph, samples=SAMPLES, perturb=Perturb(0.1))
+    def moved() -> ClassPrediction:
+        return predicted(case.fitted, case.graph, perturb=Perturb(0.1))
 
     if not case.fitted.has_feature_gradient:
         refuses(BadUsage, moved, "perturb without a gradient")
@@ -405,14 +411,14 @@ def predict_keeps_no_gradient(case: ModelCase, folder: Path) -> None:
 @contract
 def the_order_of_nodes_does_not_matter(case: ModelCase, folder: Path) -> None:
     order = np.random.default_rng(1).permutation(30)
-    prediction = case.fitted.predict(case.graph.subgraph(order), samples=SAMPLES)
+    prediction = predicted(case.fitted, case.graph.subgraph(order))
     gap = float(np.abs(prediction.probs - case.prediction.probs[:, order]).max())
     promise(gap <= 1e-5, f"permuting the nodes permutes the result (differs by {gap:.2g})")
 
 
 @contract
 def a_prediction_graph_needs_no_labels_and_no_masks(case: ModelCase, folder: Path) -> None:
-    bare = dataclasses.replace(case.graph, labels=None, class_names=(), masks=MappingProxyType({}))
+    bare = dataclasses.replace(case.graph.without_target(), masks=MappingProxyType({}))
     same(case.fitted.predict(bare, samples=SAMPLES), case.prediction, "a graph without labels and masks")
 
 
@@ -423,7 +429,7 @@ def another_graph_is_predicted(case: ModelCase, folder: Path) -> None:
     other = contract_graph(seed=5)
     other = dataclasses.replace(other, node_ids=np.array([f"other {i}" for i in range(30)], dtype=object))
     smaller = other.subgraph(np.arange(12))
-    promise(case.fitted.predict(smaller, samples=SAMPLES).num_nodes == 12, "a smaller, foreign graph")
+    promise(case.fitted.predict(smaller, samples=SAMPLES).num_items == 12, "a smaller, foreign graph")
 
 
 @contract
@@ -439,7 +445,8 @@ def other_columns_are_refused(case: ModelCase, folder: Path) -> None:
 
 @contract
 def unknown_classes_are_refused(case: ModelCase, folder: Path) -> None:
-    strange = dataclasses.replace(case.graph, class_names=("a", "b", "zebra"))
+    assert case.graph.labels is not None
+    strange = case.graph.with_labels(case.graph.labels, ("a", "b", "zebra"))
     refuses(BadInput, lambda: case.fitted.predict(strange), "a class the model does not know")
 
 
@@ -499,7 +506,7 @@ def a_calibrator_is_kept_with_the_model(case: ModelCase, folder: Path) -> None:
     model = case.fitted
     try:
         model.calibrate(case.graph, by="vector", samples=SAMPLES).save(folder)
-        calibrated = model.predict(case.graph, samples=SAMPLES)
+        calibrated = predicted(model, case.graph)
     finally:
         model.calibrate(case.graph, by=None)
     promise(calibrated.uncalibrated is not None, "predict applies the calibrator")

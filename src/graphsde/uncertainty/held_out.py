@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from graphsde.base.errors import BadInput, BadUsage
+from graphsde.base.registry import Rules
 from graphsde.datasets.splits.calibration import CALIBRATION_SIZE, CalibrationNodes, calibration_nodes
-from graphsde.prediction import NumericPrediction, Prediction
-
-if TYPE_CHECKING:
-    from graphsde.graph.graph import Graph
-
+from graphsde.graph.graph import Graph
+from graphsde.prediction import ClassPrediction, Prediction, RegressionPrediction
 
 UNKNOWN = -1
 
@@ -50,7 +49,7 @@ class TrainingNodes:
         return self.embedding - self.means[self.group]
 
 
-def training_nodes(prediction: Prediction, graph: Graph) -> TrainingNodes:
+def training_nodes(prediction: ClassPrediction, graph: Graph) -> TrainingNodes:
     """The labelled training nodes of ``graph`` in the embedding of ``prediction``, which must be of that graph."""
     embedding = embedding_of(prediction)
     require_same_nodes(prediction, graph)
@@ -74,10 +73,10 @@ def embedding_of(prediction: Prediction) -> np.ndarray:
     return prediction.embedding.astype(np.float64)
 
 
-def require_same_nodes(prediction: Prediction | NumericPrediction, graph: Graph) -> None:
-    if prediction.num_nodes != graph.num_nodes:
+def require_same_nodes(prediction: Prediction, graph: Graph) -> None:
+    if prediction.num_items != graph.num_nodes:
         raise BadInput(
-            f"a prediction of {prediction.num_nodes} nodes does not fit a graph of {graph.num_nodes} nodes",
+            f"a prediction of {prediction.num_items} nodes does not fit a graph of {graph.num_nodes} nodes",
             code="E-LEN",
             expected="the graph that was predicted on",
         )
@@ -103,7 +102,7 @@ class HeldOut:
 
     Args:
         nodes: their positions.  # [n]
-        labels: columns of the prediction; values, where it is of numbers.  # [n]
+        labels: what is true of them: columns of the prediction, or values.  # [n]
         source: where they came from.
     """
 
@@ -121,7 +120,7 @@ class HeldOut:
 
 
 def held_out(
-    prediction: Prediction | NumericPrediction,
+    prediction: Prediction,
     graph: Graph,
     calibration: np.ndarray | None = None,
     *,
@@ -142,18 +141,33 @@ def held_out(
         source = calibration_nodes(graph, size=size, seed=seed)
     else:
         source = CalibrationNodes(_given(calibration, graph), "given")
-    if isinstance(prediction, NumericPrediction):
-        if graph.values is None:
-            raise BadInput(f"{graph.name} has no values to calibrate with", code="E-NO-LABELS")
-        known = source.mask & graph.labelled
-        nodes = np.flatnonzero(known)
-        return HeldOut(nodes, graph.values[nodes], CalibrationNodes(known, source.origin))
-    labels = align_labels(graph, prediction.class_names)
-    mask = source.mask & (labels != UNKNOWN)
-    if graph.ood_mask is not None:
-        mask &= ~graph.ood_mask
+    truth, known = TRUTH.of(prediction)(prediction, graph)
+    if graph.target_kind != prediction.target_kind:
+        raise BadInput(f"{graph.name} has no {prediction.speaks_of} to calibrate with", code="E-NO-LABELS")
+    mask = source.mask & known if graph.ood_mask is None else source.mask & known & ~graph.ood_mask
     nodes = np.flatnonzero(mask)
-    return HeldOut(nodes, labels[nodes], CalibrationNodes(mask, source.origin))
+    return HeldOut(nodes, truth[nodes], CalibrationNodes(mask, source.origin))
+
+
+TRUTH: Rules[Callable[[Any, Graph], tuple[np.ndarray, np.ndarray]]] = Rules("the truth about a prediction")
+"""What is true of every item, in the terms of a prediction, and of which items that is known.  # [N], [N] bool"""
+
+
+def known_items(prediction: Prediction, graph: Graph) -> np.ndarray:
+    """Items of which the truth is known in the terms of a prediction.  # [N] bool"""
+    return TRUTH.of(prediction)(prediction, graph)[1]
+
+
+@TRUTH.register("classification")
+def _true_classes(prediction: ClassPrediction, graph: Graph) -> tuple[np.ndarray, np.ndarray]:
+    labels = align_labels(graph, prediction.class_names)
+    return labels, labels != UNKNOWN
+
+
+@TRUTH.register("regression")
+def _true_values(prediction: RegressionPrediction, graph: Graph) -> tuple[np.ndarray, np.ndarray]:
+    unknown = np.full(graph.num_nodes, np.nan) if graph.values is None else graph.values
+    return unknown, ~np.isnan(unknown)
 
 
 def too_few(found: int, needed: int, purpose: str, fix: str, *, of: str = "calibration nodes") -> BadInput:

@@ -93,7 +93,7 @@ def test_nodes_are_found_as_people_type_them(opened: OpenRun) -> None:
 
 def test_paths_and_pictures(opened: OpenRun) -> None:
     trajectories = opened.paths(3)
-    assert trajectories is not None and trajectories.node_ids.tolist() == [3]
+    assert trajectories is not None and trajectories.ids.tolist() == [3]
     images = pictures(opened.graph, np.array([0, 5]))
     assert images is not None and all(one.startswith("data:image/png;base64,") for one in images)
     blocks = block_graph()

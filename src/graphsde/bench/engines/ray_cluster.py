@@ -41,6 +41,7 @@ from graphsde.bench.journal import Outcome
 from graphsde.graph.adjacency import Adjacency
 from graphsde.graph.graph import Graph
 from graphsde.graph.raw import Finding
+from graphsde.graph.target import ClassTarget, RegressionTarget, Target
 
 
 def pack_graph(graph: Graph) -> dict[str, Any]:
@@ -53,6 +54,8 @@ def pack_graph(graph: Graph) -> dict[str, Any]:
         arrays["features"] = np.asarray(graph.features)
     if graph.labels is not None:
         arrays["labels"] = graph.labels
+    if graph.values is not None:
+        arrays["values"] = graph.values
     text_ids = graph.node_ids.dtype == object
     if not text_ids:
         arrays["node_ids"] = graph.node_ids
@@ -84,8 +87,7 @@ def unpack_graph(parts: dict[str, Any]) -> Graph:
     return Graph(
         adjacency=Adjacency(_matrix(arrays, "adjacency", (nodes, nodes)), directed=facts["directed"]),
         features=_matrix(arrays, "features", (nodes, facts["width"])) if sparse else arrays["features"],
-        labels=arrays.get("labels"),
-        class_names=tuple(facts["class_names"]),
+        target=_target(arrays, tuple(facts["class_names"])),
         node_ids=ids,
         feature_names=_tuple(facts["feature_names"]),
         categorical=MappingProxyType({name: _text(column) for name, column in facts["categorical"].items()}),
@@ -95,6 +97,10 @@ def unpack_graph(parts: dict[str, Any]) -> Graph:
         split=facts["split"],
         notes=tuple(Finding(**{**note, "where": tuple(note["where"])}) for note in facts["notes"]),
     )
+
+
+def _target(arrays: dict[str, np.ndarray], class_names: tuple[str, ...]) -> Target:
+    return RegressionTarget(arrays["values"]) if "values" in arrays else ClassTarget(arrays.get("labels"), class_names)
 
 
 def _put_matrix(arrays: dict[str, np.ndarray], name: str, matrix: Any) -> None:

@@ -10,11 +10,20 @@ from pydantic import Field
 from graphsde.acting.acquisition import ACQUISITIONS, Candidates, acquire
 from graphsde.base.errors import BadInput
 from graphsde.base.seeds import derive, numpy_stream
-from graphsde.bench.tasks.task import Measurement, ModelMaker, Task, TaskOptions, fit_timed, register_task
-from graphsde.graph.graph import UNLABELLED, Graph
+from graphsde.bench.tasks.task import (
+    Measurement,
+    ModelMaker,
+    Task,
+    TaskOptions,
+    fit_timed,
+    predict_classes,
+    register_task,
+)
+from graphsde.graph.graph import Graph
+from graphsde.graph.target import UNLABELLED
 from graphsde.metrics.summary import summarise
 from graphsde.models import Model
-from graphsde.prediction import Prediction
+from graphsde.prediction import ClassPrediction
 from graphsde.uncertainty.held_out import align_labels
 
 SHOWN = ("accuracy", "micro_auroc", "aurc", "nll", "ece")
@@ -83,7 +92,7 @@ class ActiveLearning(Task):
         model, cost = fit_timed(make, graph)
         curves: dict[str, list[float]] = {"labels": []}
         for done in range(rounds + 1):
-            prediction = model.predict(graph, samples=o.samples)
+            prediction = predict_classes(model, graph, o.samples)
             self._record(curves, prediction, graph)
             if done == rounds or not pool.any():
                 break
@@ -123,7 +132,7 @@ class ActiveLearning(Task):
         # another seed: a training that goes on does not meet the same dropout and noise once more
         return make(**short, seed=seed).start_from(model, momentum=True).fit(graph)
 
-    def _record(self, curves: dict[str, list[float]], prediction: Prediction, graph: Graph) -> None:
+    def _record(self, curves: dict[str, list[float]], prediction: ClassPrediction, graph: Graph) -> None:
         assert graph.train_mask is not None and graph.test_mask is not None
         labels = align_labels(graph, prediction.class_names)
         # all classes, also one that no label has been bought of yet: else finding it would lower every figure

@@ -11,7 +11,15 @@ from scipy.stats import spearmanr
 
 from graphsde.base.errors import BadUsage
 from graphsde.base.seeds import numpy_stream
-from graphsde.bench.tasks.task import Measurement, ModelMaker, Task, TaskOptions, fit_timed, register_task
+from graphsde.bench.tasks.task import (
+    Measurement,
+    ModelMaker,
+    Task,
+    TaskOptions,
+    fit_timed,
+    predict_classes,
+    register_task,
+)
 from graphsde.bench.theory.subject import Subject
 from graphsde.datasets.shifts import gaussian_noise
 from graphsde.graph.graph import Graph
@@ -89,7 +97,7 @@ class AdaptiveDepth(Task):
         return graph.with_masks(split=graph.split, train=kept, **others)
 
     def _figures(self, model: Model, graph: Graph) -> dict[str, float]:
-        prediction = model.predict(graph, samples=self.options.samples)
+        prediction = predict_classes(model, graph, self.options.samples)
         assert graph.test_mask is not None
         solved = [adaptive_steps(model, graph, tolerance, self.options.paths) for tolerance in self.options.tolerances]
         size = solved[0][2]

@@ -7,9 +7,18 @@ import torch
 from pydantic import Field
 
 from graphsde.base.seeds import numpy_stream
-from graphsde.bench.tasks.task import Measurement, ModelMaker, Task, TaskOptions, fit_timed, register_task
+from graphsde.bench.tasks.task import (
+    Measurement,
+    ModelMaker,
+    Task,
+    TaskOptions,
+    fit_timed,
+    predict_classes,
+    register_task,
+)
 from graphsde.bench.theory.subject import Subject
-from graphsde.graph.graph import UNLABELLED, Graph
+from graphsde.graph.graph import Graph
+from graphsde.graph.target import UNLABELLED
 from graphsde.metrics.evaluation import align_labels, evaluate
 
 MOMENTS = ("begin", "middle", "end")
@@ -50,7 +59,7 @@ class Dynamics(Task):
     def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
         model, cost = fit_timed(make, graph)
         subject = Subject.of_model(model, graph)
-        prediction = model.predict(graph, samples=self.options.samples)
+        prediction = predict_classes(model, graph, self.options.samples)
         labels = align_labels(graph, prediction.class_names)
         test = graph.masks["test"] & (labels != UNLABELLED)
         order = np.argsort(prediction.total[test], kind="stable")

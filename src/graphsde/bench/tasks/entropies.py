@@ -6,12 +6,20 @@ from typing import Any, Literal
 
 import numpy as np
 
-from graphsde.bench.tasks.task import Measurement, ModelMaker, Task, TaskOptions, fit_timed, register_task
+from graphsde.bench.tasks.task import (
+    Measurement,
+    ModelMaker,
+    Task,
+    TaskOptions,
+    fit_timed,
+    predict_classes,
+    register_task,
+)
 from graphsde.graph.graph import Graph
 from graphsde.metrics.arrays import auroc
 from graphsde.metrics.evaluation import align_labels, count_entropies, entropy_edges, judged_nodes
 from graphsde.metrics.summary import familiar_and_foreign
-from graphsde.prediction import Prediction
+from graphsde.prediction import ClassPrediction
 
 
 class EntropyOptions(TaskOptions):
@@ -52,7 +60,7 @@ class Entropies(Task):
 
     def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
         model, cost = fit_timed(make, graph)
-        prediction = model.predict(graph, samples=self.options.samples)
+        prediction = predict_classes(model, graph, self.options.samples)
         sure, unsure = self._groups(prediction, graph)
         edges = entropy_edges(prediction.num_classes)
         counts = {"sure": count_entropies(sure, edges), "unsure": count_entropies(unsure, edges)}
@@ -69,7 +77,7 @@ class Entropies(Task):
         }
         return Measurement(metrics | cost, curves)
 
-    def _groups(self, prediction: Prediction, graph: Graph) -> tuple[np.ndarray, np.ndarray]:
+    def _groups(self, prediction: ClassPrediction, graph: Graph) -> tuple[np.ndarray, np.ndarray]:
         if self.options.groups == "foreign":
             total = prediction.untempered().total
             familiar, foreign = familiar_and_foreign(graph)

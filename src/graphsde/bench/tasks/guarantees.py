@@ -15,13 +15,14 @@ from graphsde.bench.tasks.task import (
     Task,
     TaskOptions,
     fit_timed,
+    predict_classes,
     register_task,
     validation_figures,
 )
 from graphsde.graph.graph import Graph
 from graphsde.metrics.evaluation import judged_nodes
 from graphsde.models import Model
-from graphsde.prediction import Prediction
+from graphsde.prediction import ClassPrediction
 from graphsde.uncertainty.conformal import conformalize, summarise_sets
 from graphsde.uncertainty.held_out import align_labels
 
@@ -47,12 +48,12 @@ class PromiseTask(Task):
     def split(self, graph: Graph) -> tuple[str, dict[str, Any]]:
         return self.options.split or "shchur", dict(self.options.split_options)
 
-    def predicted(self, make: ModelMaker, graph: Graph) -> tuple[Model, Prediction, dict[str, float]]:
+    def predicted(self, make: ModelMaker, graph: Graph) -> tuple[Model, ClassPrediction, dict[str, float]]:
         """A fitted model, its prediction, and what the fit took."""
         model, cost = fit_timed(make, graph)
         if self.options.calibrator is not None:
             model.calibrate(graph, by=self.options.calibrator, samples=self.options.samples)
-        prediction = model.predict(graph, samples=self.options.samples)
+        prediction = predict_classes(model, graph, self.options.samples)
         return model, prediction, validation_figures(prediction, graph) | cost
 
 

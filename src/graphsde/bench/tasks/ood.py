@@ -14,6 +14,7 @@ from graphsde.bench.tasks.task import (
     Task,
     TaskOptions,
     fit_timed,
+    predict_classes,
     register_task,
     validation_figures,
 )
@@ -22,7 +23,7 @@ from graphsde.metrics.detection import ood_auroc
 from graphsde.metrics.evaluation import evaluate
 from graphsde.metrics.selective import aurc
 from graphsde.models import Model
-from graphsde.prediction import Prediction
+from graphsde.prediction import ClassPrediction
 from graphsde.uncertainty.scores import available_scores, score
 
 MAIN = "entropy"
@@ -96,7 +97,7 @@ class OutOfDistribution(Task):
 
     def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
         model, cost = fit_timed(make, graph)
-        prediction = model.predict(graph, samples=self.options.samples)
+        prediction = predict_classes(model, graph, self.options.samples)
         names = self._scores(prediction, graph, model)
         if self.options.protocol in SHIFT_OF:
             metrics = {key: value for key, value in evaluate(prediction, graph).items() if not key.startswith("ood_")}
@@ -115,11 +116,11 @@ class OutOfDistribution(Task):
             metrics |= {f"{key}[{name}]": value for key, value in figures.items()}
         return Measurement(metrics | validation_figures(prediction, graph) | cost)
 
-    def _scores(self, prediction: Prediction, graph: Graph, model: Model) -> list[str]:
+    def _scores(self, prediction: ClassPrediction, graph: Graph, model: Model) -> list[str]:
         known = available_scores(prediction, graph, model)
         return [name for name in self.options.scores if name != MAIN and name in known]
 
-    def _class_figures(self, prediction: Prediction, graph: Graph) -> dict[str, float]:
+    def _class_figures(self, prediction: ClassPrediction, graph: Graph) -> dict[str, float]:
         """The figures of the LGNSDE study, which calls the share of foreign nodes among those kept a risk."""
         assert graph.test_mask is not None and graph.ood_mask is not None
         doubt = score(MAIN, prediction.untempered(), graph)

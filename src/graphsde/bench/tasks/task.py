@@ -8,18 +8,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
 from pydantic import Field
 
 from graphsde.base.errors import BadUsage
-from graphsde.base.registry import Registry
+from graphsde.base.registry import Registry, Rules
 from graphsde.datasets.splits import default_split, make_split
-from graphsde.graph.graph import UNLABELLED, Graph
+from graphsde.graph.graph import Graph
 from graphsde.metrics.calibration import nll
 from graphsde.metrics.classification import accuracy
-from graphsde.metrics.evaluation import align_labels
+from graphsde.metrics.regression import density_nll
 from graphsde.models import Model
 from graphsde.nn.settings import Settings
-from graphsde.prediction import Prediction
+from graphsde.prediction import ClassPrediction, Prediction, RegressionPrediction, require
+from graphsde.uncertainty.held_out import align_labels, known_items
 
 
 class ModelMaker(Protocol):
@@ -65,8 +67,8 @@ class Task(ABC):
     summary: ClassVar[str]
     version: ClassVar[int] = 1
     Options: ClassVar[type[TaskOptions]] = TaskOptions
-    targets: ClassVar[tuple[str, ...]] = ("class",)
-    """What a graph may be asked for: ``class``, ``numeric``."""
+    targets: ClassVar[tuple[str, ...]] = ("classification",)
+    """Kinds of target that it can be put to."""
     headline: ClassVar[tuple[str, ...]]
     """The metrics that a table shows first."""
 
@@ -75,10 +77,11 @@ class Task(ABC):
 
     def require_target(self, graph: Graph) -> None:
         """Refuse a graph that the question can't be put to."""
-        if graph.target not in self.targets:
-            able = ", ".join(name for name in TASKS if graph.target in TASKS.get(name).targets)
+        kind = graph.target_kind
+        if kind not in self.targets:
+            able = ", ".join(name for name in TASKS if kind in TASKS.get(name).targets)
             raise BadUsage(
-                f"the task '{self.name}' can't be put to {graph.name}, whose target is {graph.target}",
+                f"the task '{self.name}' can't be put to {graph.name}, which is for {kind}",
                 code="E-TARGET",
                 expected=f"one of {able}",
             )
@@ -125,14 +128,31 @@ def fit_timed(make: ModelMaker, graph: Graph, **settings: Any) -> tuple[Model, d
     return model, {"fit_cpu_seconds": spent, "epochs": float(len(model.history))}
 
 
+def predict_classes(model: Model, graph: Graph, samples: int) -> ClassPrediction:
+    """For tasks that go by classes."""
+    return require(model.predict(graph, samples=samples), ClassPrediction, "this task")
+
+
+VALIDATION: Rules[Callable[[Any, Graph, np.ndarray], dict[str, float]]] = Rules("judging on validation nodes")
+
+
 def validation_figures(prediction: Prediction, graph: Graph) -> dict[str, float]:
-    """NLL and accuracy on the validation nodes; nothing where there are none."""
+    """NLL and, of classes, accuracy on the validation nodes; nothing where there are none."""
     if graph.val_mask is None:
         return {}
+    nodes = graph.val_mask & graph.familiar & known_items(prediction, graph)
+    return VALIDATION.of(prediction)(prediction, graph, nodes) if nodes.any() else {}
+
+
+@VALIDATION.register("regression")
+def _validation_of_numbers(prediction: RegressionPrediction, graph: Graph, nodes: np.ndarray) -> dict[str, float]:
+    assert graph.values is not None
+    return {"val_nll": density_nll(prediction.subset(nodes), graph.values[nodes])}
+
+
+@VALIDATION.register("classification")
+def _validation_of_classes(prediction: ClassPrediction, graph: Graph, nodes: np.ndarray) -> dict[str, float]:
     labels = align_labels(graph, prediction.class_names)
-    nodes = graph.val_mask & graph.familiar & (labels != UNLABELLED)
-    if not nodes.any():
-        return {}
     return {
         "val_nll": nll(prediction.mean[nodes], labels[nodes]),
         "val_accuracy": accuracy(prediction.index[nodes], labels[nodes]),

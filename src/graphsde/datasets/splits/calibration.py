@@ -14,9 +14,9 @@ from graphsde.datasets.splits.split import (
     SPLITS,
     Split,
     default_split,
-    known_labels,
     make_split,
     mask_of,
+    no_labels,
     require_whole,
 )
 from graphsde.graph.graph import Graph
@@ -123,13 +123,10 @@ def _test_nodes(graph: Graph, masks: Mapping[str, np.ndarray]) -> np.ndarray:
 
 def _trained_classes(graph: Graph, masks: Mapping[str, np.ndarray]) -> np.ndarray:
     """A class that is not trained on is foreign: its nodes would spoil the calibration.  # [N] bool"""
+    if not graph.labelled.any():
+        raise no_labels(graph)
     train = masks.get("train")
-    if graph.values is not None:
-        return graph.labelled.copy()
-    labels = known_labels(graph)
-    if train is None:
-        return graph.labelled.copy()
-    return graph.labelled & np.isin(labels, np.unique(labels[train]))
+    return graph.labelled.copy() if train is None else graph.target.familiar(train).copy()
 
 
 def _draw(graph: Graph, pool: np.ndarray, count: int, seed: int, *, free: int, test: int, size: int) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import inspect
 import itertools
@@ -17,7 +16,8 @@ import numpy as np
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.base.registry import Registry
 from graphsde.base.seeds import check_seed
-from graphsde.graph.graph import UNLABELLED, Graph
+from graphsde.graph.graph import Graph
+from graphsde.graph.target import UNLABELLED
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ class Split:
             places = np.full(graph.num_classes + 1, UNLABELLED, dtype=np.int64)  # the last entry serves label -1
             places[list(self.classes)] = np.arange(len(self.classes))
             names = tuple(graph.class_names[position] for position in self.classes)
-            graph = dataclasses.replace(graph, labels=places[graph.labels], class_names=names)
+            graph = graph.with_labels(places[graph.labels], names)
         return graph
 
 
@@ -156,23 +156,24 @@ def has_public_masks(graph: Graph) -> bool:
     return sizes == PUBLIC_SIZES[graph.name]
 
 
-STRATA = 10  # groups of nodes with similar values, where the target is numeric
-
-
 def known_labels(graph: Graph) -> np.ndarray:
-    if graph.target == "numeric" and graph.labelled.any():
+    if not graph.labelled.any():
+        raise no_labels(graph)
+    if graph.labels is None:
         raise BadUsage(
-            f"this split goes by classes, and the target of '{graph.name}' is numeric",
+            f"this split goes by classes, and '{graph.name}' is for {graph.target_kind}",
             code="E-TARGET",
             fix="use the split 'fractions', 'gpn', 'geom-48-32-20', 'uniform-10-10-80' or 'given'",
         )
-    if graph.labels is None or not graph.labelled.any():
-        raise BadInput(
-            f"'{graph.name}' has no labels, so its nodes can't be divided into training and test",
-            code="E-NO-LABELS",
-            fix="give labels to some nodes",
-        )
     return graph.labels
+
+
+def no_labels(graph: Graph) -> BadInput:
+    return BadInput(
+        f"'{graph.name}' has no labels, so its nodes can't be divided into training and test",
+        code="E-NO-LABELS",
+        fix="give labels to some nodes",
+    )
 
 
 def strata(graph: Graph) -> tuple[np.ndarray, int]:
@@ -180,14 +181,9 @@ def strata(graph: Graph) -> tuple[np.ndarray, int]:
 
     Classes, or tenths of the nodes in the order of their values; -1 where unknown.  # [N] int64
     """
-    if graph.values is None or not graph.labelled.any():
-        return known_labels(graph), graph.num_classes
-    known = np.flatnonzero(graph.labelled)
-    order = known[np.argsort(graph.values[known], kind="stable")]
-    groups = np.full(graph.num_nodes, -1, dtype=np.int64)
-    count = min(STRATA, max(1, known.size // STRATA))
-    groups[order] = np.arange(order.size) * count // order.size
-    return groups, count
+    if not graph.labelled.any():
+        raise no_labels(graph)
+    return graph.target.strata()
 
 
 def require_whole(name: str, value: object, least: int) -> None:

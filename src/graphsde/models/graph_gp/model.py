@@ -22,20 +22,20 @@ from graphsde.graph.spectrum import graph_spectrum
 from graphsde.models.base import Estimate, Model, register_model
 from graphsde.models.graph_gp.kernel import FeatureMap, Knowledge, NodeKernel, Places, infer, length_for
 from graphsde.models.graph_gp.learner import GraphGPLearner, latent_noise
-from graphsde.models.graph_gp.regression import NumericGPLearner, NumericKnowledge
+from graphsde.models.graph_gp.regression import RegressionKnowledge, RegressionLearner
 from graphsde.models.graph_gp.settings import GraphGPSettings
 from graphsde.nn.callbacks import Callback
 from graphsde.nn.checkpoint import Checkpoint
 from graphsde.nn.likelihood import TargetScale
 from graphsde.nn.training import OPTIMIZERS, train
-from graphsde.prediction import NumericPrediction, Perturb, Prediction
+from graphsde.prediction import ClassPrediction, Perturb, Prediction, RegressionPrediction
 
 ALL_MODES_UP_TO = 1500
 MODES_OF_LARGER_GRAPHS = 500
 INFERENCE_SAMPLES = 64
 _NODES_AT_ONCE = 2048
 # the target is standardised; softmax asks for larger latent values
-_NUMERIC: dict[str, Any] = {"sigma": 1.0, "kernel_lr": 0.05}
+_REGRESSION: dict[str, Any] = {"sigma": 1.0, "kernel_lr": 0.05}
 
 
 @register_model
@@ -51,7 +51,7 @@ class GraphGP(Model):
     no matrix of nodes by nodes is made. Far from all labels, and in a component without any, it says the prior: equal
     chances and much epistemic uncertainty. A sample draws the latent values of every node from its own marginal.
 
-    For a numeric target there is one latent function, y = f + noise, and q is exact (see
+    For regression there is one latent function, y = f + noise, and q is exact (see
     :func:`~graphsde.models.graph_gp.regression.collapsed`): no samples are drawn.
 
     On another graph q is inferred anew from the labels of the inducing nodes it contains, under the same kernel; a
@@ -72,19 +72,19 @@ class GraphGP(Model):
     paper = "Borovitskiy et al., Matérn Gaussian processes on graphs"
     year = 2021
     Settings = GraphGPSettings
-    targets = ("class", "numeric")
+    targets = ("classification", "regression")
     settings: GraphGPSettings
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.module: Knowledge | NumericKnowledge | None = None
+        self.module: Knowledge | RegressionKnowledge | None = None
         self.inducing: list[Any] = []
         self.feature_map: FeatureMap | None = None
-        self._first: Knowledge | NumericKnowledge | None = None
+        self._first: Knowledge | RegressionKnowledge | None = None
         self._first_map: FeatureMap | None = None
 
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
-        return dict(_NUMERIC) if graph.target == "numeric" else {}
+        return dict(_REGRESSION) if graph.target_kind == "regression" else {}
 
     def fit(
         self,
@@ -96,7 +96,7 @@ class GraphGP(Model):
     ) -> Self:
         learner, feature_map = self._learner(graph)
         result = train(learner, self.settings, callbacks=callbacks, checkpoint=checkpoint, interrupt=interrupt)
-        if isinstance(learner, NumericGPLearner):
+        if isinstance(learner, RegressionLearner):
             rows, self.target_scale = learner.inducing, learner.scale
             self.module = learner.knowledge()
         else:
@@ -143,23 +143,23 @@ class GraphGP(Model):
         stream = stream_of(self.settings.seed if seed is None else seed, "graph-gp samples")
         noise = latent_noise(stream, node_keys(graph.node_ids), samples, len(names))
         logits = (mean + variance.sqrt() * noise).float()
-        answer = Prediction(
+        answer = ClassPrediction(
             probs=torch.softmax(logits.double(), -1).float().numpy(),
-            node_ids=graph.node_ids,
+            ids=graph.node_ids,
             class_names=names,
             kind="samples",
             logits=logits.numpy(),
         )
         return self._calibrated(answer, graph)
 
-    def _numbers(self, graph: Graph, mean: Tensor, variance: Tensor, scale: TargetScale) -> NumericPrediction:
+    def _numbers(self, graph: Graph, mean: Tensor, variance: Tensor, scale: TargetScale) -> RegressionPrediction:
         """One Gaussian per node: nothing has to be drawn."""
-        assert isinstance(self.module, NumericKnowledge)
+        assert isinstance(self.module, RegressionKnowledge)
         noise = np.full((1, graph.num_nodes), float(self.module.noise.detach()))
-        return NumericPrediction(
+        return RegressionPrediction(
             means=scale.mean + scale.scale * mean.T.numpy(),
             variances=scale.scale**2 * noise,
-            node_ids=graph.node_ids,
+            ids=graph.node_ids,
             kind="gaussian",
             known=scale.scale**2 * variance.T.numpy(),
         )
@@ -183,7 +183,7 @@ class GraphGP(Model):
             )
         kernel = copy.deepcopy(self.module.kernel).on(self._places(graph, self.feature_map))
         rows = torch.tensor([place[self.inducing[k]] for k in present])
-        if isinstance(self.module, NumericKnowledge):
+        if isinstance(self.module, RegressionKnowledge):
             with torch.no_grad():
                 of_number = self.module.latent(kernel, present, rows, graph.num_nodes)
             return of_number[0][:, None], of_number[1][:, None]
@@ -237,7 +237,7 @@ class GraphGP(Model):
         self.target_scale = TargetScale.from_dict(values["target"]) if "target" in values else None
         kernel = NodeKernel(1.0, 1.0, 1.0, self.settings.features)
         if self.target_scale is not None:
-            self.module = NumericKnowledge(kernel, len(self.inducing))
+            self.module = RegressionKnowledge(kernel, len(self.inducing))
             load_tensors(self.module, tensors)
             return
         module = Knowledge(kernel, len(self._require_fitted()), len(self.inducing))
@@ -246,10 +246,10 @@ class GraphGP(Model):
             raise ValueError("a label is not one of the classes")
         self.module = module
 
-    def _learner(self, graph: Graph) -> tuple[GraphGPLearner | NumericGPLearner, FeatureMap | None]:
+    def _learner(self, graph: Graph) -> tuple[GraphGPLearner | RegressionLearner, FeatureMap | None]:
         self.resolve(graph)
         require_trainable(graph, early_stop=self.settings.early_stop)
-        if graph.target == "class":
+        if graph.target_kind == "classification":
             parts = _variational_parts()  # before the modes, which can take a minute
         wanted = self.settings
         features = None if wanted.features == "none" else self._map_of(graph)
@@ -259,9 +259,9 @@ class GraphGP(Model):
         if self._first is not None:
             kernel.load_state_dict(self._first.kernel.state_dict())
         rows = self._inducing_rows(graph)
-        if graph.target == "numeric":
-            learner = NumericGPLearner(kernel, rows, wanted, graph)
-            if isinstance(self._first, NumericKnowledge):
+        if graph.target_kind == "regression":
+            learner = RegressionLearner(kernel, rows, wanted, graph)
+            if isinstance(self._first, RegressionKnowledge):
                 learner.module.log_noise.data.copy_(self._first.log_noise)
             return learner, features
         posterior = parts.Posterior(kernel, rows, graph.num_classes, diagonal=wanted.covariance == "diagonal")

@@ -80,7 +80,7 @@ def _cholesky(matrix: Tensor) -> Tensor:
     return factor
 
 
-class NumericKnowledge(nn.Module):
+class RegressionKnowledge(nn.Module):
     """What a fit on numbers leaves behind: kernel and noise, the values of M inducing nodes, and q there.
 
     Args:
@@ -126,14 +126,14 @@ class NumericKnowledge(nn.Module):
         return mean, variance
 
 
-class NumericGPLearner:
+class RegressionLearner:
     """Negative bound per training node, over the kernel's parameters and the noise; q follows from them."""
 
     def __init__(self, kernel: NodeKernel, inducing: Tensor, settings: GraphGPSettings, graph: Graph) -> None:
         assert graph.values is not None and graph.train_mask is not None
         self.scale = TargetScale.of(graph)
         self.settings, self.inducing = settings, inducing
-        self.module = NumericKnowledge(kernel, len(inducing))
+        self.module = RegressionKnowledge(kernel, len(inducing))
         values = torch.from_numpy(self.scale.standardise(graph.values))
         self.train = torch.from_numpy(np.flatnonzero(graph.train_mask))
         self.train_values = values[self.train]
@@ -170,10 +170,10 @@ class NumericGPLearner:
     def generators(self) -> dict[str, torch.Generator]:
         return {}
 
-    def knowledge(self) -> NumericKnowledge:
+    def knowledge(self) -> RegressionKnowledge:
         """What must be kept, with q at the parameters as they are now; not bound to the graph."""
         kernel = self.module.kernel
-        kept = NumericKnowledge(NodeKernel(1.0, 1.0, 1.0, kernel.kind), len(self.inducing))
+        kept = RegressionKnowledge(NodeKernel(1.0, 1.0, 1.0, kernel.kind), len(self.inducing))
         with torch.no_grad():
             q = self.bound()[1]
             kept.load_state_dict(self.module.state_dict())

@@ -46,7 +46,7 @@ class LGNSDE(NeuralModel):
             open is filled in from the graph when fitting.
         settings: any of :class:`~graphsde.models.lgnsde.settings.LGNSDESettings`; they win over the preset.
 
-    For a numeric target the decoder gives mean and variance of a Gaussian on every path.
+    For regression the decoder gives mean and variance of a Gaussian on every path.
 
     The spread over paths is reported as epistemic. Whether it is the posterior over H or noise is a matter of reading:
     in the paper it is called both.
@@ -64,7 +64,7 @@ class LGNSDE(NeuralModel):
     paper = "Bergna et al., Uncertainty modeling in graph neural networks via stochastic differential equations"
     year = 2025
     Settings = LGNSDESettings
-    targets = ("class", "numeric")
+    targets = ("classification", "regression")
     settings: LGNSDESettings
 
     def __init__(self, **settings: Any) -> None:
@@ -86,7 +86,7 @@ class LGNSDE(NeuralModel):
 
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
         values = follow_parts(self.preset_values(self.settings.preset, graph), self.given)
-        return merge_settings(values, NUMERIC) if graph.target == "numeric" else values
+        return merge_settings(values, NUMERIC) if graph.target_kind == "regression" else values
 
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         return LGNSDEModule(width, classes, self.settings, generator)
@@ -96,9 +96,11 @@ class LGNSDE(NeuralModel):
 
     def make_learner(self, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> LGNSDELearner:
         assert isinstance(module, LGNSDEModule)
-        if graph.target == "numeric" and (self.settings.consistency.kind != "none" or self.settings.temperature):
+        if graph.target_kind == "regression" and (
+            self.settings.consistency.kind != "none" or self.settings.temperature
+        ):
             raise BadUsage(
-                "consistency and temperature go by class probabilities, and the target is numeric",
+                "consistency and temperature go by class probabilities, and this is regression",
                 code="E-TARGET",
                 fix="leave both settings out",
             )
@@ -141,12 +143,17 @@ class LGNSDE(NeuralModel):
         noise = Noise(derive(self.settings.seed, "central paths"), node_keys(graph.node_ids), paths)
         return self.module.decode(inputs, self.module.evolve(inputs, noise, None).state).mean(1)
 
+    @property
+    def has_trajectories(self) -> bool:
+        """Whether :meth:`trajectories` has anything to tell: they are of class probabilities."""
+        return self.target_kind == "classification"
+
     def trajectories(
         self, graph: Graph, nodes: Sequence[int], *, samples: int = 64, seed: int | None = None
     ) -> Trajectories:
         """The paths of :meth:`predict` over time, for the nodes at some positions."""
         classes = self._require_fitted()
-        if self.target_scale is not None:
+        if not self.has_trajectories:
             raise BadUsage("trajectories are of class probabilities, and this model predicts numbers", code="E-TARGET")
         assert self.encoder is not None and isinstance(self.module, LGNSDEModule)
         inputs = Inputs(encode(self.encoder, graph), graph.adjacency.operator)

@@ -38,7 +38,7 @@ _NUMERIC_ROW: dict[str, Any] = {
     "epochs": 300,
     "patience": 60,
 }
-# what changes for a numeric target, whatever the preset: agreement and temperature are about class probabilities
+# what changes for regression, whatever the preset: agreement and temperature are about class probabilities
 NUMERIC: dict[str, Any] = {"consistency": {"kind": "none"}, "temperature": False}
 
 PRESETS = {
@@ -117,7 +117,7 @@ def _graph_diffusion(mood: str, graph: Graph | None) -> dict[str, Any]:
     v["kl_unit"] = "elbo"
     if not known and graph is not None:
         v |= {"scaling": "row" if words else "standard", "kl_weight": _SAFE_KL, "kl_unit": "node"}
-    if graph is not None and graph.target == "numeric" and not words:
+    if graph is not None and graph.target_kind == "regression" and not words:
         v |= _NUMERIC_ROW
     consistency: dict[str, Any] = {"kind": "none"}
     if mood == "closed-world" and v["weight"] > 0:

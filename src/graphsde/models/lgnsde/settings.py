@@ -12,7 +12,7 @@ from graphsde.models.neural import NeuralSettings
 from graphsde.nn.settings import Settings
 from graphsde.sde.diffusion import DIFFUSIONS
 from graphsde.sde.drift import DRIFTS
-from graphsde.sde.field import PRIORS
+from graphsde.sde.prior import PRIORS
 from graphsde.sde.solvers import SOLVERS
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from graphsde.base.registry import Registry
-from graphsde.prediction import Prediction
+from graphsde.prediction import ClassPrediction, Prediction, require
 
 if TYPE_CHECKING:
     from graphsde.graph.graph import Graph
@@ -61,8 +61,8 @@ class Calibrator(nn.Module, ABC):
     decay: ClassVar[float] = 0.0
     """Weight of half the squared distance of the parameters from :meth:`resting_place`."""
 
-    target: ClassVar[str] = "class"
-    """What it is for: class probabilities, or the deviations of numbers."""
+    target: ClassVar[str] = "classification"
+    """The kind of target that it is for: class probabilities, or the deviations of numbers."""
 
     listens: ClassVar[bool] = False
     """Whether a node's neighbours have a say in its logits."""
@@ -89,6 +89,7 @@ class Calibrator(nn.Module, ABC):
 
         Concentrations of a Dirichlet keep their sum, which is the evidence, and take the new mean.
         """
+        prediction = require(prediction, ClassPrediction, f"the calibrator '{self.name}'")
         with torch.no_grad():
             logits = self(centred_logits(prediction), self.surroundings(graph))
             probs = torch.softmax(logits, -1).numpy()
@@ -109,7 +110,7 @@ class Calibrator(nn.Module, ABC):
         return 1.0
 
 
-def centred_logits(prediction: Prediction) -> Tensor:
+def centred_logits(prediction: ClassPrediction) -> Tensor:
     """Log-probabilities less their mean over classes: logits as softmax sees them, whatever the model.
 
     A model's own temperature is in them, so that a calibrator goes on from it. Models without logits, and those whose

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,8 +12,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from graphsde.base.errors import BadInput, BadUsage, Diverged
+from graphsde.base.registry import Rules
 from graphsde.base.seeds import torch_stream
-from graphsde.prediction import NumericPrediction, Prediction
+from graphsde.graph.graph import Graph
+from graphsde.prediction import ClassPrediction, Prediction, RegressionPrediction, require
 from graphsde.uncertainty.calibration.base import (
     CALIBRATORS,
     Calibrator,
@@ -22,10 +24,6 @@ from graphsde.uncertainty.calibration.base import (
     register_calibrator,
 )
 from graphsde.uncertainty.held_out import UNKNOWN, align_labels, require_same_nodes
-
-if TYPE_CHECKING:
-    from graphsde.graph.graph import Graph
-
 
 NARROWEST, WIDEST = 0.05, 20.0
 
@@ -43,7 +41,7 @@ class Deviation(Calibrator):
     summary = "for numbers: one factor on all standard deviations; means stay"
     paper = "Laves et al., Well-calibrated regression uncertainty in medical imaging with deep learning"
     year = 2020
-    target = "numeric"
+    target = "regression"
 
     def __init__(self, classes: int, trained: Sequence[Any] = ()) -> None:
         super().__init__(classes, ())
@@ -56,11 +54,11 @@ class Deviation(Calibrator):
     def forward(self, logits: Tensor, surroundings: Surroundings) -> Tensor:
         raise NotImplementedError("numbers have no logits")
 
-    def apply_to(self, prediction: Any, graph: Graph) -> Any:
-        return prediction.widened(self.factor)
+    def apply_to(self, prediction: Prediction, graph: Graph) -> Prediction:
+        return require(prediction, RegressionPrediction, "the calibrator 'deviation'").widened(self.factor)
 
 
-def fit_deviation(prediction: NumericPrediction, graph: Graph, nodes: np.ndarray | None = None) -> Deviation:
+def fit_deviation(prediction: RegressionPrediction, graph: Graph, nodes: np.ndarray | None = None) -> Deviation:
     """The factor that suits the validation nodes, or ``nodes``, best.
 
     Example:
@@ -245,13 +243,12 @@ MOST_STEPS = 200
 
 
 def require_calibrator(by: str, target: str) -> None:
-    """Refuse a calibrator that is for classes where numbers are predicted, and the other way round."""
+    """Refuse a calibrator that is for another kind of target."""
     kind = CALIBRATORS.get(by)
     if kind.target != target:
         able = [name for name in CALIBRATORS if CALIBRATORS.get(name).target == target]
-        what = "numbers" if target == "numeric" else "classes"
         raise BadUsage(
-            f"the calibrator '{by}' is not for {what}, which this model predicts",
+            f"the calibrator '{by}' is not for {target}, which this model is for",
             code="E-TARGET",
             found=by,
             expected="one of " + ", ".join(able),
@@ -259,7 +256,7 @@ def require_calibrator(by: str, target: str) -> None:
 
 
 def fit_calibrator(
-    prediction: Prediction | NumericPrediction,
+    prediction: Prediction,
     graph: Graph,
     *,
     by: str = "temperature",
@@ -281,11 +278,22 @@ def fit_calibrator(
         >>> fit_calibrator(prediction, graph, by="temperature").common_temperature > 0
         True
     """
-    require_calibrator(by, "numeric" if isinstance(prediction, NumericPrediction) else "class")
-    if isinstance(prediction, NumericPrediction):
-        return fit_deviation(prediction, graph, nodes)
-    kind = CALIBRATORS.get(by)
+    require_calibrator(by, prediction.target_kind)
     require_same_nodes(prediction, graph)
+    return FITTING.of(prediction)(prediction, graph, by, nodes)
+
+
+FITTING: Rules[Callable[[Any, Graph, str, np.ndarray | None], Calibrator]] = Rules("fitting a calibrator")
+
+
+@FITTING.register("regression")
+def _fit_deviation(prediction: RegressionPrediction, graph: Graph, by: str, nodes: np.ndarray | None) -> Calibrator:
+    return fit_deviation(prediction, graph, nodes)
+
+
+@FITTING.register("classification")
+def _fit_to_classes(prediction: ClassPrediction, graph: Graph, by: str, nodes: np.ndarray | None) -> Calibrator:
+    kind = CALIBRATORS.get(by)
     labels = align_labels(graph, prediction.class_names)
     mask = graph.val_mask if nodes is None else np.asarray(nodes, dtype=bool)
     rows = np.array([], dtype=np.int64) if mask is None else np.flatnonzero(mask & graph.familiar & (labels != UNKNOWN))

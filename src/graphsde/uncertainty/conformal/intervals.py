@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from graphsde.base.errors import BadUsage
+from graphsde.base.registry import Rules
 from graphsde.datasets.splits.calibration import CALIBRATION_SIZE
-from graphsde.prediction import NumericPrediction
+from graphsde.prediction import RegressionPrediction
 from graphsde.uncertainty.held_out import held_out, require_share, too_few
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ def conformal_quantile(
     return float(np.partition(scores, place - 1)[place - 1])
 
 
+CONFORMAL: Rules[Callable[..., Any]] = Rules("conformal prediction")
 IntervalScore = Literal["deviations", "quantiles"]
 INTERVAL_SCORES: dict[IntervalScore, str] = {
     "deviations": "distance from the mean in predicted standard deviations (Lei et al., 2018)",
@@ -83,7 +86,7 @@ class ConformalIntervals:
     calibration: np.ndarray
     calibration_source: str
 
-    def predict_interval(self, prediction: NumericPrediction) -> tuple[np.ndarray, np.ndarray]:
+    def predict_interval(self, prediction: RegressionPrediction) -> tuple[np.ndarray, np.ndarray]:
         """Low and high end for every node.  # [N], [N]"""
         if self.by == "deviations":
             reach = self.quantile * np.sqrt(prediction.total)
@@ -104,8 +107,9 @@ class ConformalIntervals:
         )
 
 
+@CONFORMAL.register("regression")
 def conformal_intervals(
-    prediction: NumericPrediction,
+    prediction: RegressionPrediction,
     graph: Graph,
     *,
     confidence_level: float = 0.9,
@@ -113,6 +117,7 @@ def conformal_intervals(
     seed: int = 0,
     calibration: np.ndarray | None = None,
     size: int = CALIBRATION_SIZE,
+    **options: Any,
 ) -> ConformalIntervals:
     """Intervals that hold the value of at least a share ``confidence_level`` of the nodes.
 
@@ -124,6 +129,13 @@ def conformal_intervals(
             by the same distance.
         seed, calibration, size: which calibration nodes, as of :func:`graphsde.conformalize`.
     """
+    if options:
+        raise BadUsage(
+            "intervals of numbers have no options of class scores",
+            code="E-TARGET",
+            found=", ".join(options),
+            fix="leave them out",
+        )
     require_share("confidence_level", confidence_level)
     if by not in INTERVAL_SCORES:
         raise BadUsage(f"there is no score of intervals named '{by}'", found=by, expected=", ".join(INTERVAL_SCORES))

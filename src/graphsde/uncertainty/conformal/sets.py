@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.base.seeds import check_seed
 from graphsde.datasets.splits.calibration import CALIBRATION_SIZE
-from graphsde.prediction import NumericPrediction, Prediction
-from graphsde.uncertainty.conformal.intervals import ConformalIntervals, conformal_intervals, conformal_quantile
+from graphsde.prediction import ClassPrediction
+from graphsde.uncertainty.conformal.intervals import CONFORMAL, conformal_quantile
 from graphsde.uncertainty.conformal.scores import CONFORMAL_SCORES, Case
 from graphsde.uncertainty.held_out import align_labels, held_out, require_same_nodes, require_share
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Conformal:
-    """Calibrated sets of classes; made by :func:`conformalize`.
+    """Calibrated sets of classes; made by :func:`graphsde.conformalize`.
 
     Args:
         by: name of the score.
@@ -49,7 +49,7 @@ class Conformal:
     graph: Graph
 
     def predict_set(
-        self, prediction: Prediction, graph: Graph | None = None, *, never_empty: bool = False
+        self, prediction: ClassPrediction, graph: Graph | None = None, *, never_empty: bool = False
     ) -> np.ndarray:
         """Which classes each node may be of.  # [N, C] bool
 
@@ -87,25 +87,20 @@ class Conformal:
         )
 
 
-@overload
-def conformalize(prediction: Prediction, graph: Graph, **options: Any) -> Conformal: ...
-@overload
-def conformalize(prediction: NumericPrediction, graph: Graph, **options: Any) -> ConformalIntervals: ...
-def conformalize(
-    prediction: Prediction | NumericPrediction,
+@CONFORMAL.register("classification")
+def conformal_sets(
+    prediction: ClassPrediction,
     graph: Graph,
     *,
     confidence_level: float = 0.9,
-    by: str | None = None,
+    by: str = "aps",
     class_conditional: bool = False,
     seed: int = 0,
     calibration: np.ndarray | None = None,
     size: int = CALIBRATION_SIZE,
     **options: Any,
-) -> Conformal | ConformalIntervals:
+) -> Conformal:
     r"""Sets of classes that hold the true one for at least a share ``confidence_level`` of the nodes.
-
-    Of a prediction of numbers: intervals, see :class:`~graphsde.uncertainty.conformal.intervals.ConformalIntervals`.
 
     Split conformal prediction (Vovk, Gammerman and Shafer, 2005): with scores :math:`s_{ic}` and calibration nodes
     :math:`i = 1..n`, :math:`\hat q` is the :math:`\lceil (n+1)(1-\alpha) \rceil`-th smallest :math:`s_{i y_i}` and the
@@ -121,8 +116,7 @@ def conformalize(
         prediction: of all nodes of ``graph``.
         graph: with the masks that the model was fitted with.
         confidence_level: 1 − α.
-        by: ``aps`` (default), ``thr`` (also ``lac``), ``raps`` or ``daps``; see ``graphsde list conformal``. For
-            numbers ``deviations`` (default) or ``quantiles``.
+        by: ``aps`` (default), ``thr`` (also ``lac``), ``raps`` or ``daps``; see ``graphsde list conformal``.
         class_conditional: one quantile per class, so that every class is covered at the level. Each needs enough
             calibration nodes of its own.
         seed: of the uniforms of randomised scores and of the draw of calibration nodes, where the graph has none.
@@ -141,19 +135,6 @@ def conformalize(
         >>> sets.shape, sets.dtype
         ((1797, 10), dtype('bool'))
     """
-    if isinstance(prediction, NumericPrediction):
-        if class_conditional or options:
-            raise BadUsage(
-                "intervals of numbers have no options of class scores",
-                code="E-TARGET",
-                found=", ".join([*options, *(["class_conditional"] if class_conditional else [])]),
-                fix="leave them out",
-            )
-        shared: dict[str, Any] = {"seed": seed, "calibration": calibration, "size": size}
-        return conformal_intervals(
-            prediction, graph, confidence_level=confidence_level, by=by or "deviations", **shared
-        )
-    by = by or "aps"
     require_share("confidence_level", confidence_level)
     CONFORMAL_SCORES.entry(by)
     held = held_out(prediction, graph, calibration, size=size, seed=seed)
@@ -188,7 +169,7 @@ def conformalize(
     )
 
 
-def strangeness(by: str, prediction: Prediction, graph: Graph, seed: int, options: dict[str, Any]) -> np.ndarray:
+def strangeness(by: str, prediction: ClassPrediction, graph: Graph, seed: int, options: dict[str, Any]) -> np.ndarray:
     """The conformal score of every class at every node; the same uniform for a node id whoever stands beside it.
 
     # [N, C]
@@ -205,7 +186,7 @@ def strangeness(by: str, prediction: Prediction, graph: Graph, seed: int, option
             found=", ".join(unknown),
             expected="one of " + ", ".join(known) if known else "no options",
         )
-    uniform = KeyedMasks(check_seed(seed), 0, node_keys(prediction.node_ids)).rows(1).numpy()[:, 0]
+    uniform = KeyedMasks(check_seed(seed), 0, node_keys(prediction.ids)).rows(1).numpy()[:, 0]
     return entry.item(Case(prediction.mean, uniform.astype(np.float64), graph), **options)
 
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.graph.adjacency import Adjacency
-from graphsde.prediction import Prediction, Predictor
+from graphsde.prediction import ClassPrediction, Predictor, require
 from graphsde.uncertainty.held_out import TrainingNodes, embedding_of, require_same_nodes, training_nodes
 from graphsde.uncertainty.scores.outputs import log_sum_exp
 from graphsde.uncertainty.scores.registry import SCORES
@@ -33,7 +33,7 @@ _INTERVAL = (0.025, 0.975)
     spreads=True,
 )
 def gebm(
-    prediction: Prediction,
+    prediction: ClassPrediction,
     graph: Graph,
     model: Predictor,
     *,
@@ -45,7 +45,7 @@ def gebm(
     local: float = 1.0,
     group: float = 1.0,
     seed: int | None = None,
-    reference: tuple[Prediction, Graph] | None = None,
+    reference: tuple[ClassPrediction, Graph] | None = None,
 ) -> np.ndarray:
     """Graph energy-based model: a weighted sum of three energies.  # [N]
 
@@ -86,7 +86,7 @@ def gebm(
     require_same_nodes(prediction, graph)
     densities = ClassDensities.fit(*(reference or (prediction, graph)))
     alone = model.predict(_without_edges(graph), samples=prediction.num_samples, seed=seed)
-    evidence = densities.evidence(alone, gamma)  # [N, G]
+    evidence = densities.evidence(require(alone, ClassPrediction, "gebm"), gamma)  # [N, G]
 
     energy = _energy(evidence, temperature)
     smooth = _smoother(graph, alpha)
@@ -114,7 +114,7 @@ class ClassDensities:
     logit: np.ndarray
 
     @classmethod
-    def fit(cls, prediction: Prediction, graph: Graph) -> ClassDensities:
+    def fit(cls, prediction: ClassPrediction, graph: Graph) -> ClassDensities:
         known = training_nodes(prediction, graph)
         mean, variance = known.means, _variances(known)
         distances = _distances(embedding_of(prediction), mean, variance)
@@ -126,7 +126,7 @@ class ClassDensities:
             np.quantile(_mean_logits(prediction)[:, known.classes], _INTERVAL, axis=0),
         )
 
-    def evidence(self, prediction: Prediction, gamma: float) -> np.ndarray:
+    def evidence(self, prediction: ClassPrediction, gamma: float) -> np.ndarray:
         """``z_c − γ r_c`` of the classes with training nodes.  # [N, G]"""
         width = self.distance[1] - self.distance[0]
         place = _distances(embedding_of(prediction), self.mean, self.variance) - self.distance[0]
@@ -149,7 +149,7 @@ def _distances(embedding: np.ndarray, mean: np.ndarray, variance: np.ndarray) ->
     return np.stack([(np.square(embedding - m) / v).sum(axis=1) for m, v in zip(mean, variance, strict=True)], axis=1)
 
 
-def _mean_logits(prediction: Prediction) -> np.ndarray:
+def _mean_logits(prediction: ClassPrediction) -> np.ndarray:
     if prediction.logits is None:
         raise BadUsage("gebm reads logits, and this prediction has none", code="E-SCORE", fix="use mahalanobis")
     return prediction.logits.mean(axis=0, dtype=np.float64)
@@ -180,11 +180,11 @@ def _smoother(graph: Graph, alpha: float) -> sp.csr_array:
     needs=("embedding", "graph", "train"),
 )
 def mahalanobis(
-    prediction: Prediction,
+    prediction: ClassPrediction,
     graph: Graph,
     *,
     relative: bool = False,
-    reference: tuple[Prediction, Graph] | None = None,
+    reference: tuple[ClassPrediction, Graph] | None = None,
 ) -> np.ndarray:
     """``min_c (h − μ_c)ᵀ Σ⁻¹ (h − μ_c)``, the squared distance to the nearest class.  # [N]
 

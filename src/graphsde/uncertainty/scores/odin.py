@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphsde.base.errors import BadUsage
-from graphsde.prediction import Perturb, Prediction, Predictor
+from graphsde.prediction import ClassPrediction, Perturb, Predictor, require
 from graphsde.uncertainty.held_out import require_same_nodes
 from graphsde.uncertainty.scores.registry import SCORES
 
@@ -25,7 +25,7 @@ _SMALLEST = 1e-30
     needs=("probs", "graph", "model", "gradient"),
 )
 def odin(
-    prediction: Prediction,
+    prediction: ClassPrediction,
     graph: Graph,
     model: Predictor,
     *,
@@ -61,16 +61,17 @@ def odin(
         raise BadUsage("the step has no direction of its own", place="odin", found=size, expected="0 or more")
     require_same_nodes(prediction, graph)
     total = temperature * prediction.temperature
-    moved = model.predict(graph, samples=prediction.num_samples, seed=seed, perturb=Perturb(size, total))
+    answer = model.predict(graph, samples=prediction.num_samples, seed=seed, perturb=Perturb(size, total))
+    moved = require(answer, ClassPrediction, "odin")
     if total == moved.temperature:
         return 1.0 - moved.confidence
-    mean = np.zeros((moved.num_nodes, moved.num_classes))
+    mean = np.zeros((moved.num_items, moved.num_classes))
     for scores in _log_scale(moved):  # one sample at a time: a float64 copy of all of them could be large
         mean += _softmax(scores.astype(np.float64) / total)
     return 1.0 - mean.max(axis=-1) / moved.num_samples
 
 
-def _log_scale(prediction: Prediction) -> np.ndarray:
+def _log_scale(prediction: ClassPrediction) -> np.ndarray:
     """Logits; of a Dirichlet, whose probabilities are no softmax of logits, the logarithm of the mean.  # [S, N, C]"""
     if prediction.logits is None or prediction.kind == "dirichlet":
         return np.log(np.maximum(prediction.probs, _SMALLEST))

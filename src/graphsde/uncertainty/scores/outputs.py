@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from graphsde.base.errors import BadUsage
-from graphsde.prediction import Prediction
+from graphsde.prediction import ClassPrediction
 from graphsde.uncertainty.scores.propagation import propagate
 from graphsde.uncertainty.scores.registry import SCORES
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     year=2017,
     needs=("probs",),
 )
-def msp(prediction: Prediction) -> np.ndarray:
+def msp(prediction: ClassPrediction) -> np.ndarray:
     """``1 − max_c p̄_c``, from maximum softmax probability.  # [N]"""
     return 1.0 - prediction.confidence
 
@@ -34,7 +34,7 @@ def msp(prediction: Prediction) -> np.ndarray:
     year=2001,
     needs=("probs",),
 )
-def margin(prediction: Prediction) -> np.ndarray:
+def margin(prediction: ClassPrediction) -> np.ndarray:
     """``1 − (p̄_(1) − p̄_(2))``.  # [N]"""
     if prediction.num_classes == 1:
         return 1.0 - prediction.confidence
@@ -49,7 +49,7 @@ def margin(prediction: Prediction) -> np.ndarray:
     year=2020,
     needs=("logits",),
 )
-def energy(prediction: Prediction, *, temperature: float = 1.0) -> np.ndarray:
+def energy(prediction: ClassPrediction, *, temperature: float = 1.0) -> np.ndarray:
     """``−T logsumexp(z / T)``, mean over samples.  # [N]
 
     Unlike probabilities it moves when the same number is added to all logits of a node.
@@ -62,7 +62,7 @@ def energy(prediction: Prediction, *, temperature: float = 1.0) -> np.ndarray:
         raise BadUsage("a temperature is positive", place="energy", found=temperature, expected="a number above 0")
     if prediction.logits is None:
         raise BadUsage("energy reads logits, and this prediction has none", code="E-SCORE", fix="use entropy or msp")
-    total = np.zeros(prediction.num_nodes)
+    total = np.zeros(prediction.num_items)
     for logits in prediction.logits:  # one sample at a time: a float64 copy of all of them could be large
         total += log_sum_exp(logits.astype(np.float64) / temperature)
     return -temperature * total / len(prediction.logits)
@@ -77,7 +77,7 @@ def energy(prediction: Prediction, *, temperature: float = 1.0) -> np.ndarray:
     spreads=True,
 )
 def gnnsafe(
-    prediction: Prediction,
+    prediction: ClassPrediction,
     graph: Graph,
     *,
     temperature: float = 1.0,
@@ -102,7 +102,7 @@ def log_sum_exp(logits: np.ndarray) -> np.ndarray:
     year=1948,
     needs=("probs",),
 )
-def entropy(prediction: Prediction) -> np.ndarray:
+def entropy(prediction: ClassPrediction) -> np.ndarray:
     """Total uncertainty ``H(p̄)`` in nats.  # [N]"""
     return prediction.total
 
@@ -114,7 +114,7 @@ def entropy(prediction: Prediction) -> np.ndarray:
     year=2018,
     needs=("probs",),
 )
-def expected_entropy(prediction: Prediction) -> np.ndarray:
+def expected_entropy(prediction: ClassPrediction) -> np.ndarray:
     """Aleatoric part ``mean_s H(p_s)`` in nats; of a deterministic model, all of the entropy.  # [N]"""
     return prediction.aleatoric
 
@@ -127,7 +127,7 @@ def expected_entropy(prediction: Prediction) -> np.ndarray:
     needs=("probs", "samples"),
     kinds=("samples", "dirichlet"),
 )
-def mutual_information(prediction: Prediction) -> np.ndarray:
+def mutual_information(prediction: ClassPrediction) -> np.ndarray:
     """Epistemic part ``H(p̄) − mean_s H(p_s)`` in nats.  # [N]
 
     From S samples it is low by about a factor 1 − 1/S: compare models at equal S.
@@ -146,7 +146,7 @@ _PAPER = "Zhao et al., Uncertainty Aware Semi-Supervised Learning on Graph Data"
     needs=("alpha",),
     kinds=("dirichlet",),
 )
-def vacuity(prediction: Prediction) -> np.ndarray:
+def vacuity(prediction: ClassPrediction) -> np.ndarray:
     """``C / α₀``: 1 without any evidence, towards 0 with much.  # [N]"""
     return prediction.num_classes / _concentrations(prediction).sum(axis=-1)
 
@@ -159,7 +159,7 @@ def vacuity(prediction: Prediction) -> np.ndarray:
     needs=("alpha",),
     kinds=("dirichlet",),
 )
-def dissonance(prediction: Prediction) -> np.ndarray:
+def dissonance(prediction: ClassPrediction) -> np.ndarray:
     """``Σ_i b_i Σ_{j≠i} b_j Bal(b_i, b_j) / Σ_{j≠i} b_j``.  # [N]
 
     Beliefs are ``b = (α − 1) / α₀`` and their balance is ``1 − |b_i − b_j| / (b_i + b_j)``, both 0 where there is
@@ -167,7 +167,7 @@ def dissonance(prediction: Prediction) -> np.ndarray:
     """
     alpha = _concentrations(prediction)
     belief = np.maximum(alpha - 1.0, 0.0) / alpha.sum(axis=-1, keepdims=True)
-    total = np.zeros(prediction.num_nodes)
+    total = np.zeros(prediction.num_items)
     for c in range(prediction.num_classes):  # class by class keeps memory at [N, C] instead of [N, C, C]
         others = belief.copy()
         others[:, c] = 0.0
@@ -187,7 +187,7 @@ def dissonance(prediction: Prediction) -> np.ndarray:
     needs=("alpha",),
     kinds=("dirichlet",),
 )
-def differential_entropy(prediction: Prediction) -> np.ndarray:
+def differential_entropy(prediction: ClassPrediction) -> np.ndarray:
     """``ln B(α) + (α₀ − C) ψ(α₀) − Σ_c (α_c − 1) ψ(α_c)``; negative, lower with more evidence.  # [N]"""
     from scipy.special import digamma, gammaln
 
@@ -205,12 +205,12 @@ def differential_entropy(prediction: Prediction) -> np.ndarray:
     needs=("alpha",),
     kinds=("dirichlet",),
 )
-def predicted_evidence(prediction: Prediction) -> np.ndarray:
+def predicted_evidence(prediction: ClassPrediction) -> np.ndarray:
     """``−α_ŷ``, ŷ the class with the highest mean.  # [N]"""
     return -_concentrations(prediction).max(axis=-1)
 
 
-def _concentrations(prediction: Prediction) -> np.ndarray:
+def _concentrations(prediction: ClassPrediction) -> np.ndarray:
     if prediction.alpha is None:
         raise BadUsage("this score reads Dirichlet concentrations, and the prediction has none", code="E-SCORE")
     return prediction.alpha.astype(np.float64)

@@ -10,7 +10,7 @@ import numpy as np
 
 from graphsde.base.errors import BadUsage
 from graphsde.base.registry import Entry, Registry, unknown_name
-from graphsde.prediction import NumericPrediction, Prediction, Predictor
+from graphsde.prediction import ClassPrediction, Prediction, Predictor, require
 from graphsde.uncertainty.scores.propagation import propagate
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def score(
 
     Example:
         >>> import numpy as np
-        >>> p = Prediction(np.array([[[0.9, 0.1], [0.5, 0.5]]]), np.arange(2), ("cat", "dog"), "deterministic")
+        >>> p = ClassPrediction(np.array([[[0.9, 0.1], [0.5, 0.5]]]), np.arange(2), ("cat", "dog"), "deterministic")
         >>> score("msp", p).round(2).tolist()
         [0.1, 0.5]
     """
@@ -102,7 +102,9 @@ def spreads(name: str) -> bool:
     return bool(plus) or bool(SCORES.entry(base).facts.get("spreads", False))
 
 
-def available_scores(prediction: Prediction, graph: Graph | None = None, model: Predictor | None = None) -> list[str]:
+def available_scores(
+    prediction: ClassPrediction, graph: Graph | None = None, model: Predictor | None = None
+) -> list[str]:
     """Names of the scores that are defined for this prediction."""
     return [name for name in SCORES if _obstacle(SCORES.entry(name), prediction, graph, model) is None]
 
@@ -115,12 +117,6 @@ def _evaluate(
     reference: tuple[Prediction, Graph] | None,
     options: dict[str, Any],
 ) -> np.ndarray:
-    if isinstance(prediction, NumericPrediction):
-        raise BadUsage(
-            f"the score '{entry.name}' goes by classes, and this prediction is of numbers",
-            code="E-TARGET",
-            fix="use its total, aleatoric or epistemic variance",
-        )
     obstacle = _obstacle(entry, prediction, graph, model, reference)
     if obstacle is not None:
         _refuse(entry.name, obstacle)
@@ -148,6 +144,7 @@ def _obstacle(
     model: Predictor | None,
     reference: tuple[Prediction, Graph] | None = None,
 ) -> tuple[str, str] | None:
+    prediction = require(prediction, ClassPrediction, f"the score '{entry.name}'")
     needs = entry.facts.get("needs", ("probs",))
     kinds = entry.facts.get("kinds")
     if kinds is not None and prediction.kind not in kinds:

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from graphsde.base.errors import BadUsage
-from graphsde.prediction import Prediction
+from graphsde.prediction import ClassPrediction
 from graphsde.uncertainty.scores.registry import SCORES
 
 _SMALLEST = 1e-12
@@ -22,14 +22,14 @@ _SMALLEST = 1e-12
     needs=("probs", "samples"),
     kinds=("samples", "dirichlet"),
 )
-def variance(prediction: Prediction) -> np.ndarray:
+def variance(prediction: ClassPrediction) -> np.ndarray:
     """``Σ_c Var_s(p_sc)`` with denominator S − 1; of a Dirichlet ``Σ_c p̄_c (1 − p̄_c) / (α₀ + 1)``.  # [N]"""
     if prediction.kind == "dirichlet" and prediction.alpha is not None:
         strength = prediction.alpha.sum(axis=-1, dtype=np.float64)
         mean = prediction.alpha / strength[:, None]
         return np.sum(mean * (1.0 - mean), axis=-1) / (strength + 1.0)
     mean = prediction.probs.mean(axis=0, dtype=np.float64)
-    squares = np.zeros(prediction.num_nodes)
+    squares = np.zeros(prediction.num_items)
     for sample in prediction.probs:
         squares += np.sum(np.square(sample - mean), axis=-1)
     return squares / (prediction.num_samples - 1)
@@ -43,10 +43,10 @@ def variance(prediction: Prediction) -> np.ndarray:
     needs=("probs", "samples"),
     kinds=("samples",),
 )
-def variation_ratio(prediction: Prediction) -> np.ndarray:
+def variation_ratio(prediction: ClassPrediction) -> np.ndarray:
     """``1 − max_c #{s : argmax p_s = c} / S``.  # [N]"""
-    votes = np.zeros((prediction.num_nodes, prediction.num_classes))
-    nodes = np.arange(prediction.num_nodes)
+    votes = np.zeros((prediction.num_items, prediction.num_classes))
+    nodes = np.arange(prediction.num_items)
     for sample in prediction.probs:
         votes[nodes, sample.argmax(axis=-1)] += 1.0
     return 1.0 - votes.max(axis=-1) / prediction.num_samples
@@ -55,12 +55,12 @@ def variation_ratio(prediction: Prediction) -> np.ndarray:
 @SCORES.register(
     "expected-pairwise-kl",
     summary="mean Kullback-Leibler divergence between two different samples",
-    paper="Malinin and Gales, Uncertainty Estimation in Autoregressive Structured Prediction",
+    paper="Malinin and Gales, Uncertainty Estimation in Autoregressive Structured ClassPrediction",
     year=2021,
     needs=("probs", "samples"),
     kinds=("samples", "dirichlet"),
 )
-def expected_pairwise_kl(prediction: Prediction) -> np.ndarray:
+def expected_pairwise_kl(prediction: ClassPrediction) -> np.ndarray:
     """``mean_{s≠t} KL(p_s ‖ p_t)`` in nats; of a Dirichlet ``(C − 1) / α₀``.  # [N]
 
     It does not saturate at ln C as mutual information does. Logarithms are taken of at least 1e-12.
@@ -68,9 +68,9 @@ def expected_pairwise_kl(prediction: Prediction) -> np.ndarray:
     if prediction.kind == "dirichlet" and prediction.alpha is not None:
         return (prediction.num_classes - 1) / prediction.alpha.sum(axis=-1, dtype=np.float64)
     count = prediction.num_samples
-    mean = np.zeros((prediction.num_nodes, prediction.num_classes))
+    mean = np.zeros((prediction.num_items, prediction.num_classes))
     mean_log = np.zeros_like(mean)
-    negentropy = np.zeros(prediction.num_nodes)
+    negentropy = np.zeros(prediction.num_items)
     for sample in prediction.probs:
         probs = sample.astype(np.float64)
         log = np.log(np.maximum(probs, _SMALLEST))
@@ -97,7 +97,7 @@ class Decomposition:
     epistemic: np.ndarray
 
 
-def decompose(prediction: Prediction, by: Literal["entropy", "variance"] = "entropy") -> Decomposition:
+def decompose(prediction: ClassPrediction, by: Literal["entropy", "variance"] = "entropy") -> Decomposition:
     """Split the uncertainty of a prediction (Depeweg et al., 2018).
 
     By entropy: ``H(p̄) = mean_s H(p_s) + I``. By variance, the second moments: ``Σ_c p̄_c (1 − p̄_c)`` is the total,
@@ -109,7 +109,7 @@ def decompose(prediction: Prediction, by: Literal["entropy", "variance"] = "entr
         by: ``entropy`` (nats) or ``variance``.
 
     Example:
-        >>> p = Prediction(np.array([[[1.0, 0.0]], [[0.0, 1.0]]]), np.array([0]), ("cat", "dog"), "samples")
+        >>> p = ClassPrediction(np.array([[[1.0, 0.0]], [[0.0, 1.0]]]), np.array([0]), ("cat", "dog"), "samples")
         >>> parts = decompose(p)
         >>> round(float(parts.total[0]), 3), float(parts.aleatoric[0]), round(float(parts.epistemic[0]), 3)
         (0.693, 0.0, 0.693)
@@ -131,7 +131,7 @@ def decompose(prediction: Prediction, by: Literal["entropy", "variance"] = "entr
     return _parts(prediction, total, np.minimum(variance(prediction), total))
 
 
-def _parts(prediction: Prediction, total: np.ndarray, epistemic: np.ndarray) -> Decomposition:
+def _parts(prediction: ClassPrediction, total: np.ndarray, epistemic: np.ndarray) -> Decomposition:
     if prediction.kind == "deterministic":
         return Decomposition(total, total.copy(), np.full_like(total, np.nan))
     return Decomposition(total, total - epistemic, epistemic)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphsde.acting.abstain import Abstention, AbstentionCurve
-from graphsde.acting.decide import ACTIONS, Decisions
+from graphsde.acting.decide import ClassDecisions, Decisions
 from graphsde.view.figures.chart import Axis, Chart, Line, Panel
 from graphsde.view.figures.picture import Picture
 from graphsde.view.figures.style import BLUE, GREEN, GREY, ORANGE
@@ -38,7 +38,9 @@ class Outcome:
 
 
 def outcome(decisions: Decisions) -> Outcome:
-    counts = {name: int(((decisions.actions == name) & decisions.abstention.decided).sum()) for name in ACTIONS}
+    counts = {
+        name: int(((decisions.actions == name) & decisions.abstention.decided).sum()) for name in ClassDecisions.choices
+    }
     test = decisions.summary().get("test", {"accepted": 0, "wrong": 0})
     return Outcome(counts["accept"], counts["review"], counts["foreign"], test["accepted"], test["wrong"])
 

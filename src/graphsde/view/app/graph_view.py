@@ -9,7 +9,7 @@ import numpy as np
 
 from graphsde.base.seeds import numpy_stream
 from graphsde.graph.graph import Graph
-from graphsde.prediction import Prediction
+from graphsde.prediction import ClassPrediction
 from graphsde.view.figures.style import VERMILLION, class_colour, layout, numbers, plot_text
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Drawing:
 
 
 def choose_nodes(
-    graph: Graph, prediction: Prediction, part: Part, centre: int | None = None, limit: int = MOST_NODES
+    graph: Graph, prediction: ClassPrediction, part: Part, centre: int | None = None, limit: int = MOST_NODES
 ) -> np.ndarray:
     """Which nodes to draw, at most ``limit``, in the order of the graph.
 
@@ -102,7 +102,7 @@ def _spread(places: np.ndarray) -> np.ndarray:
 def draw(
     drawing: Drawing,
     graph: Graph,
-    prediction: Prediction,
+    prediction: ClassPrediction,
     *,
     colour: Colour = "uncertainty",
     chosen: int | None = None,

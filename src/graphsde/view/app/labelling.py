@@ -15,7 +15,7 @@ from graphsde.base import storage
 from graphsde.base.errors import BadInput, GraphsdeError
 from graphsde.graph.graph import Graph
 from graphsde.graph.ids import locate
-from graphsde.prediction import Prediction
+from graphsde.prediction import ClassPrediction
 from graphsde.runs.label_book import LabelBook
 from graphsde.runs.learn import SUMMARY, Learned
 from graphsde.runs.rounds import HISTORY
@@ -80,7 +80,9 @@ class LabelQueue:
         storage.write_json(self.path, {"given": [[n, name] for n, name in self.given.items()], "skipped": self.skipped})
 
 
-def next_questions(prediction: Prediction, graph: Graph, by: str, queue: LabelQueue, budget: int = BATCH) -> Questions:
+def next_questions(
+    prediction: ClassPrediction, graph: Graph, by: str, queue: LabelQueue, budget: int = BATCH
+) -> Questions:
     """What to label next; nodes that were answered or skipped are not asked for again."""
     known = [node for node in [*queue.given, *queue.skipped] if node in graph.position]
     return ask(prediction, graph, budget=budget, by=by, skip=known)

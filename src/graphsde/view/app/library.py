@@ -13,7 +13,7 @@ from graphsde.base import storage
 from graphsde.base.errors import BadUsage, GraphsdeError
 from graphsde.graph.graph import Graph
 from graphsde.models import LGNSDE, Model
-from graphsde.prediction import Prediction, Trajectories
+from graphsde.prediction import ClassPrediction, Trajectories, require
 from graphsde.runs.folder import RunFolder
 
 MOST_RUNS = 500
@@ -102,8 +102,9 @@ class OpenRun:
         return self.folder.load_graph()
 
     @cached_property
-    def prediction(self) -> Prediction:
-        return self.model.predict(self.graph, samples=self.samples)
+    def prediction(self) -> ClassPrediction:
+        found = self.model.predict(self.graph, samples=self.samples)
+        return require(found, ClassPrediction, "the page")
 
     @property
     def has_paths(self) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphsde.graph.graph import Graph
-from graphsde.prediction import Prediction
+from graphsde.prediction import ClassPrediction
 from graphsde.view.app.words import plain
 from graphsde.view.figures.nodes import pixel_png
 
@@ -92,7 +92,7 @@ class NodeFilter:
     text: str = ""
 
 
-def node_table(graph: Graph, prediction: Prediction) -> NodeTable:
+def node_table(graph: Graph, prediction: ClassPrediction) -> NodeTable:
     """The table of all nodes.
 
     A label that the model was trained on says nothing about its quality, but the reader may still want to see it:
@@ -123,7 +123,7 @@ def node_table(graph: Graph, prediction: Prediction) -> NodeTable:
     )
 
 
-def matching(table: NodeTable, prediction: Prediction, wanted: NodeFilter) -> np.ndarray:
+def matching(table: NodeTable, prediction: ClassPrediction, wanted: NodeFilter) -> np.ndarray:
     """Positions of the nodes that pass, the most uncertain first."""
     keep = (table.total >= wanted.least) & (table.total <= wanted.most)
     if wanted.roles:

@@ -13,11 +13,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphsde.acting.explain import Explanation
-from graphsde.acting.explain_numbers import NumericExplanation
 from graphsde.base.errors import shorten
 from graphsde.base.seeds import numpy_stream
 from graphsde.graph.graph import Graph
-from graphsde.prediction import Prediction
+from graphsde.prediction import ClassPrediction
 from graphsde.view.figures.chart import Axis, Bars, Chart, Dots, Panel, Segments, Words
 from graphsde.view.figures.picture import Picture
 from graphsde.view.figures.style import BLUE, GREEN, VERMILLION, class_colour
@@ -180,7 +179,9 @@ class UncertaintyGraph(Picture):
     top: float
 
     @classmethod
-    def of(cls, graph: Graph, prediction: Prediction, node: int | None = None, *, seed: int = 0) -> UncertaintyGraph:
+    def of(
+        cls, graph: Graph, prediction: ClassPrediction, node: int | None = None, *, seed: int = 0
+    ) -> UncertaintyGraph:
         """Around ``node``, the most uncertain test node unless said; a large graph is cut down to those nearest."""
         if node is None:
             pool = np.flatnonzero(graph.test_mask) if graph.test_mask is not None else np.arange(graph.num_nodes)
@@ -288,29 +289,15 @@ class ExplanationBars(Picture):
     unit: str = "entropy added (nats)"
 
     @classmethod
-    def of(cls, explanation: Explanation | NumericExplanation) -> ExplanationBars:
-        if isinstance(explanation, NumericExplanation):
-            return cls._of_numbers(explanation)
+    def of(cls, explanation: Explanation) -> ExplanationBars:
         around, own = explanation.neighbours[:MOST], explanation.features[:MOST]
         return cls(
-            title=f"node {explanation.id}, predicted {explanation.predicted} ({explanation.confidence:.2f}), "
-            f"entropy {explanation.entropy:.2f} nats",
-            neighbours=tuple(f"{one.id} ({one.label or one.predicted})" for one in around),
+            title=explanation.title,
+            neighbours=tuple(explanation.neighbour_names()[:MOST]),
             neighbour_adds=tuple(one.adds for one in around),
             features=tuple(one.name for one in own),
             feature_adds=tuple(one.adds for one in own),
-        )
-
-    @classmethod
-    def _of_numbers(cls, explanation: NumericExplanation) -> ExplanationBars:
-        near, own = explanation.neighbours[:MOST], explanation.features[:MOST]
-        return cls(
-            title=f"node {explanation.id}, predicted {explanation.mean:.4g} ± {explanation.deviation:.3g}",
-            neighbours=tuple(f"{one.id} ({one.mean if one.value is None else one.value:.4g})" for one in near),
-            neighbour_adds=tuple(one.adds for one in near),
-            features=tuple(one.name for one in own),
-            feature_adds=tuple(one.adds for one in own),
-            unit="standard deviation added",
+            unit=explanation.words.axis,
         )
 
     def chart(self) -> Chart:

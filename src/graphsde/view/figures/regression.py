@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphsde.metrics.regression import LEVELS, observed_shares
-from graphsde.prediction import NumericPrediction
+from graphsde.prediction import RegressionPrediction
 from graphsde.view.figures.chart import Axis, Chart, Dots, Line, Panel
 from graphsde.view.figures.evaluation import chosen_dots
 from graphsde.view.figures.picture import Picture
@@ -33,8 +33,8 @@ class PredictedAndTrue(Picture):
     node_ids: np.ndarray
 
     @classmethod
-    def of(cls, prediction: NumericPrediction, truth: np.ndarray) -> PredictedAndTrue:
-        return cls(truth, prediction.mean, *prediction.interval(0.9), prediction.node_ids)
+    def of(cls, prediction: RegressionPrediction, truth: np.ndarray) -> PredictedAndTrue:
+        return cls(truth, prediction.mean, *prediction.interval(0.9), prediction.ids)
 
     def chart(self) -> Chart:
         rows = chosen_dots(len(self.truth), MAX_WHISKERS)
@@ -77,7 +77,7 @@ class QuantileReliability(Picture):
     shares: np.ndarray
 
     @classmethod
-    def of(cls, prediction: NumericPrediction, truth: np.ndarray) -> QuantileReliability:
+    def of(cls, prediction: RegressionPrediction, truth: np.ndarray) -> QuantileReliability:
         return cls(LEVELS, observed_shares(prediction, truth))
 
     def chart(self) -> Chart:
@@ -106,7 +106,7 @@ class ErrorWhenKeeping(Picture):
     all_error: float
 
     @classmethod
-    def of(cls, prediction: NumericPrediction, truth: np.ndarray) -> ErrorWhenKeeping:
+    def of(cls, prediction: RegressionPrediction, truth: np.ndarray) -> ErrorWhenKeeping:
         squares = np.square(prediction.mean - truth)
         counts = np.arange(1, len(truth) + 1)
 

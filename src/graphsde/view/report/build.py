@@ -12,11 +12,21 @@ from graphsde.base.storage import write_text
 from graphsde.graph.graph import Graph
 from graphsde.graph.raw import Finding
 from graphsde.metrics import risk_coverage
-from graphsde.prediction import NumericPrediction, Prediction
-from graphsde.view.report.content import JudgedNodes, ReportContent, count, flatten, judge, name, percent
+from graphsde.prediction import ClassPrediction, Prediction
+from graphsde.view.report import regression  # noqa: F401  (importing it registers its sections)
+from graphsde.view.report.content import (
+    SECTIONS,
+    JudgedNodes,
+    ReportContent,
+    Sections,
+    count,
+    flatten,
+    judge,
+    name,
+    percent,
+)
 from graphsde.view.report.figure_blocks import figure_blocks, metric_cards, other_metrics
 from graphsde.view.report.page import render_page
-from graphsde.view.report.regression import numeric_parts
 from graphsde.view.report.uncertain_nodes import HOW_MANY, most_uncertain
 
 KEPT = 0.8
@@ -69,17 +79,16 @@ def render_report(content: ReportContent) -> str:
         >>> from graphsde.graph.adjacency import Adjacency
         >>> from graphsde.graph.graph import Graph
         >>> ids, classes = np.array([7, 8]), ("cat", "dog")
-        >>> graph = Graph(Adjacency(np.array([[0, 1], [1, 0]])), np.eye(2), None, classes, ids)
-        >>> guess = Prediction(np.array([[[0.9, 0.1], [0.5, 0.5]]]), ids, classes, "deterministic")
+        >>> graph = Graph(Adjacency(np.array([[0, 1], [1, 0]])), np.eye(2), ids)
+        >>> guess = ClassPrediction(np.array([[[0.9, 0.1], [0.5, 0.5]]]), ids, classes, "deterministic")
         >>> "The model labelled 2 nodes" in render_report(ReportContent("two animals", graph, guess, metrics={}))
         True
     """
-    numeric = isinstance(content.prediction, NumericPrediction)
-    parts = numeric_parts(content) if numeric else _class_parts(content)
+    sections = SECTIONS.of(content.prediction)
     return render_page(
-        "numeric.html" if numeric else "template.html",
+        sections.template,
         {
-            **parts,
+            **sections.parts(content),
             "title": name(content.title),
             "facts": _facts(content),
             "findings": _findings(content),
@@ -89,10 +98,13 @@ def render_report(content: ReportContent) -> str:
     )
 
 
+def _asked(graph: Graph) -> tuple[str, str]:
+    return "Features and classes", f"{graph.num_features:,} and {graph.num_classes:,}"
+
+
 def _class_parts(content: ReportContent) -> dict[str, Any]:
     """The parts of the page that go by classes."""
-    prediction = content.prediction
-    assert isinstance(prediction, Prediction)
+    prediction = content.classes
     judged = judge(content.graph, prediction)
     nodes = most_uncertain(content.graph, prediction, judged)
     return {
@@ -105,6 +117,9 @@ def _class_parts(content: ReportContent) -> dict[str, Any]:
         "nodes": nodes,
         "neighbours_note": _neighbours_note(any(row.image for row in nodes)),
     }
+
+
+SECTIONS.register("classification")(Sections("template.html", _class_parts, _asked))
 
 
 def write_report(content: ReportContent, path: str | Path) -> Path:
@@ -137,7 +152,7 @@ def _facts(content: ReportContent) -> list[tuple[str, str]]:
     lines = [
         ("Graph", name(graph.name)),
         ("Nodes and edges", f"{graph.num_nodes:,} and {edges}"),
-        _asked(graph),
+        SECTIONS.of(prediction).asked(graph),
         ("Split", name(content.split)),
         ("Nodes per role", ", ".join(roles) or "no masks"),
         ("Model", name(content.model_name)),
@@ -147,13 +162,7 @@ def _facts(content: ReportContent) -> list[tuple[str, str]]:
     return lines + flatten(content.facts)
 
 
-def _asked(graph: Graph) -> tuple[str, str]:
-    if graph.target == "numeric":
-        return "Features and target", f"{graph.num_features:,} and a number"
-    return "Features and classes", f"{graph.num_features:,} and {graph.num_classes:,}"
-
-
-def _kind(prediction: Prediction | NumericPrediction) -> str:
+def _kind(prediction: Prediction) -> str:
     if prediction.kind == "gaussian":
         return "one Gaussian per node, in closed form"
     if prediction.kind == "samples":
@@ -183,7 +192,7 @@ def _nodes_title(shown: int, judged: JudgedNodes) -> str:
     return f"The {many} {'test nodes' if judged.has_test else 'nodes'}"
 
 
-def _epistemic_note(prediction: Prediction) -> str:
+def _epistemic_note(prediction: ClassPrediction) -> str:
     if prediction.kind == "deterministic":
         return (
             "This model is deterministic: it has no notion of epistemic uncertainty, which is not the same as having "

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from graphsde.base.errors import BadInput, shorten
+from graphsde.base.registry import Rules
 from graphsde.graph.graph import Graph
 from graphsde.graph.raw import Finding
 from graphsde.metrics.evaluation import align_labels, judged_nodes
-from graphsde.prediction import NumericPrediction, Prediction, Trajectories
+from graphsde.prediction import ClassPrediction, Prediction, Trajectories, require
 
 NOTHING = "—"
 
@@ -94,7 +95,7 @@ class JudgedNodes:
         return len(self.rows)
 
 
-def judge(graph: Graph, prediction: Prediction) -> JudgedNodes:
+def judge(graph: Graph, prediction: ClassPrediction) -> JudgedNodes:
     """Compare the prediction with the labels of test nodes.
 
     Without a test mask nothing is judged: labels that a model may have learned from prove nothing about it. Foreign
@@ -108,6 +109,26 @@ def judge(graph: Graph, prediction: Prediction) -> JudgedNodes:
     rows = np.flatnonzero(judged_nodes(prediction, graph))
     right = prediction.index[rows] == column[rows]
     return JudgedNodes(np.flatnonzero(mask), rows, column[rows], right, has_test=True)
+
+
+@dataclass(frozen=True)
+class Sections:
+    """What a report shows of one kind of prediction.
+
+    Args:
+        template: of the page.
+        parts: what fills it, by the names in the template.
+        asked: the line about features and what is predicted.
+    """
+
+    template: str
+    parts: Callable[[ReportContent], dict[str, Any]]
+    asked: Callable[[Graph], tuple[str, str]]
+
+
+SECTIONS: Rules[Sections] = Rules("a report")
+PICTURES: Rules[Callable[[Any, Any], dict[str, Any]]] = Rules("the figures of a run")
+"""Every figure of a run by name, from its content and its model."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +152,7 @@ class ReportContent:
 
     title: str
     graph: Graph
-    prediction: Prediction | NumericPrediction
+    prediction: Prediction
     metrics: Mapping[str, float | None]
     findings: Sequence[Finding] = ()
     history: Sequence[Mapping[str, Any]] = ()
@@ -142,14 +163,19 @@ class ReportContent:
     facts: Mapping[str, Any] = field(default_factory=dict)
     trajectories: Trajectories | None = None
 
+    @property
+    def classes(self) -> ClassPrediction:
+        """The prediction, for what goes by classes."""
+        return require(self.prediction, ClassPrediction, "this part of a report")
+
     def __post_init__(self) -> None:
-        if self.prediction.num_nodes != self.graph.num_nodes:
+        if self.prediction.num_items != self.graph.num_nodes:
             raise BadInput(
-                f"the prediction has {self.prediction.num_nodes} nodes, the graph has {self.graph.num_nodes}",
+                f"the prediction has {self.prediction.num_items} nodes, the graph has {self.graph.num_nodes}",
                 code="E-LEN",
                 fix="predict on the graph that the report shows",
             )
-        if not np.array_equal(self.prediction.node_ids, self.graph.node_ids):
+        if not np.array_equal(self.prediction.ids, self.graph.node_ids):
             raise BadInput(
                 "the prediction's node ids are not those of the graph, or are in another order",
                 code="E-ID-ORDER",

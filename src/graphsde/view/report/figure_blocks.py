@@ -172,7 +172,7 @@ def block(key: str, title: str, caption: str, figure: Picture | go.Figure | None
 
 
 def _entropy(content: ReportContent, judged: JudgedNodes) -> FigureBlock:
-    total, classes = content.prediction.total, content.prediction.num_classes
+    total, classes = content.prediction.total, content.classes.num_classes
     if len(judged):
         title = "Uncertainty of right and wrong predictions"
         caption = (
@@ -194,7 +194,7 @@ def _risk_coverage(content: ReportContent, judged: JudgedNodes) -> FigureBlock:
         "fewer mistakes should remain. Random order is what a confidence without meaning gives; the oracle knows all "
         "mistakes."
     )
-    doubt = 1.0 - content.prediction.confidence[judged.rows]
+    doubt = 1.0 - content.classes.confidence[judged.rows]
     figure = RiskCoverageCurves.of({"this model": (doubt, ~judged.right)})
     return block("risk-coverage", title, caption, figure)
 
@@ -228,7 +228,7 @@ def _scatter(content: ReportContent, judged: JudgedNodes) -> FigureBlock:
     prediction = content.prediction
     rows, right = (judged.rows, judged.right) if len(judged) else (judged.shown, None)
     figure = UncertaintyScatter(
-        prediction.aleatoric[rows], prediction.epistemic[rows], right, np.asarray(prediction.node_ids)[rows]
+        prediction.aleatoric[rows], prediction.epistemic[rows], right, np.asarray(prediction.ids)[rows]
     )
     caption = "Far to the right: the node resembles several classes. High up: the model has not settled on an answer."
     if len(rows) > MAX_DOTS:
@@ -241,7 +241,7 @@ def _paths(trajectories: Trajectories) -> FigureBlock:
         "What the decoder would say at each moment: thin lines are single paths, the band holds 90 % of them, the "
         "thick line is their mean. Where the bands of two classes overlap at the end, the model has not decided."
     )
-    title = f"How node {name(trajectories.node_ids[0])} came to be uncertain"
+    title = f"How node {name(trajectories.ids[0])} came to be uncertain"
     return block("paths", title, caption, SamplePaths(trajectories, 0))
 
 

@@ -1,4 +1,4 @@
-"""What a report shows where the target is numeric, in place of what goes by classes."""
+"""What a report shows of predicted numbers, in place of what goes by classes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from graphsde.graph.graph import Graph
-from graphsde.prediction import NumericPrediction
+from graphsde.models import Model
+from graphsde.prediction import RegressionPrediction, require
 from graphsde.view.figures.regression import (
     DeviationScatter,
     ErrorWhenKeeping,
@@ -18,7 +19,17 @@ from graphsde.view.figures.regression import (
     QuantileReliability,
 )
 from graphsde.view.figures.training_curve import best_epoch
-from graphsde.view.report.content import NOTHING, ReportContent, count, name, number, percent
+from graphsde.view.report.content import (
+    NOTHING,
+    PICTURES,
+    SECTIONS,
+    ReportContent,
+    Sections,
+    count,
+    name,
+    number,
+    percent,
+)
 from graphsde.view.report.figure_blocks import HIGHER, LOWER, NOT_JUDGED, FigureBlock, Meaning, block, metric_cards
 
 HOW_MANY = 20
@@ -58,10 +69,18 @@ class UncertainNumber:
     degree: str
 
 
-def numeric_parts(content: ReportContent) -> dict[str, Any]:
+def _asked(graph: Graph) -> tuple[str, str]:
+    return "Features and target", f"{graph.num_features:,} and a number"
+
+
+def _pictures(content: ReportContent, model: Model) -> dict[str, Any]:
+    blocks = _parts(content)["figures"]
+    return {one.key: one.picture for one in blocks if one.picture is not None}
+
+
+def _parts(content: ReportContent) -> dict[str, Any]:
     """The parts of the page that differ from a report about classes, by their names in the template."""
-    prediction, graph = content.prediction, content.graph
-    assert isinstance(prediction, NumericPrediction)
+    prediction, graph = require(content.prediction, RegressionPrediction, "this page"), content.graph
     has_test = graph.test_mask is not None and bool(graph.test_mask.any())
     shown = np.flatnonzero(graph.test_mask) if has_test and graph.test_mask is not None else np.arange(graph.num_nodes)
     judged = shown[graph.labelled[shown]] if has_test else shown[:0]
@@ -79,14 +98,18 @@ def numeric_parts(content: ReportContent) -> dict[str, Any]:
     }
 
 
-def most_uncertain(graph: Graph, prediction: NumericPrediction, shown: np.ndarray) -> list[UncertainNumber]:
+SECTIONS.register("regression")(Sections("regression.html", _parts, _asked))
+PICTURES.register("regression")(_pictures)
+
+
+def most_uncertain(graph: Graph, prediction: RegressionPrediction, shown: np.ndarray) -> list[UncertainNumber]:
     """Rows for the nodes with the largest variance, the first of equals first."""
     order = shown[np.argsort(-prediction.total[shown], kind="stable")[:HOW_MANY]]
     low, high = prediction.interval(0.9)
     return [_row(graph, prediction, int(node), float(low[node]), float(high[node])) for node in order]
 
 
-def _row(graph: Graph, prediction: NumericPrediction, node: int, low: float, high: float) -> UncertainNumber:
+def _row(graph: Graph, prediction: RegressionPrediction, node: int, low: float, high: float) -> UncertainNumber:
     truth = float("nan") if graph.values is None else float(graph.values[node])
     known = np.isfinite(truth)
     epistemic = prediction.epistemic[node]
@@ -107,10 +130,10 @@ def _short(value: float | np.floating) -> str:
     return f"{float(value):.4g}"
 
 
-def _verdict(metrics: Mapping[str, float | None], judged: int, prediction: NumericPrediction) -> str:
+def _verdict(metrics: Mapping[str, float | None], judged: int, prediction: RegressionPrediction) -> str:
     error, held = metrics.get("rmse"), metrics.get("coverage90")
     if not judged or error is None or held is None:
-        nodes = count(prediction.num_nodes, "node")
+        nodes = count(prediction.num_items, "node")
         return f"The model put a number on {nodes}; no test node has a known value, so this page can't say how far off."
     return (
         f"On {count(judged, 'test node')} the prediction is off by {number(error)} (RMSE); "
@@ -118,7 +141,7 @@ def _verdict(metrics: Mapping[str, float | None], judged: int, prediction: Numer
     )
 
 
-def _note(prediction: NumericPrediction) -> str:
+def _note(prediction: RegressionPrediction) -> str:
     if prediction.kind == "deterministic":
         return (
             "This model is deterministic: it has no notion of epistemic uncertainty, which is not the same as having "
@@ -128,7 +151,7 @@ def _note(prediction: NumericPrediction) -> str:
 
 
 def _figures(
-    content: ReportContent, prediction: NumericPrediction, shown: np.ndarray, judged: np.ndarray
+    content: ReportContent, prediction: RegressionPrediction, shown: np.ndarray, judged: np.ndarray
 ) -> list[FigureBlock]:
     blocks = []
     titles = {
@@ -155,7 +178,7 @@ def _figures(
         blocks.append(block(key, title, captions[key] if key in pictures else NOT_JUDGED, pictures.get(key)))
     if prediction.kind != "deterministic":
         deviations = np.sqrt(prediction.aleatoric[shown]), np.sqrt(prediction.epistemic[shown])
-        scatter = DeviationScatter(*deviations, np.asarray(prediction.node_ids)[shown]).plotly()
+        scatter = DeviationScatter(*deviations, np.asarray(prediction.ids)[shown]).plotly()
         caption = "Far to the right: the node is noisy. High up: the model has not settled, more labels would help."
         blocks.append(block("scatter", "Two kinds of uncertainty", caption, scatter))
     if content.history:

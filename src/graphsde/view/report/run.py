@@ -24,7 +24,7 @@ from graphsde.view.figures.nodes import UncertaintyGraph
 from graphsde.view.figures.picture import Picture, save_both
 from graphsde.view.figures.theory import NoiseRobustness, TheoryPanel
 from graphsde.view.report.build import write_report
-from graphsde.view.report.content import ReportContent, judge
+from graphsde.view.report.content import PICTURES, ReportContent, judge
 from graphsde.view.report.figure_blocks import figure_blocks
 
 SEVERITIES = (0.1, 0.25, 0.5, 1.0, 2.0)
@@ -40,13 +40,13 @@ def save_run_figures(content: ReportContent, model: Model, folder: Path) -> list
 
 
 def run_pictures(content: ReportContent, model: Model) -> dict[str, Picture]:
-    """What a run can show, by name; a numeric target has the figures of its page elsewhere."""
-    prediction, graph = content.prediction, content.graph
-    if not isinstance(prediction, Prediction):
-        from graphsde.view.report.regression import numeric_parts
+    """What a run can show, by name."""
+    return PICTURES.of(content.prediction)(content, model)
 
-        blocks = numeric_parts(content)["figures"]
-        return {one.key: one.picture for one in blocks if one.picture is not None}
+
+@PICTURES.register("classification")
+def _class_pictures(content: ReportContent, model: Model) -> dict[str, Picture]:
+    prediction, graph = content.classes, content.graph
     blocks = figure_blocks(content, judge(graph, prediction))
     found = {one.key: one.picture for one in blocks if one.picture is not None}
     found["graph"] = UncertaintyGraph.of(graph, prediction)
@@ -125,7 +125,7 @@ def content_of_run(folder: RunFolder, model: Model, graph: Graph, samples: int) 
 
 def _most_uncertain_paths(model: Model, graph: Graph, prediction: Prediction) -> Trajectories | None:
     """Paths of the node that the report's table begins with; ``None`` for a model that has no paths."""
-    if not isinstance(model, LGNSDE) or graph.target == "numeric" or prediction.kind != "samples":
+    if not isinstance(model, LGNSDE) or not model.has_trajectories or prediction.kind != "samples":
         return None
     candidates = np.arange(graph.num_nodes) if graph.test_mask is None else np.flatnonzero(graph.test_mask)
     most = candidates[np.argmax(prediction.total[candidates])]

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from markupsafe import Markup
 
 from graphsde.graph.graph import Graph
-from graphsde.prediction import Prediction
+from graphsde.prediction import ClassPrediction
 from graphsde.view.figures.nodes import EgoNode, ego_network_svg, pixel_png
 from graphsde.view.figures.style import class_colour
 from graphsde.view.report.content import NOTHING, JudgedNodes, name, number, percent
@@ -63,21 +63,21 @@ class UncertainNode:
 
 
 def most_uncertain(
-    graph: Graph, prediction: Prediction, judged: JudgedNodes, limit: int = HOW_MANY
+    graph: Graph, prediction: ClassPrediction, judged: JudgedNodes, limit: int = HOW_MANY
 ) -> list[UncertainNode]:
     """Rows for the shown nodes with the highest predictive entropy, the first of equals first."""
     order = np.argsort(-prediction.total[judged.shown], kind="stable")[:limit]
     return describe(graph, prediction, judged.shown[order].tolist())
 
 
-def describe(graph: Graph, prediction: Prediction, nodes: Sequence[int]) -> list[UncertainNode]:
+def describe(graph: Graph, prediction: ClassPrediction, nodes: Sequence[int]) -> list[UncertainNode]:
     """Rows for the nodes at some positions, whatever their uncertainty."""
     painter = _RowMaker(graph, prediction)
     return [painter.row(node) for node in nodes]
 
 
 class _RowMaker:
-    def __init__(self, graph: Graph, prediction: Prediction) -> None:
+    def __init__(self, graph: Graph, prediction: ClassPrediction) -> None:
         self.graph = graph
         self.prediction = prediction
 

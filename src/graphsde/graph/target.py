@@ -1,0 +1,258 @@
+"""What is to be predicted of the items of a graph: its kind, its encoding, and what is known of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from graphsde.base.errors import BadInput, shorten
+from graphsde.base.registry import Rules
+from graphsde.graph.labels import encode_labels, encode_values
+from graphsde.graph.raw import Finding
+
+UNLABELLED = -1
+Kind = Literal["classification", "regression"]
+STRATA = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Target(ABC):
+    """One answer per item, where it is known. Items are nodes today.
+
+    Subclasses are registered in :data:`TARGETS` under their kind; each folder below has its own rules for it.
+    """
+
+    kind: ClassVar[str]
+    noun: ClassVar[str]
+    """What one answer is called, in messages."""
+    plural: ClassVar[str]
+
+    @classmethod
+    @abstractmethod
+    def encode(
+        cls, values: Sequence[Any] | np.ndarray, place: Callable[[int], str], class_names: Sequence[str] | None = None
+    ) -> tuple[Self, list[Finding]]:
+        """From answers as a user wrote them, and what was noticed."""
+
+    @property
+    def target_kind(self) -> str:
+        return self.kind
+
+    @property
+    def labels(self) -> np.ndarray | None:
+        """Class positions, -1 where unknown; ``None`` where there are no classes.  # [N] int64"""
+        return None
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def values(self) -> np.ndarray | None:
+        """Numbers, NaN where unknown; ``None`` where there are none.  # [N] float64"""
+        return None
+
+    @property
+    def encoded(self) -> np.ndarray | None:
+        """The answers as a model works with them: positions or numbers; ``None`` where none is given.  # [N]"""
+        return self.labels if self.values is None else self.values
+
+    @property
+    def given(self) -> bool:
+        """Whether the data speak of answers at all, even if every one is missing."""
+        return True
+
+    @abstractmethod
+    def known(self, items: int) -> np.ndarray:
+        """Which of so many items have an answer.  # [N] bool"""
+
+    @abstractmethod
+    def familiar(self, train: np.ndarray) -> np.ndarray:
+        """Known items that a model trained on ``train`` could be right about.  # [N] bool -> [N] bool"""
+
+    @abstractmethod
+    def strata(self) -> tuple[np.ndarray, int]:
+        """The group of every item that each part of a split should have its share of, -1 where unknown; how many."""
+
+    @abstractmethod
+    def refuse_constant(self, train: np.ndarray) -> None:
+        """Refuse training items that all have the same answer.  # [N] bool"""
+
+    @abstractmethod
+    def take(self, rows: np.ndarray) -> Self:
+        """The answers of some items."""
+
+    @abstractmethod
+    def changed(self, rows: np.ndarray, answers: Sequence[Any], items: int) -> Self:
+        """With other answers at some positions, in plain form: names of classes, numbers."""
+
+    @abstractmethod
+    def plain(self) -> list[Any]:
+        """Every answer as a person would write it, ``None`` where unknown."""
+
+    @abstractmethod
+    def frozen(self) -> Self:
+        """Itself, once nobody can write into it any more."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """For the ``repr`` of a graph."""
+
+
+TARGETS: Rules[type[Target]] = Rules("a target")
+
+
+@TARGETS.register("classification")
+@dataclass(frozen=True, eq=False)
+class ClassTarget(Target):
+    """One of several classes.
+
+    Args:
+        positions: -1 where unknown; ``None`` if no item has a class at all.  # [N] int64
+        names: one per class.
+    """
+
+    positions: np.ndarray | None = None
+    names: tuple[str, ...] = ()
+    kind = "classification"
+    noun, plural = "class", "classes"
+
+    @classmethod
+    def encode(
+        cls, values: Sequence[Any] | np.ndarray, place: Callable[[int], str], class_names: Sequence[str] | None = None
+    ) -> tuple[Self, list[Finding]]:
+        positions, names, findings = encode_labels(values, place, class_names)
+        return cls(positions if names else None, names), findings
+
+    @property
+    def labels(self) -> np.ndarray | None:
+        return self.positions
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        return self.names
+
+    @property
+    def given(self) -> bool:
+        return self.positions is not None
+
+    def known(self, items: int) -> np.ndarray:
+        return np.zeros(items, dtype=bool) if self.positions is None else self.positions != UNLABELLED
+
+    def familiar(self, train: np.ndarray) -> np.ndarray:
+        known = self.known(len(train))
+        if self.positions is None or not (train & known).any():
+            return known
+        return known & np.isin(self.positions, np.unique(self.positions[train]))
+
+    def strata(self) -> tuple[np.ndarray, int]:
+        assert self.positions is not None
+        return self.positions, len(self.names)
+
+    def refuse_constant(self, train: np.ndarray) -> None:
+        assert self.positions is not None
+        if len(classes := np.unique(self.positions[train])) < 2:
+            only = shorten(self.names[int(classes[0])], 60)
+            raise BadInput(
+                f"all {int(train.sum()):,} training nodes are of one class, '{only}'",
+                code="E-ONE-CLASS",
+                found="1 class",
+                expected="at least two",
+                fix="label nodes of another class",
+            )
+
+    def take(self, rows: np.ndarray) -> Self:
+        return replace(self, positions=None if self.positions is None else self.positions[rows])
+
+    def changed(self, rows: np.ndarray, answers: Sequence[Any], items: int) -> Self:
+        place = {name: index for index, name in enumerate(self.names)}
+        positions = np.full(items, UNLABELLED) if self.positions is None else self.positions.copy()
+        positions[rows] = [place[name] for name in answers]
+        positions.flags.writeable = False
+        return replace(self, positions=positions)
+
+    def plain(self) -> list[Any]:
+        assert self.positions is not None
+        return np.array([*self.names, None], dtype=object)[self.positions].tolist()
+
+    def frozen(self) -> Self:
+        if self.positions is not None:
+            self.positions.setflags(write=False)
+        return self
+
+    def describe(self) -> str:
+        return f"classes={len(self.names)}"
+
+
+@TARGETS.register("regression")
+@dataclass(frozen=True, eq=False)
+class RegressionTarget(Target):
+    """A number.
+
+    Args:
+        numbers: NaN where unknown.  # [N] float64
+    """
+
+    numbers: np.ndarray
+    kind = "regression"
+    noun, plural = "value", "numbers"
+
+    @classmethod
+    def encode(
+        cls, values: Sequence[Any] | np.ndarray, place: Callable[[int], str], class_names: Sequence[str] | None = None
+    ) -> tuple[Self, list[Finding]]:
+        numbers, findings = encode_values(values, place, class_names)
+        return cls(numbers), findings
+
+    @property
+    def values(self) -> np.ndarray | None:
+        return self.numbers
+
+    def known(self, items: int) -> np.ndarray:
+        return ~np.isnan(self.numbers)
+
+    def familiar(self, train: np.ndarray) -> np.ndarray:
+        return ~np.isnan(self.numbers)
+
+    def strata(self) -> tuple[np.ndarray, int]:
+        """Tenths of the items in the order of their values."""
+        known = np.flatnonzero(~np.isnan(self.numbers))
+        order = known[np.argsort(self.numbers[known], kind="stable")]
+        groups = np.full(len(self.numbers), UNLABELLED, dtype=np.int64)
+        count = min(STRATA, max(1, known.size // STRATA))
+        groups[order] = np.arange(order.size) * count // order.size
+        return groups, count
+
+    def refuse_constant(self, train: np.ndarray) -> None:
+        values = self.numbers[train]
+        if values.min() == values.max():
+            raise BadInput(
+                f"all {len(values):,} training nodes have the same value, {values[0]:g}",
+                code="E-ONE-VALUE",
+                found="1 value",
+                expected="at least two",
+                fix="give training nodes with other values",
+            )
+
+    def take(self, rows: np.ndarray) -> Self:
+        return replace(self, numbers=self.numbers[rows])
+
+    def changed(self, rows: np.ndarray, answers: Sequence[Any], items: int) -> Self:
+        numbers = self.numbers.copy()
+        numbers[rows] = answers
+        numbers.flags.writeable = False
+        return replace(self, numbers=numbers)
+
+    def plain(self) -> list[Any]:
+        return [None if np.isnan(value) else float(value) for value in self.numbers]
+
+    def frozen(self) -> Self:
+        self.numbers.setflags(write=False)
+        return self
+
+    def describe(self) -> str:
+        return f"target='{self.kind}'"

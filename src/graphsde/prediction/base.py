@@ -1,0 +1,110 @@
+"""The seam: what a model hands to everything after it, whatever the kind of its target."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
+
+import numpy as np
+
+from graphsde.base.errors import BadUsage
+
+Kind = Literal["deterministic", "samples", "dirichlet", "gaussian"]
+"""What the spread of a prediction is: none, draws from a posterior, Dirichlet concentrations, one Gaussian."""
+P = TypeVar("P", bound="Prediction")
+
+
+@dataclass(frozen=True)
+class Perturb:
+    """Ask a model for the prediction at features moved a small step towards its own answer (ODIN's question).
+
+    ``x' = x − size · scale · sign(∇_x Σ_i CE(z_i(x)/T, argmax z_i))``, all nodes at once, where ``scale`` is the
+    standard deviation of the features as the model sees them.
+
+    Args:
+        size: of the step, in standard deviations.
+        temperature: T.
+    """
+
+    size: float
+    temperature: float = 1.0
+
+
+class Prediction(ABC):
+    """What a model says of every item of a graph, with the spread that it has over it. Items are nodes today.
+
+    Scores, conformal sets, decisions and figures are pure functions of this and of the graph; none looks into a model.
+    There is one subclass for each kind of target; what only some of them have is asked for by :func:`require`.
+    """
+
+    target_kind: ClassVar[str]
+    speaks_of: ClassVar[str]
+    """What is predicted, in the words of messages."""
+    ids: np.ndarray
+    """Of the items predicted, in the graph's own naming.  # [N]"""
+    kind: Kind
+    embedding: np.ndarray | None
+    """The last hidden state where the model has one.  # [N, h]"""
+
+    @property
+    @abstractmethod
+    def num_samples(self) -> int: ...
+
+    @property
+    def num_items(self) -> int:
+        return len(self.ids)
+
+    @property
+    @abstractmethod
+    def mean(self) -> np.ndarray:
+        """Of the predictive distribution.  # [N, …]"""
+
+    @property
+    @abstractmethod
+    def total(self) -> np.ndarray:
+        """Uncertainty as a whole.  # [N]"""
+
+    @property
+    @abstractmethod
+    def aleatoric(self) -> np.ndarray:
+        """Uncertainty that remains once the sample is known.  # [N]"""
+
+    @property
+    @abstractmethod
+    def epistemic(self) -> np.ndarray:
+        """Disagreement among the samples; NaN for a deterministic model.  # [N]"""
+
+    @abstractmethod
+    def untempered(self) -> Self:
+        """The prediction before calibration, for detecting items from elsewhere."""
+
+    @abstractmethod
+    def subset(self, items: np.ndarray) -> Self:
+        """The prediction of some items (positions or a boolean mask)."""
+
+
+class Predictor(Protocol):
+    """What a score may ask of a model: further predictions on a :class:`~graphsde.graph.graph.Graph`, nothing else."""
+
+    def predict(
+        self, graph: Any, *, samples: int = 64, seed: int | None = None, perturb: Perturb | None = None
+    ) -> Prediction: ...
+
+
+def require(prediction: Prediction, kind: type[P], what: str) -> P:
+    """``prediction`` as one of a kind, refused in words where it is of another.
+
+    Args:
+        prediction: of any kind.
+        kind: the kind that is needed.
+        what: what needs it, to begin the message with.
+    """
+    if isinstance(prediction, kind):
+        return prediction
+    raise BadUsage(
+        f"{what} goes by {kind.speaks_of}, and this prediction is of {prediction.speaks_of}",
+        code="E-TARGET",
+        found=prediction.target_kind,
+        expected=kind.target_kind,
+    )

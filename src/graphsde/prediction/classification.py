@@ -1,0 +1,179 @@
+"""Predictions of classes: probabilities, and how they arise along paths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from graphsde.base.errors import BadInput, Diverged
+from graphsde.prediction.base import Kind, Prediction
+
+
+def entropy(probs: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Shannon entropy in nats, with 0 ln 0 = 0."""
+    p = np.asarray(probs, dtype=np.float64)
+    return -np.sum(p * np.log(np.where(p > 0, p, 1.0)), axis=axis)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassPrediction(Prediction):
+    """Class probabilities of every item, with the spread that the model has over them.
+
+    Args:
+        probs: probabilities per sample; one sample for a deterministic or an evidential model.  # [S, N, C]
+        ids: of the items predicted.  # [N]
+        class_names: one per column.
+        kind: ``samples`` (draws from a posterior), ``deterministic`` or ``dirichlet``.
+        logits: unnormalised scores where the model has them, before any temperature.  # [S, N, C]
+        embedding: the last hidden state where the model has one.  # [N, h]
+        alpha: Dirichlet concentrations of an evidential model.  # [N, C]
+        temperature: what the logits were divided by to calibrate ``probs``; 1 where nothing was.
+        uncalibrated: the prediction before a calibrator was applied, where one was.
+
+    Example:
+        >>> import numpy as np
+        >>> p = ClassPrediction(np.array([[[0.9, 0.1]], [[0.5, 0.5]]]), np.array([7]), ("cat", "dog"), "samples")
+        >>> p.label[0], round(float(p.confidence[0]), 2)
+        ('cat', 0.7)
+        >>> bool(np.isclose(p.total, p.aleatoric + p.epistemic)[0])
+        True
+    """
+
+    probs: np.ndarray
+    ids: np.ndarray
+    class_names: tuple[str, ...]
+    kind: Kind
+    logits: np.ndarray | None = None
+    embedding: np.ndarray | None = None
+    alpha: np.ndarray | None = None
+    temperature: float = 1.0
+    uncalibrated: ClassPrediction | None = None
+    target_kind = "classification"
+    speaks_of = "classes"
+
+    def __post_init__(self) -> None:
+        shape = self.probs.shape
+        if len(shape) != 3 or shape[1:] != (len(self.ids), len(self.class_names)):
+            raise BadInput(
+                f"probabilities of shape {shape} don't fit {len(self.ids)} nodes and {len(self.class_names)} classes",
+                code="E-LEN",
+                expected="[samples, nodes, classes]",
+            )
+        if not np.all(np.isfinite(self.probs)):
+            bad = int(np.count_nonzero(~np.isfinite(self.probs).all(axis=(0, 2))))
+            raise Diverged(f"{bad} nodes have probabilities that are not finite", fix="lower the learning rate")
+        if self.kind == "dirichlet" and self.alpha is None:
+            raise BadInput(
+                "a Dirichlet prediction needs its concentrations", expected="alpha of shape [nodes, classes]"
+            )
+
+    @property
+    def num_samples(self) -> int:
+        return int(self.probs.shape[0])
+
+    @property
+    def num_classes(self) -> int:
+        return int(self.probs.shape[2])
+
+    @cached_property
+    def mean(self) -> np.ndarray:
+        """Predictive probabilities: the mean over samples, in float64.  # [N, C]"""
+        mean = self.probs.mean(axis=0, dtype=np.float64)
+        return mean / mean.sum(axis=-1, keepdims=True)
+
+    @cached_property
+    def index(self) -> np.ndarray:
+        """Position of the most probable class.  # [N]"""
+        return self.mean.argmax(axis=-1)
+
+    @cached_property
+    def label(self) -> np.ndarray:
+        """Name of the most probable class.  # [N] object"""
+        return np.array(self.class_names, dtype=object)[self.index]
+
+    @cached_property
+    def confidence(self) -> np.ndarray:
+        """Probability of the most probable class.  # [N]"""
+        return self.mean.max(axis=-1)
+
+    @cached_property
+    def total(self) -> np.ndarray:
+        """Entropy of the predictive probabilities, in nats.  # [N]"""
+        return entropy(self.mean)
+
+    @cached_property
+    def aleatoric(self) -> np.ndarray:
+        """Entropy that remains once the sample is known: ambiguity of the node itself.  # [N]
+
+        For a deterministic model this is the whole of :attr:`total`.
+        """
+        if self.kind == "dirichlet" and self.alpha is not None:
+            from scipy.special import digamma
+
+            alpha = self.alpha.astype(np.float64)
+            strength = alpha.sum(axis=-1, keepdims=True)
+            return -np.sum(alpha / strength * (digamma(alpha + 1) - digamma(strength + 1)), axis=-1)
+        mean = np.zeros(self.num_items)
+        for sample in self.probs:  # one sample at a time: a float64 copy of all of them could be large
+            mean += entropy(sample)
+        return mean / self.num_samples
+
+    @cached_property
+    def epistemic(self) -> np.ndarray:
+        """Mutual information between class and sample: disagreement among the samples.  # [N]
+
+        NaN for a deterministic model: it has no notion of it, which is not the same as having none.
+        """
+        if self.kind == "deterministic":
+            return np.full(self.num_items, np.nan)
+        return np.maximum(self.total - self.aleatoric, 0.0)
+
+    def untempered(self) -> ClassPrediction:
+        """The prediction before calibration, for telling foreign nodes.
+
+        A temperature is fitted on nodes of known classes. One below 1 sharpens foreign nodes along with them, which
+        costs detection; the ranking by uncertainty among familiar nodes hardly changes.
+        """
+        if self.uncalibrated is not None:
+            return self.uncalibrated.untempered()
+        if self.temperature == 1.0 or self.logits is None:
+            return self
+        shifted = np.exp(self.logits - self.logits.max(axis=-1, keepdims=True))
+        return replace(self, probs=shifted / shifted.sum(axis=-1, keepdims=True), temperature=1.0)
+
+    def subset(self, items: np.ndarray) -> ClassPrediction:
+        """The prediction of some items (positions or a boolean mask)."""
+        return replace(
+            self,
+            probs=self.probs[:, items],
+            ids=self.ids[items],
+            logits=None if self.logits is None else self.logits[:, items],
+            embedding=None if self.embedding is None else self.embedding[items],
+            alpha=None if self.alpha is None else self.alpha[items],
+            uncalibrated=None if self.uncalibrated is None else self.uncalibrated.subset(items),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectories:
+    """How the probabilities of some nodes arise along the paths of a stochastic model.
+
+    Args:
+        times: from 0 to the horizon.  # [M]
+        probs: what the decoder would say at each time.  # [M, S, n, C]
+        ids: of the n nodes.
+        class_names: one per class.
+    """
+
+    times: np.ndarray
+    probs: np.ndarray
+    ids: np.ndarray
+    class_names: tuple[str, ...]
+
+    def band(self, node: int, position: int, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Pointwise central interval over paths of one class's probability.  # [M], [M]"""
+        tail = (1.0 - coverage) / 2
+        values = self.probs[:, :, node, position]
+        return np.quantile(values, tail, axis=1), np.quantile(values, 1 - tail, axis=1)
