@@ -45,10 +45,10 @@ def make_graph() -> Callable[..., Graph]:
 
 
 @pytest.fixture
-def make_prediction() -> Callable[..., Prediction]:
+def make_prediction() -> Callable[..., ClassPrediction]:
     def make(
         kind: str = "samples", *, samples: int = 5, nodes: int = 20, classes: int = 4, seed: int = 0
-    ) -> Prediction:
+    ) -> ClassPrediction:
         rng = np.random.default_rng(seed)
         if kind == "dirichlet":
             alpha = 1.0 + rng.gamma(1.0, 5.0, size=(nodes, classes))
