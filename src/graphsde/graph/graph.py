@@ -45,6 +45,9 @@ class Graph:
         notes: what was noticed while reading (merged duplicates, casts, …).
         values: numbers to be predicted in place of classes, NaN where unknown; ``None`` where nodes have classes.
             # [N] float64
+        benchmark: which published graph this is, by its name in :data:`~graphsde.datasets.benchmarks.DATASETS`. Only
+            :func:`graphsde.load` sets it, after comparing the fingerprint; settings and splits found for a benchmark go
+            by it, never by ``name``.
     """
 
     adjacency: Adjacency
@@ -60,6 +63,7 @@ class Graph:
     split: str | None = None
     notes: tuple[Finding, ...] = ()
     values: np.ndarray | None = None
+    benchmark: str | None = None
 
     @property
     def target(self) -> Literal["class", "numeric"]:
