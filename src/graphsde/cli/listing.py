@@ -43,6 +43,7 @@ def _drifts() -> list[dict[str, Any]]:
 
 
 def _priors() -> list[dict[str, Any]]:
+    import graphsde.sde.prior  # noqa: F401  (registers them)
     from graphsde.sde.field import PRIORS
 
     return PRIORS.describe()
