@@ -53,6 +53,8 @@ def pack_graph(graph: Graph) -> dict[str, Any]:
         arrays["features"] = np.asarray(graph.features)
     if graph.labels is not None:
         arrays["labels"] = graph.labels
+    if graph.values is not None:
+        arrays["values"] = graph.values
     text_ids = graph.node_ids.dtype == object
     if not text_ids:
         arrays["node_ids"] = graph.node_ids
@@ -86,6 +88,7 @@ def unpack_graph(parts: dict[str, Any]) -> Graph:
         adjacency=Adjacency(_matrix(arrays, "adjacency", (nodes, nodes)), directed=facts["directed"]),
         features=_matrix(arrays, "features", (nodes, facts["width"])) if sparse else arrays["features"],
         labels=arrays.get("labels"),
+        values=arrays.get("values"),
         class_names=tuple(facts["class_names"]),
         node_ids=ids,
         feature_names=_tuple(facts["feature_names"]),
