@@ -80,6 +80,60 @@ def test_no_global_random_state(path: Path) -> None:
             assert numpy_call is None or numpy_call.group(1) in numpy_allowed
 
 
+def chosen_by_name(tree: ast.AST) -> list[str]:
+    """Where the name of a graph decides something: compared, looked up, or kept aside to be so later."""
+    deciding: list[ast.AST | None] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            deciding += [node.left, *node.comparators]
+        elif isinstance(node, ast.Subscript):
+            deciding.append(node.slice)
+        elif isinstance(node, ast.Match):
+            deciding.append(node.subject)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr in {"get", "pop", "setdefault", "index", "startswith", "endswith", "entry"}:
+                deciding += node.args
+        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            deciding += [node.value] if any(isinstance(target, ast.Name) for target in targets) else []
+    bare = [one for part in deciding if part is not None for one in _bare(part)]
+    return [text for one in bare if re.search(r"(^|[._])graph\.name$", text := ast.unparse(one))]
+
+
+def _bare(node: ast.AST) -> list[ast.AST]:
+    """What a value comes from, through ``x.lower()``, ``x if … else y``, ``x or y``, ``(x, y)``; not through text."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return _bare(node.func.value)
+    inner = {ast.IfExp: ("body", "orelse"), ast.BoolOp: ("values",), ast.Tuple: ("elts",)}.get(type(node))
+    if inner is None:
+        return [node]
+    parts = [getattr(node, name) for name in inner]
+    return [one for part in parts for each in (part if isinstance(part, list) else [part]) for one in _bare(each)]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_what_a_graph_is_called_decides_nothing(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert chosen_by_name(tree) == []
+    if path.relative_to(PACKAGE).as_posix() not in ("datasets/benchmarks.py", "bench/engines/ray_cluster.py"):
+        # nobody else says which benchmark a graph is: the one proves it, the other hands it on
+        assert not [node for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == "benchmark"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x = ROWS.get(graph.name, {})", "x = ROWS[graph.name]", "if graph.name in ROWS: pass",
+        "ok = 'photo' == self.graph.name.lower()", "key = graph.name if graph else ''",
+        "match graph.name:\n case _: pass",
+    ],
+)  # fmt: skip
+def test_a_choice_by_name_would_be_found(line: str) -> None:
+    assert chosen_by_name(ast.parse(line))
+    harmless = "x = f'{graph.name} is odd'\ny = {'name': graph.name}\nz = f(name=graph.name)\n"
+    assert not chosen_by_name(ast.parse(harmless))
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_files_stay_small(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 600

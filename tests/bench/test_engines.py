@@ -195,11 +195,12 @@ def test_a_shipped_graph_is_the_same_graph() -> None:
         np.eye(30, dtype=np.float32), dense.adjacency.matrix, labels=dense.labels, directed=True,
         node_ids=[f"ü-{i}" for i in range(30)], class_names=["a", "b", "c"], train_mask=dense.train_mask,
     )  # fmt: skip
-    for graph in (dense, named, gs.load("digits")):
+    for graph in (dense, named, gs.load("digits"), gs.load("diabetes")):
         arrived = unpack_graph(pack_graph(graph))
         assert arrived.fingerprint == graph.fingerprint and arrived.notes == graph.notes
         assert arrived.adjacency.directed == graph.adjacency.directed and arrived.feature_names == graph.feature_names
         assert (arrived.name, arrived.split, arrived.image_shape) == (graph.name, graph.split, graph.image_shape)
+        assert arrived.benchmark == graph.benchmark and arrived.target == graph.target
         assert set(arrived.masks) == set(graph.masks)
         json.loads(pack_graph(graph)["facts"])
 

@@ -33,6 +33,9 @@ pytestmark = pytest.mark.usefixtures("own_cache")
 def test_every_graph_is_what_its_entry_says(name: str) -> None:
     facts, graph = DATASETS.entry(name).facts, load(name.upper())
     assert graph.name == name
+    assert (graph.benchmark, facts.get("fingerprint")) == (
+        (None, None) if name == "synthetic" else (name, graph.fingerprint)
+    )
     assert (facts["nodes"], facts["edges"]) == (graph.num_nodes, graph.num_edges)
     assert (facts["features"], facts["classes"]) == (graph.num_features, graph.num_classes)
     assert facts["default_split"] == default_split(graph)

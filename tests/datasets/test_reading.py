@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 import graphsde as gs
 from graphsde.base.errors import BadInput
+from graphsde.datasets.source import GraphSource
 
 from support import block_graph
 
@@ -29,7 +31,7 @@ def test_a_given_split_is_kept(tmp_path: Path) -> None:
     graph = block_graph()
     gs.write_tables(graph, tmp_path)
     read = gs.read(tmp_path)
-    assert read.split is None
+    assert read.split == "given"
     assert all(np.array_equal(graph.masks[role], read.masks[role]) for role in graph.masks)
 
 
@@ -47,3 +49,53 @@ def test_no_labels_no_split(tmp_path: Path) -> None:
     (tmp_path / "nodes.csv").write_text("id,x\na,1\nb,2\n")
     (tmp_path / "edges.csv").write_text("source,target\na,b\n")
     assert not gs.read(tmp_path).masks
+
+
+def _folders(place: Path) -> list[Path]:
+    """With and without roles, with roles of unlabelled nodes, without training nodes; tables, npz, GraphML; numbers."""
+    import networkx as nx
+
+    graph = block_graph(per_class=40)
+    bare = graph.with_masks()
+    gs.write_tables(bare, place / "bare")
+    gs.write_tables(graph, place / "given")
+    gs.write_tables(bare, place / "cora")
+    gs.write_tables(gs.synthetic_values(120), place / "numbers")
+    gs.write_tables(graph.with_masks(test=graph.masks["test"]), place / "tested")
+    half = dataclasses.replace(
+        graph, labels=np.where(graph.masks["test"] & (np.arange(120) % 2 == 0), -1, graph.labels)
+    )
+    gs.write_tables(half, place / "half")
+    arrays = {"features": graph.features, "edge_index": graph.adjacency.edge_index(), "labels": graph.labels}
+    np.savez(place / "bare.npz", **arrays)
+    np.savez(place / "given.npz", **arrays, **{f"{role}_mask": mask for role, mask in graph.masks.items()})
+    people = nx.relabel_nodes(nx.from_scipy_sparse_array(graph.adjacency.matrix, edge_attribute="weight"), str)
+    nx.set_node_attributes(
+        people,
+        {
+            str(row): {"x": float(x), "label": str(label)}
+            for row, (x, label) in enumerate(zip(graph.features[:, 0], graph.labels, strict=True))
+        },
+    )
+    nx.write_graphml(people, place / "bare.graphml")
+    return sorted(place.iterdir())
+
+
+def test_python_and_the_command_line_read_the_same_graph_with_the_same_split(tmp_path: Path) -> None:
+    splits = {}
+    for path in _folders(tmp_path):
+        read = gs.read(path)
+        opened, facts = GraphSource.typed(str(path)).open()
+        assert read.fingerprint == opened.fingerprint == facts["fingerprint"]
+        assert read.split == opened.split == facts["split"] and list(read.masks) == list(opened.masks) != []
+        assert all(np.array_equal(read.masks[role], opened.masks[role]) for role in read.masks)
+        splits[path.name] = read.split
+    given = {name for name, split in splits.items() if split == "given"}
+    assert given == {"given", "given.npz", "half"} and set(splits.values()) == {"given", "fractions"}
+
+
+def test_the_command_line_refuses_what_has_no_label(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text("id,x\na,1\nb,2\n")
+    (tmp_path / "edges.csv").write_text("source,target\na,b\n")
+    with pytest.raises(BadInput, match="E-NO-LABELS"):
+        GraphSource.typed(str(tmp_path)).open()

@@ -145,7 +145,7 @@ def test_keyed_attention_masks_drop_whole_entries_of_the_right_edges() -> None:
 def test_it_learns_and_pubmed_has_settings_of_its_own(blocks: Graph) -> None:
     model = GAT(heads=2, head_width=4, epochs=60).fit(blocks)
     assert gs.evaluate(model.predict(blocks), blocks)["accuracy"] > 0.8
-    pubmed = dataclasses.replace(blocks, name="pubmed")
+    pubmed = dataclasses.replace(blocks, benchmark="pubmed")
     assert GAT(epochs=1, heads=1, head_width=2, output_heads=1).fit(pubmed).settings.output_heads == 1
     settings = GAT(epochs=1, heads=1, head_width=2).fit(pubmed).settings
     assert (settings.output_heads, settings.lr, settings.weight_decay) == (8, 0.01, 1e-3)

@@ -77,7 +77,7 @@ def test_decay_reaches_the_first_layer_or_everything(everything: bool, decays: l
 
 
 def test_the_users_settings_win_over_those_of_the_graph(blocks: Graph) -> None:
-    photo = dataclasses.replace(blocks, name="photo")
+    photo = dataclasses.replace(blocks, benchmark="photo")
     model = GCN(hidden=3, epochs=1).fit(photo)
     assert model.settings.hidden == 3 and model.settings.scaling == "none"
     assert GCN(epochs=1).fit(blocks).settings.hidden == 16

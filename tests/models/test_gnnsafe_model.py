@@ -101,7 +101,7 @@ def test_the_choice_of_foreign_nodes(blocks: Graph) -> None:
 def test_margins_follow_graph_and_exposure(
     blocks: Graph, name: str, settings: dict[str, Any], expected: tuple[Any, ...]
 ) -> None:
-    rules = learner_of(dataclasses.replace(blocks, name=name), **settings).rules
+    rules = learner_of(dataclasses.replace(blocks, benchmark=name), **settings).rules
     assert (rules.exposure, rules.margin_in, rules.margin_out, rules.energy_weight) == expected
 
 

@@ -196,7 +196,7 @@ def test_the_benchmark_graphs_keep_the_authors_scaling(blocks: Graph) -> None:
 
     for name, scaling in {"cora": "none", "pubmed": "none", "computers": "row", "photo": "row"}.items():
         model = GNSD()
-        model.resolve(dataclasses.replace(blocks, name=name))
+        model.resolve(dataclasses.replace(blocks, benchmark=name))
         assert model.settings.scaling == scaling
     with pytest.raises(BadUsage, match="noise"):
         GNSD(noise="additive")

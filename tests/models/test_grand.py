@@ -157,7 +157,7 @@ def test_gread_learns(blocks: Graph, reaction: str) -> None:
 def test_the_benchmark_graphs_have_rows_of_their_own_and_the_user_wins(blocks: Graph) -> None:
     import dataclasses
 
-    cora = dataclasses.replace(blocks, name="cora")
+    cora = dataclasses.replace(blocks, benchmark="cora")
     model = GRAND(horizon=2.0)
     model.resolve(cora)
     assert (model.settings.optimizer, model.settings.heads, model.settings.horizon) == ("adamax", 8, 2.0)

@@ -54,7 +54,7 @@ def test_without_dropout_there_is_nothing_to_sample() -> None:
 def test_the_defaults_of_the_gcn_hold_but_for_a_dropout_of_zero(
     blocks: Graph, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graph = dataclasses.replace(blocks, name=name)
+    graph = dataclasses.replace(blocks, benchmark=name)
     model = MCDropout()
     model.resolve(graph)
     for setting, value in gs.GCN().defaults_for(graph).items():

@@ -146,6 +146,16 @@ def test_a_graph_without_test_nodes_is_fitted_but_not_measured(tmp_path: Path) -
     assert "accuracy" not in outcome.metrics
 
 
+def test_a_run_whose_folder_was_taken_for_an_amazon_graph_keeps_its_split(tmp_path: Path) -> None:
+    gs.write_tables(block_graph(per_class=60).with_masks(), tmp_path / "photo")
+    source = GraphSource.typed(str(tmp_path / "photo"), split="shchur")
+    outcome = fit_run(FitRequest(source, "gcn", {"epochs": 2}), RunFolder(tmp_path / "run"))
+    config = outcome.folder.read_config()
+    config["graph"]["split"] = None  # as it was written when the name of the folder chose the split
+    outcome.folder.write_config(config)
+    assert RunFolder(tmp_path / "run").load_graph().split == "shchur"
+
+
 def test_a_damaged_run_is_named(tables: Path, tmp_path: Path) -> None:
     folder = fit(tables, tmp_path / "run").folder
     folder.config.write_text("model: [")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from typing import Protocol
 
-from graphsde.base.errors import BadUsage
+from graphsde.base.errors import BadInput, BadUsage
 from graphsde.base.registry import Registry
 from graphsde.datasets.amazon import PINNED, load_amazon
 from graphsde.datasets.embedded import load_diabetes_graph, load_digits_graph
 from graphsde.datasets.planetoid import FOLDERS, load_planetoid, published_files
-from graphsde.datasets.published import Progress, find_folder
+from graphsde.datasets.published import Progress, cache_folder, find_folder
 from graphsde.datasets.synthetic import synthetic, synthetic_values
 from graphsde.graph.graph import Graph
 
@@ -48,7 +49,7 @@ def load(
         progress: called with file name, bytes here, bytes in all; by default a bar on a terminal.
 
     Raises:
-        BadInput: ``E-HASH``, a file is not the published one.
+        BadInput: ``E-HASH``, a file is not the published one, or the graph made of the files is not the known one.
         StorageError: ``E-OFFLINE``, the files are not here and can't be fetched.
 
     Example:
@@ -59,7 +60,24 @@ def load(
     loader = DATASETS.get(kind)
     if size and (kind not in ("synthetic", "synthetic-values") or not size.isdecimal() or len(size) > 12):
         raise BadUsage(f"'{name}' names no graph", found=name, expected="a name, or 'synthetic:' and a number of nodes")
-    return loader(size=int(size) if size else None, root=root, download=download, progress=progress)
+    graph = loader(size=int(size) if size else None, root=root, download=download, progress=progress)
+    pinned = DATASETS.entry(kind).facts.get("fingerprint")
+    return graph if pinned is None else _proven(graph, kind, pinned)
+
+
+def _proven(graph: Graph, name: str, fingerprint: str) -> Graph:
+    """``graph`` as the benchmark that it has shown to be: the files may be right and what was made of them not."""
+    if graph.fingerprint != fingerprint:
+        cache = cache_folder()
+        raise BadInput(
+            f"what was loaded as '{name}' is not that graph: its fingerprint differs",
+            code="E-HASH",
+            found=f"fingerprint {graph.fingerprint}",
+            expected=f"fingerprint {fingerprint}",
+            fix="check the installation"
+            + ("" if cache is None else f", and delete {cache / 'converted'}, which is made anew"),
+        )
+    return dataclasses.replace(graph, benchmark=name)
 
 
 def where_is(name: str) -> str:
@@ -85,6 +103,7 @@ def where_is(name: str) -> str:
     features=64,
     classes=10,
     default_split="given",
+    fingerprint="f1d0dc9ed26bc6b3f37b39e4a6895c336545c3d5d13b8ad5cc681d9bcb069e13",
     origin="scikit-learn, load_digits (UCI optical recognition of handwritten digits)",
     licence="BSD-3-Clause (scikit-learn)",
 )
@@ -103,6 +122,7 @@ def _digits(
     classes=0,
     target="regression",
     default_split="given",
+    fingerprint="a901e8b9b5b072bd2fd8d1733f37552496ee433e4b82fb63bc5bfdc55ed327ad",
     origin="scikit-learn, load_diabetes (Efron et al., Least angle regression)",
     licence="BSD-3-Clause (scikit-learn)",
 )
@@ -112,7 +132,9 @@ def _diabetes(
     return load_diabetes_graph()
 
 
-def _add_planetoid(name: str, title: str, nodes: int, edges: int, features: int, classes: int) -> None:
+def _add_planetoid(
+    name: str, title: str, nodes: int, edges: int, features: int, classes: int, fingerprint: str
+) -> None:
     def loader(
         *, size: int | None, root: str | os.PathLike[str] | None, download: bool, progress: Progress | None
     ) -> Graph:
@@ -127,12 +149,13 @@ def _add_planetoid(name: str, title: str, nodes: int, edges: int, features: int,
         features=features,
         classes=classes,
         default_split="planetoid",
+        fingerprint=fingerprint,
         origin=PLANETOID_HOME,
         licence=ORIGIN_LICENCE,
     )
 
 
-def _add_amazon(name: str, nodes: int, edges: int, features: int, classes: int) -> None:
+def _add_amazon(name: str, nodes: int, edges: int, features: int, classes: int, fingerprint: str) -> None:
     def loader(
         *, size: int | None, root: str | os.PathLike[str] | None, download: bool, progress: Progress | None
     ) -> Graph:
@@ -147,16 +170,21 @@ def _add_amazon(name: str, nodes: int, edges: int, features: int, classes: int) 
         features=features,
         classes=classes,
         default_split="shchur",
+        fingerprint=fingerprint,
         origin=AMAZON_HOME,
         licence=ORIGIN_LICENCE,
     )
 
 
-_add_planetoid("cora", "Cora", 2708, 10556, 1433, 7)
-_add_planetoid("citeseer", "CiteSeer", 3327, 9104, 3703, 6)
-_add_planetoid("pubmed", "PubMed", 19717, 88648, 500, 3)
-_add_amazon("computers", 13752, 491722, 767, 10)
-_add_amazon("photo", 7650, 238162, 745, 8)
+_add_planetoid("cora", "Cora", 2708, 10556, 1433, 7, "d0acd23ba7d602a8320f97691e42c6d73bd84fe62298ddf95e150df91bf51d3e")
+_add_planetoid(
+    "citeseer", "CiteSeer", 3327, 9104, 3703, 6, "e6fa5b528760d0146e809f34506476295e86377b2805d403094ee8e669e18584"
+)
+_add_planetoid(
+    "pubmed", "PubMed", 19717, 88648, 500, 3, "2405186cdc66dd93c8e55226ea7f38d3ab67c2850eb7119902b509c09f70b31c"
+)
+_add_amazon("computers", 13752, 491722, 767, 10, "2b3d0dccd23727c8c3ae14cd6076002a099d5b2c60a2bf00f9c37243c7bf020b")
+_add_amazon("photo", 7650, 238162, 745, 8, "55677ed42a62568646a08a3e800a0319cfbb34380ae5d6ea47edf2b0b6c1d3b1")
 
 
 @DATASETS.register(

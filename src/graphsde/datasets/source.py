@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -81,17 +82,12 @@ class GraphSource:
         """The graph with its masks, and the facts that tell whether it is still the same."""
         # runs of former days may have options of a benchmark, which nobody has ever looked at
         graph = open_graph(self.graph, **({} if is_benchmark(self.graph) else self.options))
-        name = self.split or default_split(graph)
-        if name == KEPT_ROLES:
-            split = Split(KEPT_ROLES, self.seed, {})
-        else:
-            split = make_split(graph, name, seed=self.seed, **self.split_options)
-        applied = split.apply(graph)
+        applied, split = divided(graph, self.split, self.seed, self.split_options)
         facts = {
             "graph": self.graph,
             "name": graph.name,
             "options": self.options,
-            "split": name,
+            "split": self.split or split.name,
             "split_options": self.split_options,
             "split_seed": self.seed,
             "fingerprint": graph.fingerprint,
@@ -107,11 +103,28 @@ class GraphSource:
         return applied, facts
 
 
-def read(path: str | os.PathLike[str], *, name: str | None = None, **options: Any) -> Graph:
-    """Read a graph from files, check it, clean it and, where it says nothing of a split, give it one.
+def divided(
+    graph: Graph, split: str | None = None, seed: int = 0, options: Mapping[str, Any] | None = None
+) -> tuple[Graph, Split]:
+    """``graph`` with its roles, and the split that gave them: what Python reads and what the command line opens.
 
-    A graph without a ``split`` column gets ``fractions`` with seed 0: 60/15/15/10 % of its labelled nodes, by class,
-    for training, validation, calibration and test; where labels are few, training comes first.
+    Args:
+        graph: as it was loaded or read.
+        split: one of :data:`SPLITS`, or :data:`KEPT_ROLES`; ``None`` takes the one that suits the graph.
+        seed: of the split.
+        options: of the split.
+    """
+    name = split or default_split(graph)
+    chosen = Split(name, seed, {}) if name == KEPT_ROLES else make_split(graph, name, seed=seed, **(options or {}))
+    return chosen.apply(graph), chosen
+
+
+def read(path: str | os.PathLike[str], *, name: str | None = None, **options: Any) -> Graph:
+    """Read a graph from files, check it, clean it and give it the split that ``graphsde fit`` would give it.
+
+    A graph whose files name training nodes keeps its roles, those of labelled nodes (``given``). Any other gets
+    ``fractions`` with seed 0: 60/15/15/10 % of its labelled nodes, by class, for training, validation, calibration and
+    test; where labels are few, training comes first. A graph without any label is left without roles.
 
     Args:
         path: a folder with ``nodes`` and ``edges`` (``.csv`` or ``.parquet``), an ``.npz`` or a GraphML file.
@@ -126,6 +139,4 @@ def read(path: str | os.PathLike[str], *, name: str | None = None, **options: An
         {'train': 60, 'val': 15, 'calibration': 15, 'test': 10}
     """
     graph = read_files(path, name=name, **options)
-    if graph.masks or not graph.labelled.any():
-        return graph
-    return make_split(graph, "fractions").apply(graph)
+    return divided(graph)[0] if graph.labelled.any() else graph

@@ -42,6 +42,9 @@ class Graph:
         split: the name of the split that made the masks, ``None`` if they came with the data.
         notes: what was noticed while reading (merged duplicates, casts, …).
         target: what is to be predicted of the nodes, and what is known of it.
+        benchmark: which published graph this is, by its name in :data:`~graphsde.datasets.benchmarks.DATASETS`. Only
+            :func:`graphsde.load` sets it, after comparing the fingerprint; settings and splits found for a benchmark go
+            by it, never by ``name``.
     """
 
     adjacency: Adjacency
@@ -55,6 +58,7 @@ class Graph:
     image_shape: tuple[int, int] | None = None
     split: str | None = None
     notes: tuple[Finding, ...] = ()
+    benchmark: str | None = None
 
     @property
     def target_kind(self) -> str:

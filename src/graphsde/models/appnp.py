@@ -14,10 +14,6 @@ from graphsde.models.base import register_model
 from graphsde.models.neural import Inputs, NeuralModel, NeuralSettings, Outputs
 from graphsde.nn.layers import Linear, Randomness, dropout
 
-# chosen on validation nodes
-_AMAZON = {"scaling": "none", "weight_decay": 1e-3, "teleport": 0.2, "steps": 5}
-_PER_GRAPH: dict[str, dict[str, Any]] = {"pubmed": {"weight_decay": 5e-4}, "computers": _AMAZON, "photo": _AMAZON}
-
 
 class APPNPSettings(NeuralSettings):
     """Settings of :class:`APPNP`; the defaults are the paper's for Cora and CiteSeer.
@@ -82,9 +78,6 @@ class APPNP(NeuralModel):
     year = 2019
     Settings = APPNPSettings
     settings: APPNPSettings
-
-    def defaults_for(self, graph: Graph) -> dict[str, Any]:
-        return dict(_PER_GRAPH.get(graph.name, {}))
 
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         return APPNPModule(width, classes, self.settings, generator)

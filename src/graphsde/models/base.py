@@ -18,6 +18,7 @@ from graphsde.base.interrupt import InterruptGuard
 from graphsde.base.registry import Registry
 from graphsde.graph.graph import Graph
 from graphsde.graph.target import TARGETS
+from graphsde.models.recipes import recipe
 from graphsde.nn.callbacks import Callback, EpochRecord
 from graphsde.nn.checkpoint import Checkpoint
 from graphsde.nn.encoding import FeatureEncoder
@@ -80,8 +81,12 @@ class Model(ABC):
         return "classification" if self.target_scale is None else "regression"
 
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
-        """Settings that suit ``graph`` better than the general defaults; what the user gave always wins."""
-        return {}
+        """Settings that suit ``graph`` better than the general defaults; what the user gave always wins.
+
+        They are the model's in ``recipes.yaml``, or else those of the model it descends from.
+        """
+        names = [cls.__dict__["name"] for cls in type(self).__mro__ if "name" in cls.__dict__]
+        return next((found for name in names if (found := recipe(name, graph))), {})
 
     def resolve(self, graph: Graph) -> None:
         """Fill in :meth:`defaults_for` ``graph``, so that ``settings`` says everything that a fit will use."""

@@ -277,17 +277,6 @@ class BGCNSettings(NeuralSettings):
         return blocks
 
 
-# by validation figures: row-normalised words are too small for four layers under this penalty, which then learn nothing
-_WORDS: dict[str, Any] = {"scaling": "none", "dropout": 0.5, "penalty": 5e-3}
-_PER_GRAPH: dict[str, dict[str, Any]] = {
-    "cora": _WORDS,
-    "citeseer": {**_WORDS, "layers": 2},
-    "pubmed": {**_WORDS, "layers": 2},
-    "computers": {**_WORDS, "layers": 2, "epochs": 200},
-    "photo": {**_WORDS, "layers": 2, "epochs": 300},
-}
-
-
 class BGCNLearner(SampledLearner):
     """One draw of masks a step, the KL divergence of the rates, and the decay that goes with them."""
 
@@ -331,9 +320,6 @@ class BGCN(SampledModel):
     year = 2020
     Settings = BGCNSettings
     settings: BGCNSettings
-
-    def defaults_for(self, graph: Graph) -> dict[str, Any]:
-        return dict(_PER_GRAPH.get(graph.name, {}))
 
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         return BGCNModule(width, classes, self.settings, generator)

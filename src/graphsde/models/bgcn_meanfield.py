@@ -131,10 +131,6 @@ class BGCNMeanFieldLearner(SampledLearner):
         return super().loss(epoch) + settings.kl_weight / share * module.kl()
 
 
-# raw words on the Amazon graphs, as for the other convolutions: validation NLL on Photo .33 against .90 (one seed)
-_PER_GRAPH: dict[str, dict[str, Any]] = {name: {"scaling": "none"} for name in ("computers", "photo")}
-
-
 @register_model
 class BGCNMeanField(SampledModel):
     r"""A two-layer GCN whose weights are independent normals; a sample is one draw of all of them.
@@ -164,9 +160,6 @@ class BGCNMeanField(SampledModel):
     year = 2015
     Settings = BGCNMeanFieldSettings
     settings: BGCNMeanFieldSettings
-
-    def defaults_for(self, graph: Graph) -> dict[str, Any]:
-        return dict(_PER_GRAPH.get(graph.name, {}))
 
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         return BGCNMeanFieldModule(width, classes, self.settings, generator)

@@ -17,16 +17,6 @@ from graphsde.nn.attention import EdgeSpace, additive_attention, edge_space
 from graphsde.nn.keyed_masks import KeyedMasks
 from graphsde.nn.layers import Features, Randomness, dropout, glorot
 
-# the paper's for PubMed; a stronger decay on CiteSeer by validation accuracy (.731 against .722 with half of it, two
-# seeds); the Amazon graphs' were chosen on validation nodes among those that train in two minutes
-_AMAZON = {"scaling": "none", "lr": 0.01, "epochs": 150, "patience": 50, "evaluate_every": 2}
-_PER_GRAPH: dict[str, dict[str, Any]] = {
-    "citeseer": {"weight_decay": 2e-3},
-    "pubmed": {"output_heads": 8, "lr": 0.01, "weight_decay": 1e-3},
-    "computers": _AMAZON,
-    "photo": _AMAZON,
-}
-
 
 class GATSettings(NeuralSettings):
     """Settings of :class:`GAT`; the defaults are the paper's for Cora.
@@ -140,9 +130,6 @@ class GAT(NeuralModel):
     version = 2
     Settings = GATSettings
     settings: GATSettings
-
-    def defaults_for(self, graph: Graph) -> dict[str, Any]:
-        return dict(_PER_GRAPH.get(graph.name, {}))
 
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         return GATModule(width, classes, self.settings, generator)

@@ -8,16 +8,9 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from graphsde.graph.graph import Graph
 from graphsde.models.base import register_model
 from graphsde.models.neural import Inputs, NeuralModel, NeuralSettings, Outputs
 from graphsde.nn.layers import GraphConv, Randomness, dropout
-
-# Shchur et al.'s width and decay; raw features and the dropout were chosen on validation nodes
-_AMAZON = {"hidden": 64, "dropout": 0.5, "weight_decay": 1e-3, "scaling": "none"}
-# chosen on validation nodes of diabetes and synthetic-values
-_NUMERIC: dict[str, Any] = {"hidden": 32, "dropout": 0.2, "epochs": 400}
-_PER_GRAPH: dict[str, dict[str, Any]] = {"computers": _AMAZON, "photo": _AMAZON}
 
 
 class GCNSettings(NeuralSettings):
@@ -82,9 +75,6 @@ class GCN(NeuralModel):
     Settings = GCNSettings
     targets = ("classification", "regression")
     settings: GCNSettings
-
-    def defaults_for(self, graph: Graph) -> dict[str, Any]:
-        return dict(_NUMERIC if graph.target_kind == "regression" else _PER_GRAPH.get(graph.name, {}))
 
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         return GCNModule(width, classes, self.settings, generator)

@@ -29,10 +29,6 @@ from graphsde.nn.layers import GraphConv, Randomness, dropout
 # distances that are held at once while the kernel is summed up
 BLOCK_FLOATS = 2**21
 
-# as for the GCN, whose raw features matter here too: on row-normalised ones it learns nothing for a hundred epochs
-_AMAZON = {"hidden": 64, "weight_decay": 1e-3, "scaling": "none"}
-_PER_GRAPH: dict[str, dict[str, Any]] = {"computers": _AMAZON, "photo": _AMAZON}
-
 
 class GKDESettings(NeuralSettings):
     """Settings of :class:`GKDE`.
@@ -110,9 +106,6 @@ class GKDE(EvidentialModel):
         self._lesson: Tensor | None = None
         self._taught_by: GCN | None = None
         self._first_teacher: GCN | None = None
-
-    def defaults_for(self, graph: Graph) -> dict[str, Any]:
-        return dict(_PER_GRAPH.get(graph.name, {}))
 
     def fit(
         self,

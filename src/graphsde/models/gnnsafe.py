@@ -19,15 +19,10 @@ from graphsde.graph.sparse import SparseMatrix
 from graphsde.models.base import encode, register_model
 from graphsde.models.gcn import GCN, GCNSettings
 from graphsde.models.neural import GraphLearner, Inputs
+from graphsde.models.recipes import recipe
 from graphsde.nn.encoding import FeatureEncoder
 
 Exposure = Literal["auto", "nodes", "features", "structure"]
-
-# margins and weight by kind of exposure, as the authors ran them
-_MARGINS: dict[str, dict[str, tuple[float, float, float]]] = {
-    "cora": {"nodes": (-5.0, -4.0, 1.0), "features": (-5.0, -1.0, 0.01), "structure": (-5.0, -1.0, 0.01)},
-    "photo": {"nodes": (-9.0, -4.0, 1.0), "features": (-9.0, -1.0, 1.0), "structure": (-9.0, -1.0, 0.1)},
-}
 
 
 class GNNSafeSettings(GCNSettings):
@@ -86,8 +81,7 @@ class GNNSafe(GCN):
 
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
         kind = exposure_of(self.given.get("exposure", "auto"), graph)
-        margins = _MARGINS["photo" if graph.name in ("photo", "computers") else "cora"][kind]
-        return {"exposure": kind, **dict(zip(("margin_in", "margin_out", "energy_weight"), margins, strict=True))}
+        return {"exposure": kind, **recipe(GNNSafe.name, graph)[kind]}
 
     def make_learner(self, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> GraphLearner:
         return GNNSafeLearner(self, module, encoder, graph)

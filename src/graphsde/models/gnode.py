@@ -9,7 +9,7 @@ from graphsde.graph.graph import Graph
 from graphsde.models.base import register_model
 from graphsde.models.lgnsde.model import LGNSDE
 from graphsde.models.lgnsde.presets import preset_settings
-from graphsde.nn.encoding import looks_like_bag_of_words
+from graphsde.models.recipes import has_words, recipe
 
 # Poli et al.'s shape on the citation graphs: GCN encoder and decoder, width 64, Runge-Kutta; horizon, dropout and decay
 # by validation accuracy on Cora (their horizon of 1 had .72 there, this one .79)
@@ -43,7 +43,6 @@ _SHAPE: dict[str, Any] = {
     "evaluate_every": 1,
     "temperature": False,
 }
-_PER_GRAPH: dict[str, dict[str, Any]] = {"citeseer": {"weight_decay": 5e-3}}
 
 
 @register_model
@@ -75,12 +74,11 @@ class GNODE(LGNSDE):
 
     def preset_values(self, preset: str, graph: Graph | None) -> dict[str, Any]:
         if preset == "gnode":
-            return _SHAPE | _words_as_they_are(graph) | _PER_GRAPH.get("" if graph is None else graph.name, {})
+            return _SHAPE | ({} if graph is None else _words_as_they_are(graph) | recipe(GNODE.name, graph))
         return preset_settings(preset, graph) | {"sigma": 0.0, "kl_weight": 0.0}
 
 
-def _words_as_they_are(graph: Graph | None) -> dict[str, Any]:
+def _words_as_they_are(graph: Graph) -> dict[str, Any]:
     """Words that are row-normalised, as other models take them, are too small for this decay on everything: with them
     and with raw ones accuracy is .61 and .70 on CiteSeer's validation nodes, .19 and .91 on Photo's test nodes."""
-    words = graph is not None and not graph.categorical and looks_like_bag_of_words(graph.features)
-    return {"scaling": "none"} if words else {}
+    return {"scaling": "none"} if has_words(graph) else {}

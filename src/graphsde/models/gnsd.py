@@ -215,9 +215,6 @@ class GNSD(NeuralModel):
     Settings = GNSDSettings
     settings: GNSDSettings
 
-    def defaults_for(self, graph: Graph) -> dict[str, Any]:
-        return dict(_PER_GRAPH.get(graph.name, {}))
-
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         return GNSDModule(width, classes, self.settings, generator)
 
@@ -291,13 +288,3 @@ class GNSDLearner(GraphLearner):
                 probs = probs + torch.softmax(logits, -1) / self.settings.validation_paths
         nll = functional.nll_loss(probs.clamp_min(1e-12).log(), self.val_labels)
         return Validation(float(nll), float((probs.argmax(-1) == self.val_labels).float().mean()))
-
-
-# the authors leave the citation graphs' features as they are and divide Amazon's by their row sums
-_PER_GRAPH: dict[str, dict[str, Any]] = {
-    "cora": {"scaling": "none", "evaluate_every": 2},
-    "citeseer": {"scaling": "none"},
-    "pubmed": {"scaling": "none", "epochs": 150, "patience": 40, "evaluate_every": 5},
-    "computers": {"scaling": "row", "epochs": 150, "patience": 40, "evaluate_every": 5},
-    "photo": {"scaling": "row", "epochs": 150, "patience": 40, "evaluate_every": 5},
-}

@@ -196,18 +196,6 @@ def spread_evidence(evidence: Tensor, adjacency: SparseMatrix, teleport: float, 
     return spread
 
 
-# the paper's other set of settings, on the graphs where its validation NLL is as good or better
-_WIDE: dict[str, Any] = {
-    "latent": 16,
-    "teleport": 0.1,
-    "entropy_weight": 1e-4,
-    "weight_decay": 1e-3,
-    "budget": "latent",
-}
-# on Cora as many epochs as in the comparison that its published figures come from (GNNSafe, Wu et al. 2023)
-_PER_GRAPH: dict[str, dict[str, Any]] = {"cora": _WIDE | {"epochs": 200}, "pubmed": _WIDE}
-
-
 @register_model
 class GPN(EvidentialModel):
     r"""Evidence is a density in latent space, one per class, spread along the edges.
@@ -237,9 +225,6 @@ class GPN(EvidentialModel):
     year = 2021
     Settings = GPNSettings
     settings: GPNSettings
-
-    def defaults_for(self, graph: Graph) -> dict[str, Any]:
-        return dict(_PER_GRAPH.get(graph.name, {}))
 
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         return GPNModule(width, classes, self.settings, generator)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import nn
 
-from graphsde.graph.graph import Graph
 from graphsde.models.base import register_model
 from graphsde.models.grand import FlowModel, FlowModule, FlowSettings
 from graphsde.sde.drift import ReactionDrift
@@ -68,9 +67,6 @@ class GREAD(FlowModel):
     Settings = GREADSettings
     settings: GREADSettings
 
-    def defaults_for(self, graph: Graph) -> dict[str, Any]:
-        return dict(_PER_GRAPH.get(graph.name, {}))
-
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         s = self.settings
         pointwise = REACTIONS[s.reaction] in POINTWISE
@@ -90,17 +86,3 @@ class GREAD(FlowModel):
             generator=generator,
         )
         return FlowModule(width, classes, s, drift, generator)
-
-
-_COLUMNS = (
-    *("hidden", "horizon", "steps", "lr", "weight_decay", "input_dropout", "dropout"),
-    *("epochs", "patience", "scaling"),
-)
-_ROWS: dict[str, tuple[Any, ...]] = {
-    "cora": (64, 3.79, 8, 0.0114, 0.0080, 0.504, 0.415, 200, 50, "none"),
-    "citeseer": (128, 2.04, 10, 0.0029, 0.0138, 0.522, 0.462, 200, 50, "none"),
-    "pubmed": (64, 1.74, 3, 0.0108, 5.2e-4, 0.365, 0.257, 200, 50, "none"),
-    "computers": (128, 3.79, 4, 0.0114, 0.0080, 0.504, 0.415, 100, 40, "none"),
-    "photo": (128, 3.79, 4, 0.0114, 0.0080, 0.504, 0.415, 100, 40, "none"),
-}
-_PER_GRAPH = {name: dict(zip(_COLUMNS, row, strict=True)) for name, row in _ROWS.items()}

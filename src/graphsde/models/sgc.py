@@ -20,16 +20,6 @@ from graphsde.nn.encoding import FeatureEncoder
 from graphsde.nn.layers import Features, Randomness, glorot
 from graphsde.nn.training import Validation
 
-# chosen by validation accuracy from weight decays 0 to 5e-4 (citation graphs) and 1e-4 to 1e-2 (Amazon), the latter
-# with raw, standardised and row-normalised features
-_AMAZON = {"scaling": "standard", "lr": 0.02, "weight_decay": 1e-3}
-_PER_GRAPH: dict[str, dict[str, Any]] = {
-    "cora": {"weight_decay": 1e-5},
-    "citeseer": {"weight_decay": 8e-5},
-    "pubmed": {"weight_decay": 8e-5},
-    "computers": _AMAZON,
-    "photo": _AMAZON,
-}
 # above this share of entries a dense product is the smaller and the faster one
 SPARSE_BELOW = 0.2
 
@@ -91,9 +81,6 @@ class SGC(NeuralModel):
     year = 2019
     Settings = SGCSettings
     settings: SGCSettings
-
-    def defaults_for(self, graph: Graph) -> dict[str, Any]:
-        return dict(_PER_GRAPH.get(graph.name, {}))
 
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         return SGCModule(width, classes, self.settings, generator)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import platform
@@ -19,7 +20,7 @@ from graphsde._version import __version__
 from graphsde.base import storage
 from graphsde.base.errors import BadInput
 from graphsde.base.lock import exclusive
-from graphsde.datasets.source import GraphSource
+from graphsde.datasets.source import GraphSource, is_benchmark
 from graphsde.graph.graph import Graph
 from graphsde.models import Model, load_model
 from graphsde.runs.label_book import LabelBook
@@ -119,7 +120,12 @@ class RunFolder:
         return load_model(self.path)
 
     def source(self) -> GraphSource:
-        return GraphSource(**self.read_config()["graph"])
+        source = GraphSource(**self.read_config()["graph"])
+        if source.split is None and not is_benchmark(source.graph) and self.graph.is_file():
+            # a folder that was called photo or computers used to get the Amazon graphs' split
+            then = json.loads(storage.read_text(self.graph)).get("split")
+            return dataclasses.replace(source, split="shchur") if then == "shchur" else source
+        return source
 
     def load_graph(self) -> Graph:
         """The graph of this run with its split and what it has learned; refused where the data has changed since."""

@@ -110,7 +110,7 @@ def label_leave_out(graph: Graph, *, seed: int = 0, threshold: int | None = None
 
 def _threshold(graph: Graph) -> int:
     half = min(graph.num_classes // 2, max(graph.num_classes - 3, 1))
-    return THRESHOLDS.get(graph.name, half)
+    return half if graph.benchmark is None else THRESHOLDS.get(graph.benchmark, half)
 
 
 def _positions(graph: Graph, leave: str | int | Sequence[str | int]) -> list[int]:

@@ -138,22 +138,22 @@ def default_split(graph: Graph) -> str:
     """The split that ``graph`` gets when the user names none.
 
     ``planetoid`` where the public masks are in place, ``given`` where the data has a training mask, ``shchur`` for
-    the Amazon graphs, ``fractions`` otherwise.
+    the Amazon graphs as :func:`graphsde.load` gives them, ``fractions`` otherwise; what it is called plays no part.
     """
     if has_public_masks(graph):
         return "planetoid"
     if graph.train_mask is not None and graph.train_mask.any():
         return "given"
-    return "shchur" if graph.name in WITHOUT_MASKS else "fractions"
+    return "shchur" if graph.benchmark in WITHOUT_MASKS else "fractions"
 
 
 def has_public_masks(graph: Graph) -> bool:
     """Whether the masks are the ones that the three Planetoid graphs were published with."""
-    if graph.split not in (None, "planetoid") or graph.name not in PUBLIC_SIZES:
+    if graph.split not in (None, "planetoid") or graph.benchmark not in PUBLIC_SIZES:
         return False
     masks = (graph.train_mask, graph.val_mask, graph.test_mask)
     sizes = tuple(0 if mask is None else int(mask.sum()) for mask in masks)
-    return sizes == PUBLIC_SIZES[graph.name]
+    return sizes == PUBLIC_SIZES[graph.benchmark]
 
 
 def known_labels(graph: Graph) -> np.ndarray:

@@ -34,8 +34,6 @@ ALL_MODES_UP_TO = 1500
 MODES_OF_LARGER_GRAPHS = 500
 INFERENCE_SAMPLES = 64
 _NODES_AT_ONCE = 2048
-# the target is standardised; softmax asks for larger latent values
-_REGRESSION: dict[str, Any] = {"sigma": 1.0, "kernel_lr": 0.05}
 
 
 @register_model
@@ -82,9 +80,6 @@ class GraphGP(Model):
         self.feature_map: FeatureMap | None = None
         self._first: Knowledge | RegressionKnowledge | None = None
         self._first_map: FeatureMap | None = None
-
-    def defaults_for(self, graph: Graph) -> dict[str, Any]:
-        return dict(_REGRESSION) if graph.target_kind == "regression" else {}
 
     def fit(
         self,

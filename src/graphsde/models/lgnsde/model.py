@@ -16,7 +16,7 @@ from graphsde.graph.graph import Graph
 from graphsde.models.base import encode, merge_settings, register_model
 from graphsde.models.lgnsde.learner import LGNSDELearner
 from graphsde.models.lgnsde.module import LGNSDEModule, Noise
-from graphsde.models.lgnsde.presets import NUMERIC, follow_parts, preset_for, preset_settings
+from graphsde.models.lgnsde.presets import REGRESSION, follow_parts, preset_for, preset_settings
 from graphsde.models.lgnsde.settings import LGNSDESettings, plain_parts
 from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, Response
 from graphsde.nn.encoding import FeatureEncoder
@@ -86,7 +86,7 @@ class LGNSDE(NeuralModel):
 
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
         values = follow_parts(self.preset_values(self.settings.preset, graph), self.given)
-        return merge_settings(values, NUMERIC) if graph.target_kind == "regression" else values
+        return merge_settings(values, REGRESSION) if graph.target_kind == "regression" else values
 
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         return LGNSDEModule(width, classes, self.settings, generator)

@@ -1,7 +1,6 @@
 """Settings by name: the text of the paper, its released code, and the graph-diffusion formulation in three moods.
 
-The rows of the graph-diffusion formulation were chosen on validation nodes of the benchmark graphs; a graph that is
-none of them takes Cora's row if its features are a bag of words, Photo's otherwise.
+What the graph-diffusion formulation takes on a benchmark, or on a graph that is none, is in ``recipes.yaml``.
 """
 
 from __future__ import annotations
@@ -11,35 +10,10 @@ from typing import Any
 
 from graphsde.base.registry import unknown_name
 from graphsde.graph.graph import Graph
-from graphsde.nn.encoding import looks_like_bag_of_words
+from graphsde.models.recipes import named_recipe, recipe
 
-_COLUMNS = (
-    *("scaling", "lr", "weight_decay", "feature_dropout", "decoder_dropout", "node_dropout", "latent_dropout"),
-    *("teleport", "horizon", "sigma", "noise", "objective", "weight", "tau", "epochs", "patience", "kl_weight"),
-)
-_ROWS: dict[str, tuple[Any, ...]] = {
-    "cora": ("row", 0.02, 1e-3, 0.3, 0.3, 0.3, 0, 0.1, 4, 0.25, "smoothed", "log-mean", 1.0, 0.35, 300, 100, 1e-4),
-    "citeseer": ("row", 0.01, 2e-3, 0.5, 0.3, 0, 0, 0.1, 2, 0.25, "constant", "mean", 1.5, 0.25, 300, 100, 1e-5),
-    "photo": ("none", 0.005, 1e-4, 0, 0.3, 0, 0.5, 0.2, 4, 0.5, "constant", "mean", 0.5, 0.35, 150, 50, 1e-4),
-    "pubmed": ("row", 0.01, 5e-4, 0.5, 0.5, 0, 0, 0.1, 8, 0.5, "smoothed", "log-mean", 0.5, 0.5, 120, 40, 2e-7),
-    "computers": ("none", 0.005, 5e-4, 0, 0.3, 0, 0.2, 0.2, 4, 0.25, "constant", "log-mean", 0, 0.35, 110, 40, 1e-5),
-}
-_OPEN_CORA = ("row", 0.02, 2e-4, 0.3, 0.3, 0.5, 0, 0.1, 8, 0.5, "constant", "log-mean", 0, 0.35, 250, 80, 1e-4)
-# KL weights in units of the ELBO do not transfer between graphs; this one, per node, was harmless everywhere
-_SAFE_KL = 7e-5
-
-# chosen on validation nodes of diabetes and synthetic-values
-_NUMERIC_ROW: dict[str, Any] = {
-    "lr": 0.01,
-    "latent_dropout": 0.1,
-    "decoder_dropout": 0.1,
-    "horizon": 2,
-    "objective": "log-mean",
-    "epochs": 300,
-    "patience": 60,
-}
 # what changes for regression, whatever the preset: agreement and temperature are about class probabilities
-NUMERIC: dict[str, Any] = {"consistency": {"kind": "none"}, "temperature": False}
+REGRESSION: dict[str, Any] = {"consistency": {"kind": "none"}, "temperature": False}
 
 PRESETS = {
     "universal": "graph diffusion with mild consistency (default); where whole classes may be unknown, take open-world",
@@ -109,21 +83,10 @@ def preset_settings(preset: str, graph: Graph | None) -> dict[str, Any]:
 
 
 def _graph_diffusion(mood: str, graph: Graph | None) -> dict[str, Any]:
-    known = graph is not None and graph.name in _ROWS
-    words = graph is None or (not graph.categorical and looks_like_bag_of_words(graph.features))
-    name = graph.name if known and graph is not None else ("cora" if words else "photo")
-    row = _OPEN_CORA if mood == "open-world" and name == "cora" else _ROWS[name]
-    v = dict(zip(_COLUMNS, row, strict=True))
-    v["kl_unit"] = "elbo"
-    if not known and graph is not None:
-        v |= {"scaling": "row" if words else "standard", "kl_weight": _SAFE_KL, "kl_unit": "node"}
-    if graph is not None and graph.target_kind == "regression" and not words:
-        v |= _NUMERIC_ROW
-    consistency: dict[str, Any] = {"kind": "none"}
-    if mood == "closed-world" and v["weight"] > 0:
-        consistency = {"kind": "sharpen", "weight": v["weight"], "temperature": v["tau"]}
-    elif mood == "universal":
-        consistency = {"kind": "confident", "weight": 1.0}
+    # before a graph is known it stands as for Cora
+    found = named_recipe("lgnsde", "cora") if graph is None else recipe("lgnsde", graph)
+    v = found["graph-diffusion"] | found.get(mood, {})
+    consistency = {"kind": "confident", "weight": 1.0} if mood == "universal" else {"kind": "none"}
     smoothed = v["noise"] == "smoothed"
     plain = ("scaling", "lr", "weight_decay", "feature_dropout", "decoder_dropout", "node_dropout", "latent_dropout")
     return {
@@ -141,7 +104,7 @@ def _graph_diffusion(mood: str, graph: Graph | None) -> dict[str, Any]:
         "horizon": float(v["horizon"]),
         "steps": v["horizon"],
         "objective": v["objective"],
-        "consistency": consistency,
+        "consistency": v.get("consistency", consistency),
         "epochs": v["epochs"],
         "patience": v["patience"],
         "evaluate_every": 5,
@@ -186,13 +149,9 @@ def _paper() -> dict[str, Any]:
     }
 
 
-_RELEASED_WIDTH = {"cora": 80, "citeseer": 80, "pubmed": 128, "computers": 128, "photo": 64}
-
-
 def _released(graph: Graph | None) -> dict[str, Any]:
     return {
         **_paper(),
-        "hidden": _RELEASED_WIDTH.get(graph.name if graph is not None else "", 64),
         "encoder": "gcn",
         "feature_dropout": 0.0,
         "latent_dropout": 0.4,
@@ -203,4 +162,5 @@ def _released(graph: Graph | None) -> dict[str, Any]:
         "weight_decay": 0.0,
         "epochs": 200,
         "patience": 200,
+        **({} if graph is None else recipe("lgnsde", graph).get("released", {})),
     }

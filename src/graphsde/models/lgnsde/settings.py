@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+import graphsde.sde.prior  # noqa: F401  (registers the priors)
 from graphsde.base.registry import Registry, unknown_name
 from graphsde.models.neural import NeuralSettings
 from graphsde.nn.settings import Settings

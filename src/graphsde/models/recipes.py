@@ -1,0 +1,79 @@
+"""Settings that were found for benchmarks and for kinds of graphs: read from ``recipes.yaml``."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from graphsde.graph.graph import Graph
+from graphsde.io.graph_yaml import parse_strict_yaml, yaml_error
+from graphsde.nn.encoding import looks_like_bag_of_words
+
+FILE = "recipes.yaml"
+
+Recipe = dict[str, Any]
+"""Settings of a model, or recipes of its presets."""
+
+
+def has_words(graph: Graph) -> bool:
+    """Whether the features are a bag of words and nothing else."""
+    return not graph.categorical and looks_like_bag_of_words(graph.features)
+
+
+KINDS: dict[str, Callable[[Graph], bool]] = {
+    "unknown-dense-regression": lambda graph: graph.target_kind == "regression" and not has_words(graph),
+    "unknown-regression": lambda graph: graph.target_kind == "regression",
+    "unknown-words": has_words,
+    "unknown-dense": lambda graph: not has_words(graph),
+    "unknown": lambda graph: True,
+}
+"""Recipes for graphs that have none of their own, in the order in which they are looked at."""
+
+
+def recipe(model: str, graph: Graph) -> Recipe:
+    """What suits ``graph``: the recipe of the benchmark that it is, else of the first kind that it belongs to.
+
+    Example:
+        >>> import graphsde as gs
+        >>> recipe("gcn", gs.synthetic_values(100))
+        {'hidden': 32, 'dropout': 0.2, 'epochs': 400}
+    """
+    if graph.benchmark is not None and (own := named_recipe(model, graph.benchmark)):
+        return own
+    # features are looked at only where a recipe depends on them
+    return next((found for kind, fits in KINDS.items() if (found := named_recipe(model, kind)) and fits(graph)), {})
+
+
+def named_recipe(model: str, name: str) -> Recipe:
+    """The recipe under the name of a benchmark or a kind; empty where there is none."""
+    return copy.deepcopy(recipes().get(name, {}).get(model, {}))
+
+
+@cache
+def recipes() -> dict[str, dict[str, Recipe]]:
+    """The whole file, by benchmark or kind and model."""
+    text = resources.files(__package__).joinpath(FILE).read_text(encoding="utf-8")
+    found = {name: _values(one.value) for name, one in parse_strict_yaml(text, FILE).items()}
+    for name, models in found.items():
+        if not isinstance(models, dict) or not all(isinstance(one, dict) for one in models.values()):
+            raise yaml_error(f"'{name}' holds no recipes", FILE, "write 'model: {setting: value}' below it")
+    return found
+
+
+def _values(written: Any) -> Any:
+    """Numbers and truth values from their text: ``1e-3`` is a number here, ``none`` a word."""
+    if isinstance(written, dict):
+        return {key: _values(value) for key, value in written.items()}
+    if not isinstance(written, str):
+        raise yaml_error(f"a recipe holds {written!r}", FILE, "write a word or a number")
+    if written in ("true", "false"):
+        return written == "true"
+    for number in (int, float):
+        try:
+            return number(written)
+        except ValueError:
+            continue
+    return written
