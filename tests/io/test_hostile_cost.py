@@ -16,7 +16,7 @@ MEASURE = """
 import sys
 import psutil, pyarrow.compute, pyarrow.parquet, yaml
 from graphsde.io.read import read
-from graphsde.io.read import csv_text, graphml, npz, tables
+from graphsde.io import csv_table, graphml, npz, tables
 from graphsde.base.errors import GraphsdeError
 
 def peak():
