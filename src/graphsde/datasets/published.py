@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from graphsde.base.errors import BadInput, BadUsage, StorageError
-from graphsde.base.storage import io_error, sha256, write_bytes, write_text
+from graphsde.base.storage import io_error, write_bytes, write_text
 
 
 def cache_folder() -> Path | None:
@@ -122,22 +122,29 @@ def fetch(
 ) -> None:
     """Download ``file`` to ``target``; a wrong hash deletes what came and tries once more from the start.
 
-    An interrupted transfer stays as ``target.part`` and is taken up where it ended, in this call and in later ones.
+    pooch decides whether there is anything to do, checks the hash and moves the file into place. The transfer itself is
+    ours: an interrupted one stays as ``target.part`` and is taken up where it ended, in this call and in later ones,
+    and nothing beyond the known size is read, while pooch's downloader begins anew and reads to the end
+    (``test_a_broken_transfer_is_taken_up_where_it_ended``, ``test_no_more_than_the_known_size_is_read``).
     """
+    import pooch
+
     url = (base_url or file.origin) + file.name
     _require_secure(url)
     part = target.with_name(target.name + ".part")
+
+    def download(url: str, output: str, _: object) -> None:
+        _transfer(url, file, part, progress, timeout, attempts, pause)
+        os.replace(part, output)
+
+    pooch.get_logger().setLevel("WARNING")  # it tells of every file on standard error, where our bar is
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with _alone_in(target.parent):
-            if _is_whole(target, file):
-                return
             for _ in range(2):
-                _transfer(url, file, part, progress, timeout, attempts, pause)
-                if _is_whole(part, file):
-                    os.replace(part, target)
+                with contextlib.suppress(ValueError):  # another hash: pooch has removed the file
+                    pooch.retrieve(url, f"sha256:{file.sha256}", target.name, target.parent, downloader=download)
                     return
-                part.unlink(missing_ok=True)
     except OSError as error:
         raise io_error("write", target, error) from error
     raise BadInput(
@@ -147,10 +154,6 @@ def fetch(
         expected=f"sha256 {file.sha256}",
         fix="something on the way changes the file: look at proxies, or fetch it by other means",
     )
-
-
-def _is_whole(path: Path, file: PublishedFile) -> bool:
-    return path.is_file() and path.stat().st_size == file.size and sha256(path) == file.sha256
 
 
 def _transfer(
