@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import scipy.sparse as sp
@@ -158,23 +157,16 @@ def from_arrays(
 
 def options_from(options: Mapping[str, Any]) -> ReadOptions:
     """Keyword arguments as ReadOptions; a wrong name or value is answered with the choices."""
-    fields = [field.name for field in dataclasses.fields(ReadOptions)]
-    choices = {
-        "duplicates": ("error", "sum", "first"),
-        "unknown_edges": ("error", "drop"),
-        "impute": ("none", "mean"),
-        "features": ("columns", "degree"),
-        "target": ("class", "numeric"),
-    }
+    hints = get_type_hints(ReadOptions)
     for option, value in options.items():
-        if option not in fields:
-            close = difflib.get_close_matches(option, fields, n=1)
+        if option not in hints:
+            close = difflib.get_close_matches(option, hints, n=1)
             fix = f"did you mean '{close[0]}'?" if close else "leave it out"
             raise BadUsage(
-                f"there is no option '{shorten(option, 60)}'", expected="one of " + ", ".join(fields), fix=fix
+                f"there is no option '{shorten(option, 60)}'", expected="one of " + ", ".join(hints), fix=fix
             )
-        if option in choices and value not in choices[option]:
-            raise BadUsage(f"'{option}' can't be that", found=value, expected="one of " + ", ".join(choices[option]))
+        if (choices := get_args(hints[option])) and value not in choices:
+            raise BadUsage(f"'{option}' can't be that", found=value, expected="one of " + ", ".join(choices))
     return ReadOptions(**options)
 
 
