@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any
 
 from graphsde.base.errors import BadUsage
 from graphsde.base.registry import Registry
@@ -19,13 +20,8 @@ AMAZON_HOME = "https://github.com/shchur/gnn-benchmark"
 ORIGIN_LICENCE = "MIT (of the origin; the underlying data's own terms are not stated there)"
 
 
-class Loader(Protocol):
-    def __call__(
-        self, *, size: int | None, root: str | os.PathLike[str] | None, download: bool, progress: Progress | None
-    ) -> Graph: ...
-
-
-DATASETS: Registry[Loader] = Registry("dataset")
+DATASETS: Registry[Callable[..., Graph]] = Registry("dataset")
+"""Loaders of graphs: ``loader(*, size, root, download, progress) -> Graph``."""
 
 
 def load(
@@ -77,118 +73,62 @@ def where_is(name: str) -> str:
     return "not here; downloaded when asked for" if folder is None else str(folder / files[0].path.split("/")[0])
 
 
-@DATASETS.register(
+def _add(name: str, loader: Callable[..., Graph], summary: str, *sizes: int, **facts: Any) -> None:
+    counts = dict(zip(("nodes", "edges", "features", "classes"), sizes, strict=True))
+    DATASETS.add(name, loader, summary=summary, **counts, **facts)
+
+
+def _by_name(load: Callable[..., Graph], name: str) -> Callable[..., Graph]:
+    return lambda *, size, **where: load(name, **where)
+
+
+_IN_SKLEARN = "BSD-3-Clause (scikit-learn)"
+_MADE_HERE = {"origin": "made here (degree-corrected stochastic block model)", "licence": "none needed"}
+_add(
     "digits",
-    summary="handwritten digits linked to their 10 nearest, embedded: no download",
-    nodes=1797,
-    edges=24678,
-    features=64,
-    classes=10,
+    lambda **_: load_digits_graph(),
+    "handwritten digits linked to their 10 nearest, embedded: no download",
+    *(1797, 24678, 64, 10),
     default_split="given",
     origin="scikit-learn, load_digits (UCI optical recognition of handwritten digits)",
-    licence="BSD-3-Clause (scikit-learn)",
+    licence=_IN_SKLEARN,
 )
-def _digits(
-    *, size: int | None, root: str | os.PathLike[str] | None, download: bool, progress: Progress | None
-) -> Graph:
-    return load_digits_graph()
-
-
-@DATASETS.register(
+_add(
     "diabetes",
-    summary="patients linked to their 8 nearest, with a numeric target, embedded: no download",
-    nodes=442,
-    edges=4988,
-    features=10,
-    classes=0,
+    lambda **_: load_diabetes_graph(),
+    "patients linked to their 8 nearest, with a numeric target, embedded: no download",
+    *(442, 4988, 10, 0),
     target="numeric",
     default_split="given",
     origin="scikit-learn, load_diabetes (Efron et al., Least angle regression)",
-    licence="BSD-3-Clause (scikit-learn)",
+    licence=_IN_SKLEARN,
 )
-def _diabetes(
-    *, size: int | None, root: str | os.PathLike[str] | None, download: bool, progress: Progress | None
-) -> Graph:
-    return load_diabetes_graph()
-
-
-def _add_planetoid(name: str, title: str, nodes: int, edges: int, features: int, classes: int) -> None:
-    def loader(
-        *, size: int | None, root: str | os.PathLike[str] | None, download: bool, progress: Progress | None
-    ) -> Graph:
-        return load_planetoid(name, root=root, download=download, progress=progress)
-
-    DATASETS.add(
-        name,
-        loader,
-        summary=f"{title}: papers that cite each other, by topic, with the public split",
-        nodes=nodes,
-        edges=edges,
-        features=features,
-        classes=classes,
-        default_split="planetoid",
-        origin=PLANETOID_HOME,
-        licence=ORIGIN_LICENCE,
-    )
-
-
-def _add_amazon(name: str, nodes: int, edges: int, features: int, classes: int) -> None:
-    def loader(
-        *, size: int | None, root: str | os.PathLike[str] | None, download: bool, progress: Progress | None
-    ) -> Graph:
-        return load_amazon(name, root=root, download=download, progress=progress)
-
-    DATASETS.add(
-        name,
-        loader,
-        summary=f"Amazon {name.title()}: products bought together, by category, words of the reviews",
-        nodes=nodes,
-        edges=edges,
-        features=features,
-        classes=classes,
-        default_split="shchur",
-        origin=AMAZON_HOME,
-        licence=ORIGIN_LICENCE,
-    )
-
-
-_add_planetoid("cora", "Cora", 2708, 10556, 1433, 7)
-_add_planetoid("citeseer", "CiteSeer", 3327, 9104, 3703, 6)
-_add_planetoid("pubmed", "PubMed", 19717, 88648, 500, 3)
-_add_amazon("computers", 13752, 491722, 767, 10)
-_add_amazon("photo", 7650, 238162, 745, 8)
-
-
-@DATASETS.register(
+for _name, _title, *_sizes in (
+    ("cora", "Cora", 2708, 10556, 1433, 7),
+    ("citeseer", "CiteSeer", 3327, 9104, 3703, 6),
+    ("pubmed", "PubMed", 19717, 88648, 500, 3),
+):
+    _summary = f"{_title}: papers that cite each other, by topic, with the public split"
+    _home = {"default_split": "planetoid", "origin": PLANETOID_HOME, "licence": ORIGIN_LICENCE}
+    _add(_name, _by_name(load_planetoid, _name), _summary, *_sizes, **_home)
+for _name, *_sizes in (("computers", 13752, 491722, 767, 10), ("photo", 7650, 238162, 745, 8)):
+    _summary = f"Amazon {_name.title()}: products bought together, by category, words of the reviews"
+    _home = {"default_split": "shchur", "origin": AMAZON_HOME, "licence": ORIGIN_LICENCE}
+    _add(_name, _by_name(load_amazon, _name), _summary, *_sizes, **_home)
+_add(
     "synthetic",
-    summary="a random graph with classes, hubs and noisy features; 'synthetic:100000' sets the number of nodes",
-    nodes=1000,
-    edges=10000,
-    features=64,
-    classes=5,
+    lambda *, size, **_: synthetic(1000 if size is None else size),
+    "a random graph with classes, hubs and noisy features; 'synthetic:100000' sets the number of nodes",
+    *(1000, 10000, 64, 5),
     default_split="fractions",
-    origin="made here (degree-corrected stochastic block model)",
-    licence="none needed",
+    **_MADE_HERE,
 )
-def _synthetic(
-    *, size: int | None, root: str | os.PathLike[str] | None, download: bool, progress: Progress | None
-) -> Graph:
-    return synthetic(1000 if size is None else size)
-
-
-@DATASETS.register(
+_add(
     "synthetic-values",
-    summary="the random graph with a numeric target of known noise; 'synthetic-values:100000' sets the number of nodes",
-    nodes=1000,
-    edges=10000,
-    features=64,
-    classes=0,
+    lambda *, size, **_: synthetic_values(1000 if size is None else size),
+    "the random graph with a numeric target of known noise; 'synthetic-values:100000' sets the number of nodes",
+    *(1000, 10000, 64, 0),
     target="numeric",
     default_split="fractions",
-    origin="made here (degree-corrected stochastic block model)",
-    licence="none needed",
+    **_MADE_HERE,
 )
-def _synthetic_values(
-    *, size: int | None, root: str | os.PathLike[str] | None, download: bool, progress: Progress | None
-) -> Graph:
-    return synthetic_values(1000 if size is None else size)

@@ -17,7 +17,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -80,13 +80,6 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 Progress = Callable[[str, int, int], None]
 """Called with a file's name, the bytes that are here and the bytes it has in all."""
-
-
-class Response(Protocol):
-    status: int
-    headers: Any
-
-    def read(self, amount: int, /) -> bytes: ...
 
 
 @dataclass(frozen=True)
@@ -206,7 +199,9 @@ def _transfer(
     raise _offline(file, url, f"{reason}, {attempts} times")
 
 
-def _receive(response: Response, file: PublishedFile, part: Path, held: int, progress: Progress | None) -> bool:
+def _receive(
+    response: http.client.HTTPResponse, file: PublishedFile, part: Path, held: int, progress: Progress | None
+) -> bool:
     """Append to ``part``; whether the server gave all that it announced."""
     if response.status != 206 or not str(response.headers.get("Content-Range", "")).startswith(f"bytes {held}-"):
         held = 0
@@ -223,7 +218,7 @@ def _receive(response: Response, file: PublishedFile, part: Path, held: int, pro
     return held >= min(end, file.size)
 
 
-def _read(response: Response, amount: int) -> bytes:
+def _read(response: http.client.HTTPResponse, amount: int) -> bytes:
     try:
         return response.read(amount)
     except (OSError, http.client.HTTPException):  # what came so far is kept, the rest is asked for again

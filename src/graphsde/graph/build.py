@@ -149,8 +149,8 @@ def from_arrays(
         class_names=class_names,
         image_shape=image_shape,
         name=name,
-        node_place=_row_from_one,
-        edge_place=_edge_from_one,
+        node_place=lambda row: f"row {row + 1}",
+        edge_place=lambda row: f"edge {row + 1}",
     )
     return assemble(raw, read_options)
 
@@ -328,11 +328,3 @@ def _read_edges(edges: Any, weights: Any, num_nodes: int) -> tuple[np.ndarray, n
             f"edges have dtype {array.dtype}", code="E-DTYPE", expected="integers: the positions of the two ends"
         )
     return array[0], array[1], None if weights is None else as_array(weights, "weights")
-
-
-def _row_from_one(row: int) -> str:
-    return f"row {row + 1}"
-
-
-def _edge_from_one(row: int) -> str:
-    return f"edge {row + 1}"

@@ -13,7 +13,7 @@ import contextlib
 import csv
 import io
 from array import array
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice, pairwise
@@ -364,17 +364,6 @@ def _clean(cells: pa.Array, may_be_quoted: bool) -> pa.Array:
 
 
 @dataclass(frozen=True)
-class LinePlace:
-    """Where a row is; it does not keep the cells in memory."""
-
-    file: str
-    lines: np.ndarray
-
-    def __call__(self, row: int) -> str:
-        return f"{self.file}, line {int(self.lines[row])}"
-
-
-@dataclass(frozen=True)
 class CsvTable:
     """Named columns of text cells, kept as flat blocks, row after row.
 
@@ -399,8 +388,9 @@ class CsvTable:
         return f"{self.path.name}, line 1"
 
     @property
-    def place(self) -> LinePlace:
-        return LinePlace(self.path.name, self.lines)
+    def place(self) -> Callable[[int], str]:
+        file, lines = self.path.name, self.lines  # not self, which would keep the cells in memory
+        return lambda row: f"{file}, line {int(lines[row])}"
 
     def ids(self, column: str) -> np.ndarray:
         numbers = []

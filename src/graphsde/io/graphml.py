@@ -18,8 +18,8 @@ from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser, ParseError
 
 from graphsde.base.errors import BadInput, shorten
-from graphsde.graph.raw import Finding, RawGraph, ReadOptions
-from graphsde.io.columns import whole_numbers
+from graphsde.graph.raw import RawGraph, ReadOptions
+from graphsde.io.columns import unused_columns, whole_numbers
 from graphsde.io.opening import opened, refuse_bomb
 
 DEEPEST = 64
@@ -285,7 +285,7 @@ def read_graphml(path: Path, options: ReadOptions, name: str | None = None) -> R
         name=name or path.stem,
         node_place=lambda row: f"{path.name}, line {document.nodes.lines[row]}",
         edge_place=lambda row: f"{path.name}, line {lines[row]}",
-        findings=_findings(document),
+        findings=unused_columns([one for one in document.edges.attributes if one != "weight"], "edge attributes"),
     )
 
 
@@ -340,12 +340,3 @@ def _matrix(attributes: list[Attribute], num_rows: int) -> np.ndarray:
 
 def _texts(attribute: Attribute, num_rows: int) -> list[str | None]:
     return [None if value is None else str(value) for value in attribute.column(num_rows)]
-
-
-def _findings(document: GraphmlDocument) -> list[Finding]:
-    unused = [name for name in document.edges.attributes if name != "weight"]
-    if not unused:
-        return []
-    where = tuple(shorten(name, 60) for name in unused[:5])
-    message = f"{len(unused):,} edge attributes are not used: {', '.join(where)}"
-    return [Finding("W-EDGE-COLUMNS", "note", message, len(unused), where)]
