@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import http.client
 import io
+import logging
 import os
 import ssl
 import sys
@@ -130,10 +131,9 @@ def fetch(
         _transfer(url, file, part, progress, timeout, attempts, pause)
         os.replace(part, output)
 
-    pooch.get_logger().setLevel("WARNING")  # it tells of every file on standard error, where our bar is
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with _alone_in(target.parent):
+        with _alone_in(target.parent), _quiet(pooch.get_logger()):
             for _ in range(2):
                 with contextlib.suppress(ValueError):  # another hash: pooch has removed the file
                     pooch.retrieve(url, f"sha256:{file.sha256}", target.name, target.parent, downloader=download)
@@ -242,6 +242,17 @@ class _SecureRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *args: Any) -> urllib.request.Request | None:
         _require_secure(args[-1])
         return super().redirect_request(*args)
+
+
+@contextlib.contextmanager
+def _quiet(logger: logging.Logger) -> Iterator[None]:
+    """pooch tells of every file on standard error, where our bar is; the user's own use of it is left as it was."""
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 @contextlib.contextmanager
