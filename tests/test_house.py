@@ -148,7 +148,17 @@ def loaded_after(code: str) -> set[str]:
 
 
 def test_import_is_cheap() -> None:
-    heavy = {"torch_geometric", "networkx", "sklearn", "plotly", "pyarrow", "matplotlib", "streamlit", "pandas"}
+    heavy = {
+        "torch_geometric",
+        "networkx",
+        "sklearn",
+        "plotly",
+        "pyarrow",
+        "pooch",
+        "matplotlib",
+        "streamlit",
+        "pandas",
+    }
     assert not loaded_after("import graphsde") & (heavy | {"torch", "scipy"})
     assert not loaded_after("import graphsde; graphsde.GCN; graphsde.read; graphsde.load") & heavy
 

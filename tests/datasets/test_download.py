@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import http.server
+import io
+import logging
 import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pooch
 import pytest
 
 from graphsde.base.errors import BadInput, BadUsage, StorageError
@@ -104,6 +107,15 @@ def test_a_whole_file_arrives_and_progress_is_told(site: Site, tmp_path: Path) -
     assert (tmp_path / "deep" / "thing.bin").read_bytes() == CONTENT
     assert seen[-1] == ("thing.bin", len(CONTENT), len(CONTENT))
     assert [done for _, done, _ in seen] == sorted({done for _, done, _ in seen})
+
+
+def test_pooch_says_nothing_of_its_own_and_keeps_its_voice(site: Site, tmp_path: Path) -> None:
+    logger, told = pooch.get_logger(), io.StringIO()
+    level, handler = logger.level, logging.StreamHandler(told)
+    logger.addHandler(handler)
+    get(site, tmp_path / "thing.bin")
+    logger.removeHandler(handler)
+    assert told.getvalue() == "" and logger.level == level
 
 
 def test_a_file_that_is_here_already_is_not_asked_for(site: Site, tmp_path: Path) -> None:

@@ -127,6 +127,26 @@ def test_a_misspelt_setting_suggests_the_right_one(tmp_path: Path) -> None:
     assert "did you mean 'impute'" in text
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("impute: maen", "did you mean 'mean'"),
+        ("label_kind: numerci", "did you mean 'numeric'"),
+        ("duplicates: [sum]", "one of error, sum, first"),
+        ("directed: perhaps", "'directed' should be true or false"),
+        ("drop: [[x]]", "'drop' should be a list of words"),
+        ("name: {a: b}", "'name' should be a word"),
+        ("image_shape: [2, 0]", "'image_shape' should be a height and a width"),
+        ("encoding: klingon", "there is no such encoding"),
+        ("options: {impute: mean}", "there is no setting 'options'"),
+    ],
+)
+def test_a_wrong_value_in_graph_yaml_is_named_with_its_line(line: str, expected: str, tmp_path: Path) -> None:
+    text = message(tables(settings=f"# comment\ntarget: target\n{line}\n"), tmp_path)
+    assert "E-YAML" in text and "graph.yaml, line 3" in text
+    assert expected in text
+
+
 def test_a_file_that_changes_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from graphsde.io import npz
 

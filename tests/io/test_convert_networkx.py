@@ -1,4 +1,4 @@
-"""To networkx and back, and to scipy."""
+"""To networkx and back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import scipy.sparse as sp
 from graphsde.base.errors import BadInput, UnknownName
 from graphsde.graph.build import from_arrays
 from graphsde.io.networkx_graph import from_networkx, to_networkx
-from graphsde.io.scipy_matrices import to_scipy
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -115,12 +114,3 @@ def test_values_that_can_not_be_columns() -> None:
     with pytest.raises(BadInput, match=r"E-FEAT-NAN.*node bob, column age"):
         from_networkx(graph)
     assert from_networkx(graph, impute="mean").features[1, 0] == 25
-
-
-def test_to_scipy_gives_copies() -> None:
-    graph = from_networkx(people(), label="kind")
-    features, adjacency, labels = to_scipy(graph)
-    assert labels is not None
-    features[0, 0] = labels[0] = adjacency.data[0] = 9
-    assert graph.features[0, 0] == 30
-    assert graph.adjacency.matrix.data[0] == 1

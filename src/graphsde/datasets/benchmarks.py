@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any
 
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.base.registry import Registry
@@ -20,13 +21,8 @@ AMAZON_HOME = "https://github.com/shchur/gnn-benchmark"
 ORIGIN_LICENCE = "MIT (of the origin; the underlying data's own terms are not stated there)"
 
 
-class Loader(Protocol):
-    def __call__(
-        self, *, size: int | None, root: str | os.PathLike[str] | None, download: bool, progress: Progress | None
-    ) -> Graph: ...
-
-
-DATASETS: Registry[Loader] = Registry("dataset")
+DATASETS: Registry[Callable[..., Graph]] = Registry("dataset")
+"""Loaders of graphs: ``loader(*, size, root, download, progress) -> Graph``."""
 
 
 def load(
@@ -95,128 +91,67 @@ def where_is(name: str) -> str:
     return "not here; downloaded when asked for" if folder is None else str(folder / files[0].path.split("/")[0])
 
 
-@DATASETS.register(
+def _add(name: str, loader: Callable[..., Graph], summary: str, *sizes: int, **facts: Any) -> None:
+    counts = dict(zip(("nodes", "edges", "features", "classes"), sizes, strict=True))
+    DATASETS.add(name, loader, summary=summary, **counts, **facts)
+
+
+def _by_name(load: Callable[..., Graph], name: str) -> Callable[..., Graph]:
+    return lambda *, size, **where: load(name, **where)
+
+
+_IN_SKLEARN = "BSD-3-Clause (scikit-learn)"
+_MADE_HERE = {"origin": "made here (degree-corrected stochastic block model)", "licence": "none needed"}
+_add(
     "digits",
-    summary="handwritten digits linked to their 10 nearest, embedded: no download",
-    nodes=1797,
-    edges=24678,
-    features=64,
-    classes=10,
+    lambda **_: load_digits_graph(),
+    "handwritten digits linked to their 10 nearest, embedded: no download",
+    *(1797, 24678, 64, 10),
     default_split="given",
     fingerprint="f1d0dc9ed26bc6b3f37b39e4a6895c336545c3d5d13b8ad5cc681d9bcb069e13",
     origin="scikit-learn, load_digits (UCI optical recognition of handwritten digits)",
-    licence="BSD-3-Clause (scikit-learn)",
+    licence=_IN_SKLEARN,
 )
-def _digits(
-    *, size: int | None, root: str | os.PathLike[str] | None, download: bool, progress: Progress | None
-) -> Graph:
-    return load_digits_graph()
-
-
-@DATASETS.register(
+_add(
     "diabetes",
-    summary="patients linked to their 8 nearest, with a numeric target, embedded: no download",
-    nodes=442,
-    edges=4988,
-    features=10,
-    classes=0,
+    lambda **_: load_diabetes_graph(),
+    "patients linked to their 8 nearest, with a number to predict, embedded: no download",
+    *(442, 4988, 10, 0),
     target="regression",
     default_split="given",
     fingerprint="a901e8b9b5b072bd2fd8d1733f37552496ee433e4b82fb63bc5bfdc55ed327ad",
     origin="scikit-learn, load_diabetes (Efron et al., Least angle regression)",
-    licence="BSD-3-Clause (scikit-learn)",
+    licence=_IN_SKLEARN,
 )
-def _diabetes(
-    *, size: int | None, root: str | os.PathLike[str] | None, download: bool, progress: Progress | None
-) -> Graph:
-    return load_diabetes_graph()
-
-
-def _add_planetoid(
-    name: str, title: str, nodes: int, edges: int, features: int, classes: int, fingerprint: str
-) -> None:
-    def loader(
-        *, size: int | None, root: str | os.PathLike[str] | None, download: bool, progress: Progress | None
-    ) -> Graph:
-        return load_planetoid(name, root=root, download=download, progress=progress)
-
-    DATASETS.add(
-        name,
-        loader,
-        summary=f"{title}: papers that cite each other, by topic, with the public split",
-        nodes=nodes,
-        edges=edges,
-        features=features,
-        classes=classes,
-        default_split="planetoid",
-        fingerprint=fingerprint,
-        origin=PLANETOID_HOME,
-        licence=ORIGIN_LICENCE,
-    )
-
-
-def _add_amazon(name: str, nodes: int, edges: int, features: int, classes: int, fingerprint: str) -> None:
-    def loader(
-        *, size: int | None, root: str | os.PathLike[str] | None, download: bool, progress: Progress | None
-    ) -> Graph:
-        return load_amazon(name, root=root, download=download, progress=progress)
-
-    DATASETS.add(
-        name,
-        loader,
-        summary=f"Amazon {name.title()}: products bought together, by category, words of the reviews",
-        nodes=nodes,
-        edges=edges,
-        features=features,
-        classes=classes,
-        default_split="shchur",
-        fingerprint=fingerprint,
-        origin=AMAZON_HOME,
-        licence=ORIGIN_LICENCE,
-    )
-
-
-_add_planetoid("cora", "Cora", 2708, 10556, 1433, 7, "d0acd23ba7d602a8320f97691e42c6d73bd84fe62298ddf95e150df91bf51d3e")
-_add_planetoid(
-    "citeseer", "CiteSeer", 3327, 9104, 3703, 6, "e6fa5b528760d0146e809f34506476295e86377b2805d403094ee8e669e18584"
-)
-_add_planetoid(
-    "pubmed", "PubMed", 19717, 88648, 500, 3, "2405186cdc66dd93c8e55226ea7f38d3ab67c2850eb7119902b509c09f70b31c"
-)
-_add_amazon("computers", 13752, 491722, 767, 10, "2b3d0dccd23727c8c3ae14cd6076002a099d5b2c60a2bf00f9c37243c7bf020b")
-_add_amazon("photo", 7650, 238162, 745, 8, "55677ed42a62568646a08a3e800a0319cfbb34380ae5d6ea47edf2b0b6c1d3b1")
-
-
-@DATASETS.register(
+for _name, _title, _fingerprint, *_sizes in (
+    ("cora", "Cora", "d0acd23ba7d602a8320f97691e42c6d73bd84fe62298ddf95e150df91bf51d3e", 2708, 10556, 1433, 7),
+    ("citeseer", "CiteSeer", "e6fa5b528760d0146e809f34506476295e86377b2805d403094ee8e669e18584", 3327, 9104, 3703, 6),
+    ("pubmed", "PubMed", "2405186cdc66dd93c8e55226ea7f38d3ab67c2850eb7119902b509c09f70b31c", 19717, 88648, 500, 3),
+):
+    _summary = f"{_title}: papers that cite each other, by topic, with the public split"
+    _home = {"default_split": "planetoid", "origin": PLANETOID_HOME, "licence": ORIGIN_LICENCE}
+    _add(_name, _by_name(load_planetoid, _name), _summary, *_sizes, fingerprint=_fingerprint, **_home)
+for _name, _fingerprint, *_sizes in (
+    ("computers", "2b3d0dccd23727c8c3ae14cd6076002a099d5b2c60a2bf00f9c37243c7bf020b", 13752, 491722, 767, 10),
+    ("photo", "55677ed42a62568646a08a3e800a0319cfbb34380ae5d6ea47edf2b0b6c1d3b1", 7650, 238162, 745, 8),
+):
+    _summary = f"Amazon {_name.title()}: products bought together, by category, words of the reviews"
+    _home = {"default_split": "shchur", "origin": AMAZON_HOME, "licence": ORIGIN_LICENCE}
+    _add(_name, _by_name(load_amazon, _name), _summary, *_sizes, fingerprint=_fingerprint, **_home)
+_add(
     "synthetic",
-    summary="a random graph with classes, hubs and noisy features; 'synthetic:100000' sets the number of nodes",
-    nodes=1000,
-    edges=10000,
-    features=64,
-    classes=5,
+    lambda *, size, **_: synthetic(1000 if size is None else size),
+    "a random graph with classes, hubs and noisy features; 'synthetic:100000' sets the number of nodes",
+    *(1000, 10000, 64, 5),
     default_split="fractions",
-    origin="made here (degree-corrected stochastic block model)",
-    licence="none needed",
+    **_MADE_HERE,
 )
-def _synthetic(
-    *, size: int | None, root: str | os.PathLike[str] | None, download: bool, progress: Progress | None
-) -> Graph:
-    return synthetic(1000 if size is None else size)
-
-
-@DATASETS.register(
+_add(
     "synthetic-values",
-    summary="the random graph with a numeric target of known noise; 'synthetic-values:100000' sets the number of nodes",
-    nodes=1000,
-    edges=10000,
-    features=64,
-    classes=0,
+    lambda *, size, **_: synthetic_values(1000 if size is None else size),
+    "the random graph with a number of known noise to predict; 'synthetic-values:100000' sets the number of nodes",
+    *(1000, 10000, 64, 0),
     target="regression",
     default_split="fractions",
-    origin="made here (degree-corrected stochastic block model)",
-    licence="none needed",
+    **_MADE_HERE,
 )
-def _synthetic_values(
-    *, size: int | None, root: str | os.PathLike[str] | None, download: bool, progress: Progress | None
-) -> Graph:
-    return synthetic_values(1000 if size is None else size)

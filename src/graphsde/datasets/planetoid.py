@@ -24,6 +24,7 @@ from graphsde.datasets.published import (
 )
 from graphsde.graph.build import from_arrays
 from graphsde.graph.graph import Graph
+from graphsde.graph.masks import mask_of
 from graphsde.graph.target import UNLABELLED
 
 
@@ -200,13 +201,7 @@ def convert(contents: Contents, name: str, *, validation: int = 500) -> dict[str
         "indptr": features.indptr.astype(np.int64),
         "labels": labels,
         "edges": np.stack([np.repeat(sources, degrees), targets]),
-        "train": _mask(num_nodes, np.arange(train)),
-        "val": _mask(num_nodes, np.arange(train, train + validation)),
-        "test": _mask(num_nodes, test),
+        "train": mask_of(np.arange(train), num_nodes),
+        "val": mask_of(np.arange(train, train + validation), num_nodes),
+        "test": mask_of(test, num_nodes),
     }
-
-
-def _mask(num_nodes: int, positions: np.ndarray) -> np.ndarray:
-    mask = np.zeros(num_nodes, dtype=bool)
-    mask[positions] = True
-    return mask

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import http.client
 import io
+import logging
 import os
 import ssl
 import sys
@@ -17,13 +18,13 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
 
 from graphsde.base.errors import BadInput, BadUsage, StorageError
-from graphsde.base.storage import io_error, sha256, write_bytes, write_text
+from graphsde.base.storage import io_error, write_bytes, write_text
 
 
 def cache_folder() -> Path | None:
@@ -82,13 +83,6 @@ Progress = Callable[[str, int, int], None]
 """Called with a file's name, the bytes that are here and the bytes it has in all."""
 
 
-class Response(Protocol):
-    status: int
-    headers: Any
-
-    def read(self, amount: int, /) -> bytes: ...
-
-
 @dataclass(frozen=True)
 class PublishedFile:
     """A file whose bytes are known beforehand.
@@ -122,22 +116,28 @@ def fetch(
 ) -> None:
     """Download ``file`` to ``target``; a wrong hash deletes what came and tries once more from the start.
 
-    An interrupted transfer stays as ``target.part`` and is taken up where it ended, in this call and in later ones.
+    pooch decides whether there is anything to do, checks the hash and moves the file into place. The transfer itself is
+    ours: an interrupted one stays as ``target.part`` and is taken up where it ended, in this call and in later ones,
+    and nothing beyond the known size is read, while pooch's downloader begins anew and reads to the end
+    (``test_a_broken_transfer_is_taken_up_where_it_ended``, ``test_no_more_than_the_known_size_is_read``).
     """
+    import pooch
+
     url = (base_url or file.origin) + file.name
     _require_secure(url)
     part = target.with_name(target.name + ".part")
+
+    def download(url: str, output: str, _: object) -> None:
+        _transfer(url, file, part, progress, timeout, attempts, pause)
+        os.replace(part, output)
+
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with _alone_in(target.parent):
-            if _is_whole(target, file):
-                return
+        with _alone_in(target.parent), _quiet(pooch.get_logger()):
             for _ in range(2):
-                _transfer(url, file, part, progress, timeout, attempts, pause)
-                if _is_whole(part, file):
-                    os.replace(part, target)
+                with contextlib.suppress(ValueError):  # another hash: pooch has removed the file
+                    pooch.retrieve(url, f"sha256:{file.sha256}", target.name, target.parent, downloader=download)
                     return
-                part.unlink(missing_ok=True)
     except OSError as error:
         raise io_error("write", target, error) from error
     raise BadInput(
@@ -147,10 +147,6 @@ def fetch(
         expected=f"sha256 {file.sha256}",
         fix="something on the way changes the file: look at proxies, or fetch it by other means",
     )
-
-
-def _is_whole(path: Path, file: PublishedFile) -> bool:
-    return path.is_file() and path.stat().st_size == file.size and sha256(path) == file.sha256
 
 
 def _transfer(
@@ -203,7 +199,9 @@ def _transfer(
     raise _offline(file, url, f"{reason}, {attempts} times")
 
 
-def _receive(response: Response, file: PublishedFile, part: Path, held: int, progress: Progress | None) -> bool:
+def _receive(
+    response: http.client.HTTPResponse, file: PublishedFile, part: Path, held: int, progress: Progress | None
+) -> bool:
     """Append to ``part``; whether the server gave all that it announced."""
     if response.status != 206 or not str(response.headers.get("Content-Range", "")).startswith(f"bytes {held}-"):
         held = 0
@@ -220,7 +218,7 @@ def _receive(response: Response, file: PublishedFile, part: Path, held: int, pro
     return held >= min(end, file.size)
 
 
-def _read(response: Response, amount: int) -> bytes:
+def _read(response: http.client.HTTPResponse, amount: int) -> bytes:
     try:
         return response.read(amount)
     except (OSError, http.client.HTTPException):  # what came so far is kept, the rest is asked for again
@@ -244,6 +242,17 @@ class _SecureRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *args: Any) -> urllib.request.Request | None:
         _require_secure(args[-1])
         return super().redirect_request(*args)
+
+
+@contextlib.contextmanager
+def _quiet(logger: logging.Logger) -> Iterator[None]:
+    """pooch tells of every file on standard error, where our bar is; the user's own use of it is left as it was."""
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from graphsde.base.registry import Registry
 from graphsde.base.seeds import numpy_stream
 from graphsde.graph.adjacency import Adjacency
 from graphsde.graph.graph import Graph
+from graphsde.graph.masks import mask_of
 
 
 def count_pairs(n: int, *, directed: bool) -> int:
@@ -83,7 +84,8 @@ def interpolate_features(graph: Graph, seed: int = 0) -> Graph:
     )
     mixed = mixture @ graph.features
     texts = {name: column[first] for name, column in graph.categorical.items()}
-    return _with_texts(graph.with_features(sp.csr_array(mixed) if graph.is_sparse else mixed), texts)
+    mixed = sp.csr_array(mixed) if graph.is_sparse else mixed
+    return dataclasses.replace(graph, features=mixed, categorical=MappingProxyType(texts))
 
 
 @SHIFTS.register("rewire-sbm", summary="edges drawn anew from blocks that have nothing to do with the classes")
@@ -133,7 +135,8 @@ def gaussian_noise(graph: Graph, severity: float = 0.5, rows: Literal["all", "te
         "take a smaller graph or fewer features",
     )
     sigma = _spread(graph.features if test is None else graph.features[test])
-    noisy = _dense_copy(graph.features)
+    features: Any = graph.features
+    noisy = features.toarray() if graph.is_sparse else features.copy()
     rng = numpy_stream(seed, "shift", "gaussian-noise")
     for start in range(0, n, ROWS_AT_ONCE):
         part = slice(start, start + ROWS_AT_ONCE)
@@ -214,8 +217,7 @@ def _replace_rows(graph: Graph, share: float, rng: np.random.Generator, draw: Ca
     n, columns = graph.features.shape
     rows = np.sort(rng.permutation(n)[: round(share * n)])
     require_memory(rows.size * columns * 16, f"{rows.size:,} × {columns:,} new features", "change a smaller share")
-    changed = np.zeros(n, dtype=bool)
-    changed[rows] = True
+    changed = mask_of(rows, n)
     if graph.is_sparse:
         keep = sp.dia_array((~changed[None, :] * np.float32(1), [0]), shape=(n, n))
         place = sp.csr_array((np.ones(rows.size, np.float32), (rows, np.arange(rows.size))), shape=(n, rows.size))
@@ -232,20 +234,12 @@ def _replace_rows(graph: Graph, share: float, rng: np.random.Generator, draw: Ca
     return graph.with_features(features).with_masks(split=graph.split, **masks)
 
 
-def _dense_copy(features: Any) -> np.ndarray:
-    return features.toarray() if sp.issparse(features) else features.copy()
-
-
 def _spread(features: Any) -> float:
     if not sp.issparse(features):
         return float(features.std(dtype=np.float64))
     entries = features.shape[0] * features.shape[1]
     values = features.data.astype(np.float64)
     return float(np.sqrt(max((values**2).sum() / entries - (values.sum() / entries) ** 2, 0.0)))
-
-
-def _with_texts(graph: Graph, texts: Mapping[str, np.ndarray]) -> Graph:
-    return dataclasses.replace(graph, categorical=MappingProxyType(dict(texts)))
 
 
 def _require(good: bool, name: str, found: object, expected: str) -> None:

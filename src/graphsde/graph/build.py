@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import scipy.sparse as sp
@@ -142,8 +141,8 @@ def from_arrays(
         class_names=class_names,
         image_shape=image_shape,
         name=name,
-        node_place=_row_from_one,
-        edge_place=_edge_from_one,
+        node_place=lambda row: f"row {row + 1}",
+        edge_place=lambda row: f"edge {row + 1}",
     )
     return assemble(raw, read_options)
 
@@ -151,23 +150,16 @@ def from_arrays(
 def options_from(options: Mapping[str, Any]) -> ReadOptions:
     """Keyword arguments as ReadOptions; a wrong name or value is answered with the choices."""
     options = {name: current("target", value) if name == "target" else value for name, value in options.items()}
-    fields = [field.name for field in dataclasses.fields(ReadOptions)]
-    choices = {
-        "duplicates": ("error", "sum", "first"),
-        "unknown_edges": ("error", "drop"),
-        "impute": ("none", "mean"),
-        "features": ("columns", "degree"),
-        "target": tuple(TARGETS.kinds()),
-    }
+    hints = get_type_hints(ReadOptions)
     for option, value in options.items():
-        if option not in fields:
-            close = difflib.get_close_matches(option, fields, n=1)
+        if option not in hints:
+            close = difflib.get_close_matches(option, hints, n=1)
             fix = f"did you mean '{close[0]}'?" if close else "leave it out"
             raise BadUsage(
-                f"there is no option '{shorten(option, 60)}'", expected="one of " + ", ".join(fields), fix=fix
+                f"there is no option '{shorten(option, 60)}'", expected="one of " + ", ".join(hints), fix=fix
             )
-        if option in choices and value not in choices[option]:
-            raise BadUsage(f"'{option}' can't be that", found=value, expected="one of " + ", ".join(choices[option]))
+        if (choices := get_args(hints[option])) and value not in choices:
+            raise BadUsage(f"'{option}' can't be that", found=value, expected="one of " + ", ".join(choices))
     return ReadOptions(**options)
 
 
@@ -328,11 +320,3 @@ def _read_edges(edges: Any, weights: Any, num_nodes: int) -> tuple[np.ndarray, n
             f"edges have dtype {array.dtype}", code="E-DTYPE", expected="integers: the positions of the two ends"
         )
     return array[0], array[1], None if weights is None else as_array(weights, "weights")
-
-
-def _row_from_one(row: int) -> str:
-    return f"row {row + 1}"
-
-
-def _edge_from_one(row: int) -> str:
-    return f"edge {row + 1}"

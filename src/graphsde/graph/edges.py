@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -51,35 +51,17 @@ def _distinct(keys: np.ndarray) -> np.ndarray:
     return keys[np.concatenate([[True], keys[1:] != keys[:-1]])] if len(keys) else keys
 
 
-def merge_weighted(
-    sources: np.ndarray,
-    targets: np.ndarray,
-    values: np.ndarray,
-    rows: np.ndarray,
-    num_nodes: int,
-    *,
-    directed: bool,
-    duplicates: str,
-    edge_place: Callable[[int], str],
-    node_name: Callable[[int], str],
-) -> Merged:
+@dataclass(frozen=True)
+class Entries:
     """Edges with weights: equal duplicates merge, different ones need a rule.
 
-    In an undirected graph two opposite entries of equal weight are one edge written both ways, whatever the rule.
+    Args:
+        sources, targets, values: the two ends and the weight of each.  # [E]
+        rows: where each was listed.  # [E]
+        duplicates: the rule, one of :class:`~graphsde.graph.raw.ReadOptions`.
+        edge_place, node_name: how messages call them.
     """
-    entries = _Entries(sources, targets, values, rows, duplicates, edge_place, node_name)
-    entries = entries.fold(sources * num_nodes + targets, once=False)
-    repeated, listed = len(sources) - len(entries.sources), len(entries.sources)
-    if not directed:
-        low, high = np.minimum(entries.sources, entries.targets), np.maximum(entries.sources, entries.targets)
-        entries = entries.fold(low * num_nodes + high, once=True)
-        both = np.concatenate([entries.sources, entries.targets]), np.concatenate([entries.targets, entries.sources])
-        return Merged(*both, np.tile(entries.values, 2), repeated, listed)
-    return Merged(entries.sources, entries.targets, entries.values, repeated, listed)
 
-
-@dataclass
-class _Entries:
     sources: np.ndarray
     targets: np.ndarray
     values: np.ndarray
@@ -88,7 +70,18 @@ class _Entries:
     edge_place: Callable[[int], str]
     node_name: Callable[[int], str]
 
-    def fold(self, key: np.ndarray, *, once: bool) -> _Entries:
+    def merge(self, num_nodes: int, *, directed: bool) -> Merged:
+        """In an undirected graph two opposite entries of equal weight are one edge written both ways."""
+        single = self.fold(self.sources * num_nodes + self.targets, once=False)
+        listed = len(single.sources)
+        ends, values = (single.sources, single.targets), single.values
+        if not directed:
+            single = single.fold(np.minimum(*ends) * num_nodes + np.maximum(*ends), once=True)
+            one, other = single.sources, single.targets
+            ends, values = (np.concatenate([one, other]), np.concatenate([other, one])), np.tile(single.values, 2)
+        return Merged(*ends, values, len(self.sources) - listed, listed)
+
+    def fold(self, key: np.ndarray, *, once: bool) -> Entries:
         """One entry per key; ``once`` counts equal weights a single time even where weights are summed."""
         if not len(key):
             return self
@@ -104,17 +97,8 @@ class _Entries:
             with np.errstate(over="ignore"):
                 total = np.add.reduceat(values.astype(np.float64), first).astype(np.float32)
             folded = np.where(different, total, folded) if once else total
-        kept = order[first]
-        listed_first = np.minimum.reduceat(rows, first)
-        return _Entries(
-            self.sources[kept],
-            self.targets[kept],
-            folded,
-            listed_first,
-            self.duplicates,
-            self.edge_place,
-            self.node_name,
-        )
+        kept, listed = order[first], np.minimum.reduceat(rows, first)
+        return replace(self, sources=self.sources[kept], targets=self.targets[kept], values=folded, rows=listed)
 
     def _conflict(self, order: np.ndarray, first: np.ndarray, different: np.ndarray) -> BadInput:
         group, count = int(different.argmax()), int(different.sum())
@@ -133,7 +117,6 @@ class _Entries:
         )
 
 
-SHOWN = 5
 BYTES_PER_EDGE = 160  # at the peak of clean_edges: keys, order, both directions, weights; measured 95 to 151
 
 Ends = tuple[Sequence[Any] | np.ndarray, Sequence[Any] | np.ndarray]
@@ -188,17 +171,8 @@ def clean_edges(
     if weights is None:
         merged = merge_plain(sources, targets, num_nodes, directed=options.directed)
     else:
-        merged = merge_weighted(
-            sources,
-            targets,
-            values,
-            rows,
-            num_nodes,
-            directed=options.directed,
-            duplicates=options.duplicates,
-            edge_place=edge_place,
-            node_name=node_name,
-        )
+        entries = Entries(sources, targets, values, rows, options.duplicates, edge_place, node_name)
+        merged = entries.merge(num_nodes, directed=options.directed)
     findings += _tell_merged(merged.repeated, merged.listed, len(merged.sources))
     if not np.isfinite(merged.values).all():
         raise BadInput(

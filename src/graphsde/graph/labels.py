@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from graphsde.base.errors import BadInput, BadUsage, shorten
+from graphsde.graph.ids import NUMBER
 from graphsde.graph.raw import Finding
 
 MISSING = frozenset({"", "NA", "NaN", "nan", "null"})
@@ -274,9 +275,6 @@ def _mixed_error(one: object, other: object, place_one: str, place_other: str) -
     )
 
 
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-
-
 def encode_values(
     values: Sequence[Any] | np.ndarray, place: Callable[[int], str], class_names: Sequence[str] | None = None
 ) -> tuple[np.ndarray, list[Finding]]:
@@ -329,7 +327,7 @@ def _parsed(items: list[Any], place: Callable[[int], str]) -> np.ndarray:
         if is_missing(item):
             continue
         number = item.strip() if isinstance(item, str) else item
-        readable = _NUMBER.fullmatch(number) if isinstance(number, str) else isinstance(number, int | float | np.number)
+        readable = NUMBER.fullmatch(number) if isinstance(number, str) else isinstance(number, int | float | np.number)
         if not readable:
             raise BadInput(
                 "a value of the numeric target is no number",

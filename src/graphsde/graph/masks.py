@@ -199,6 +199,10 @@ def _mask(name: str, values: np.ndarray, num_nodes: int, node_ids: np.ndarray | 
             found=str(values[unknown[0]]),
             expected=f"positions from 0 to {num_nodes - 1}, or node ids as text",
         )
+    return mask_of(positions, num_nodes)
+
+
+def mask_of(positions: np.ndarray, num_nodes: int) -> np.ndarray:
     mask = np.zeros(num_nodes, dtype=bool)
     mask[positions] = True
     return mask

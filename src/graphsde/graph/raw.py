@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -33,14 +33,7 @@ class Finding:
     hint: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            "code": self.code,
-            "level": self.level,
-            "message": self.message,
-            "count": self.count,
-            "where": list(self.where),
-            "hint": self.hint,
-        }
+        return asdict(self) | {"where": list(self.where)}
 
 
 def _row(row: int) -> str:
@@ -109,4 +102,4 @@ class ReadOptions:
     features: Literal["columns", "degree"] = "columns"
     encoding: str = "utf-8"
     strict: bool = False
-    target: str = "classification"
+    target: Literal["classification", "regression"] = "classification"

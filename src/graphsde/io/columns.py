@@ -64,6 +64,13 @@ class Table(Protocol):
         """Columns sorted into numbers and text; those in ``categorical`` are text in any case."""
 
 
+def unused_columns(names: Sequence[str], what: str) -> list[Finding]:
+    """A note about what an edge has beside its weight."""
+    where = tuple(shorten(name, 60) for name in names[:5])
+    message = f"{len(names):,} {what} are not used: {', '.join(where)}"
+    return [Finding("W-EDGE-COLUMNS", "note", message, len(names), where)] if names else []
+
+
 def as_objects(column: pa.Array) -> np.ndarray:
     """Arrow text as Python objects, equal texts sharing one; ``None`` where null."""
     import pyarrow as pa

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from graphsde.base.errors import BadInput, BadUsage, shorten
 from graphsde.base.renames import current
 from graphsde.graph.build import options_from
 from graphsde.graph.raw import ReadOptions
-from graphsde.graph.target import TARGETS
+from graphsde.graph.target import Kind
 from graphsde.io.csv_table import is_text_encoding
 from graphsde.io.opening import opened
 
@@ -125,43 +128,48 @@ def _place(node: yaml.Node, file: str) -> str:
     return f"{file}, line {node.start_mark.line + 1}"
 
 
-OPTION_NAMES = tuple(option.name for option in dataclasses.fields(ReadOptions))
-_TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+Words = Annotated[tuple[str, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)]
+Side = Annotated[int, Field(gt=0, lt=10**9)]
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(BaseModel):
     """The content of ``graph.yaml``.
 
     Args:
+        options: what the file says about :class:`~graphsde.graph.raw.ReadOptions`.
+        places: where each key was found.
         name: how messages call the graph.
-        options: fields of :class:`~graphsde.graph.raw.ReadOptions` that the file sets.
         id, label, split: columns of the table of nodes.
-        source, target, weight: columns of the table of edges. ``target: regression`` names no column but says that
-            labels are numbers to be predicted; where the column of targets has another name as well,
-            ``label_kind: regression`` says so.
+        label_kind: what labels are; ``target: regression`` says the same, where no column is called so.
+        source, target, weight: columns of the table of edges.
         categorical: columns that are text even where their cells look like numbers.
         drop: columns to leave out.
         classes: the classes in their order.
         image_shape: height and width, where the numeric columns are the pixels of a picture.
         sparse: keep numeric columns as a sparse matrix.
-        places: where each key was found.
     """
 
+    model_config = ConfigDict(frozen=True)
+
+    options: ReadOptions = ReadOptions()
+    places: Mapping[str, str] = {}
     name: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
     id: str = "id"
     label: str = "label"
+    label_kind: Kind = "classification"
     split: str = "split"
     source: str = "source"
     target: str = "target"
     weight: str = "weight"
-    categorical: tuple[str, ...] = ()
-    drop: tuple[str, ...] = ()
-    classes: tuple[str, ...] | None = None
-    image_shape: tuple[int, int] | None = None
+    categorical: Words = ()
+    drop: Words = ()
+    classes: Words | None = None
+    image_shape: tuple[Side, Side] | None = None
     sparse: bool = False
-    places: Mapping[str, str] = field(default_factory=dict)
+
+
+OPTION_NAMES = [option.name for option in dataclasses.fields(ReadOptions) if option.name != "target"]
+KEYS = [*OPTION_NAMES, *(key for key in Settings.model_fields if key not in ("options", "places"))]
 
 
 def read_settings(path: Path) -> Settings:
@@ -177,30 +185,52 @@ def read_settings(path: Path) -> Settings:
         # target: regression    # labels are numbers to be predicted, not classes
     """
     found = read_strict_yaml(path)
-    values: dict[str, Any] = {}
-    options: dict[str, Any] = {}
     for key, setting in found.items():
-        if key not in _READERS:
-            raise yaml_error(
-                f"there is no setting '{shorten(key, 60)}'",
-                setting.place,
-                did_you_mean(key, _READERS),
-                expected="one of " + ", ".join(_READERS),
-            )
+        if key not in KEYS:
+            message, expected = f"there is no setting '{shorten(key, 60)}'", "one of " + ", ".join(KEYS)
+            raise yaml_error(message, setting.place, did_you_mean(key, KEYS), expected=expected)
         if setting.value is None:
             raise yaml_error(f"'{key}' has no value", setting.place, "give it one or remove the line")
-        kind = current("target", setting.value) if isinstance(setting.value, str) else ""
-        if (key == "target" and kind == "regression") or (key == "label_kind" and kind in TARGETS.kinds()):
-            options["target"] = kind
-            continue
-        role = options if key in OPTION_NAMES and key != "target" else values
-        role[key] = _READERS[key](key, setting)
-    return Settings(**values, options=options, places={key: setting.place for key, setting in found.items()})
+    values = {key: setting.value for key, setting in found.items()}
+    if isinstance(said := values.get("target"), str) and current("target", said) == "regression":
+        values.setdefault("label_kind", values.pop("target"))
+    if isinstance(said := values.get("label_kind"), str):
+        values["label_kind"] = current("target", said)
+    options = {key: values.pop(key) for key in OPTION_NAMES if key in values}
+    places = {key: setting.place for key, setting in found.items()}
+    try:
+        settings = Settings.model_validate({**values, "options": options, "places": places})
+        checked = read_options({"target": settings.label_kind}, settings.options)
+    except ValidationError as error:
+        raise _in_words(error, found) from None
+    except BadUsage as error:
+        fix = "choose one of them"
+        raise yaml_error(error.message, places["encoding"], fix, found=error.found, expected=error.expected) from None
+    return settings.model_copy(update={"options": checked})
 
 
-def read_options(given: Mapping[str, Any], from_file: Mapping[str, Any] | None = None) -> ReadOptions:
+def _in_words(error: ValidationError, found: Mapping[str, Setting]) -> BadInput:
+    first = error.errors(include_url=False)[0]
+    key = next(str(part) for part in first["loc"] if part in found)
+    value, place = found[key].value, found[key].place
+    if first["type"] == "literal_error":
+        choices = re.findall("'(.*?)'", first["ctx"]["expected"])
+        fix, expected = did_you_mean(str(value), choices), "one of " + ", ".join(choices)
+        return yaml_error(f"'{key}' can't be that", place, fix, found=value, expected=expected)
+    if key == "image_shape":
+        expected, example = "a height and a width", "[28, 28]"
+    elif first["type"].startswith("bool"):
+        expected, example = "true or false", "true"
+    elif key in ("categorical", "drop", "classes"):
+        expected, example = "a list of words", "[one, two]"
+    else:
+        expected, example = "a word", "…"
+    return yaml_error(f"'{key}' should be {expected}", place, f"write '{key}: {example}'", found=value)
+
+
+def read_options(given: Mapping[str, Any], from_file: ReadOptions | None = None) -> ReadOptions:
     """Options from keyword arguments, which win, and from the graph's own file."""
-    options = options_from({**(from_file or {}), **given})
+    options = options_from({**(dataclasses.asdict(from_file) if from_file else {}), **given})
     for name in ("directed", "strict"):
         if not isinstance(getattr(options, name), bool):
             raise BadUsage(f"'{name}' can't be that", found=getattr(options, name), expected="True or False")
@@ -214,77 +244,3 @@ def did_you_mean(name: str, choices: Iterable[str], otherwise: str = "choose one
     folded = {choice.lower()[:100]: choice for choice in list(choices)[:1000]}
     close = difflib.get_close_matches(name.strip().lower()[:100], list(folded), n=1)
     return f"did you mean '{shorten(folded[close[0]], 60)}'?" if close else otherwise
-
-
-def _text(key: str, setting: Setting) -> str:
-    if not isinstance(setting.value, str):
-        raise yaml_error(f"'{key}' should be a word", setting.place, f"write '{key}: …'", found=setting.value)
-    return setting.value
-
-
-def _texts(key: str, setting: Setting) -> tuple[str, ...]:
-    value = [setting.value] if isinstance(setting.value, str) else setting.value
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        fix = f"write '{key}: [one, two]'"
-        raise yaml_error(f"'{key}' should be a list of words", setting.place, fix, found=setting.value)
-    return tuple(str(item) for item in value)
-
-
-def _truth(key: str, setting: Setting) -> bool:
-    word = _text(key, setting).lower()
-    if word not in _TRUTH:
-        raise yaml_error(f"'{key}' is true or false", setting.place, f"write '{key}: true'", found=word)
-    return _TRUTH[word]
-
-
-def _shape(key: str, setting: Setting) -> tuple[int, int]:
-    sides = _texts(key, setting)
-    if len(sides) != 2 or not all(side.isascii() and side.isdigit() and int(side[:9]) > 0 for side in sides):
-        fix = f"write '{key}: [28, 28]'"
-        raise yaml_error(f"'{key}' should be a height and a width", setting.place, fix, found=setting.value)
-    return int(sides[0][:9]), int(sides[1][:9])
-
-
-def _target(key: str, setting: Setting) -> str:
-    raise yaml_error(
-        f"'{key}' can't be that",
-        setting.place,
-        did_you_mean(_text(key, setting), TARGETS.kinds()),
-        found=setting.value,
-        expected="one of " + ", ".join(TARGETS.kinds()),
-    )
-
-
-def _choice(key: str, setting: Setting) -> str:
-    word = _text(key, setting)
-    try:
-        read_options({key: word})
-    except BadUsage as error:
-        raise yaml_error(
-            error.message, setting.place, error.fix or "choose one of them", found=word, expected=error.expected
-        ) from None
-    return word
-
-
-_READERS: dict[str, Callable[[str, Setting], Any]] = {
-    "name": _text,
-    "directed": _truth,
-    "duplicates": _choice,
-    "unknown_edges": _choice,
-    "impute": _choice,
-    "features": _choice,
-    "encoding": _choice,
-    "strict": _truth,
-    "id": _text,
-    "label": _text,
-    "label_kind": _target,
-    "split": _text,
-    "source": _text,
-    "target": _text,
-    "weight": _text,
-    "categorical": _texts,
-    "drop": _texts,
-    "classes": _texts,
-    "image_shape": _shape,
-    "sparse": _truth,
-}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import struct
 import zipfile
 import zlib
@@ -232,10 +233,7 @@ def _refuse_crowds(stream: BinaryIO, path: Path, size: int) -> None:
 
 
 def _num_bytes(facts: ArrayFacts) -> int:
-    count = 1
-    for side in facts.shape:
-        count *= side
-    return count * facts.dtype.itemsize
+    return math.prod(facts.shape) * facts.dtype.itemsize
 
 
 _PARTS = ("data", "indices", "indptr", "shape")
@@ -298,9 +296,7 @@ class _Reader:
 
     def _features(self) -> np.ndarray | sp.csr_array | None:
         sparse = self._matrix(_FEATURES)
-        if sparse is not None:
-            return sparse
-        return self._first(_FEATURES, (2,))
+        return self._first(_FEATURES, (2,)) if sparse is None else sparse
 
     def _edges(
         self, adjacency: sp.csr_array | None, num_nodes: int

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import BinaryIO
 from graphsde.base.errors import BadInput, StorageError
 from graphsde.base.memory import human_bytes
 from graphsde.base.storage import io_error
+from graphsde.graph.ids import NUMBER
 
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -120,9 +120,6 @@ def refuse_bomb(
         )
 
 
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-
-
 def safe_cell(value: object) -> str:
     """A value as a cell that no spreadsheet takes for a formula.
 
@@ -134,6 +131,6 @@ def safe_cell(value: object) -> str:
         ("'=cmd()", '-0.5', 'ann')
     """
     text = "" if value is None else str(value)
-    if text.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) and not _NUMBER.fullmatch(text):
+    if text.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) and not NUMBER.fullmatch(text):
         return "'" + text
     return text

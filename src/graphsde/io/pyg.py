@@ -123,13 +123,8 @@ def _matrix(x: Any) -> Any:
     x = x.detach().cpu()
     if x.layout is torch.strided:
         return x.numpy()
-    x = (
-        x
-        if x.layout is torch.sparse_csr
-        else x.coalesce().to_sparse_csr()
-        if x.layout is torch.sparse_coo
-        else x.to_sparse_csr()
-    )
+    if x.layout is not torch.sparse_csr:
+        x = (x.coalesce() if x.layout is torch.sparse_coo else x).to_sparse_csr()
     parts = (x.values().numpy(), x.col_indices().numpy(), x.crow_indices().numpy())
     return sp.csr_array(parts, shape=tuple(x.shape))
 

@@ -14,8 +14,8 @@ import scipy.sparse as sp
 from graphsde.base.errors import BadInput, shorten
 from graphsde.base.storage import io_error
 from graphsde.graph.masks import masks_from_words
-from graphsde.graph.raw import Finding, RawGraph, ReadOptions
-from graphsde.io.columns import Features, Table
+from graphsde.graph.raw import RawGraph, ReadOptions
+from graphsde.io.columns import Features, Table, unused_columns
 from graphsde.io.csv_table import read_csv
 from graphsde.io.graph_yaml import Settings, did_you_mean, read_options, read_settings
 from graphsde.io.opening import require_inside
@@ -51,6 +51,7 @@ def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None)
         labels = _positions(labels, settings.classes)
     split = nodes.values(settings.split) if settings.split in nodes.names else None
     masks = _joint_roles(split, nodes) if split is not None else {}
+    unused = [name for name in edges.names if name not in (settings.source, settings.target, settings.weight)]
     raw = RawGraph(
         num_nodes=nodes.num_rows,
         node_ids=nodes.ids(settings.id),
@@ -68,7 +69,7 @@ def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None)
         name=name or settings.name or folder.resolve().name or "graph",
         node_place=nodes.place,
         edge_place=edges.place,
-        findings=features.findings + _unused(edges, settings),
+        findings=features.findings + unused_columns(unused, f"columns of {edges.path.name}"),
     )
     return raw, options
 
@@ -174,16 +175,6 @@ def _joint_roles(split: np.ndarray, nodes: Table) -> dict[str, np.ndarray]:
     second = masks_from_words([part[2] for part in parts], nodes.place)
     empty = np.zeros(nodes.num_rows, dtype=bool)
     return {role: first.get(role, empty) | second.get(role, empty) for role in {**first, **second}}
-
-
-def _unused(edges: Table, settings: Settings) -> list[Finding]:
-    used = {settings.source, settings.target, settings.weight}
-    unused = [name for name in edges.names if name not in used]
-    if not unused:
-        return []
-    where = tuple(shorten(name, 60) for name in unused[:5])
-    message = f"{len(unused):,} columns of {edges.path.name} are not used: {', '.join(where)}"
-    return [Finding("W-EDGE-COLUMNS", "note", message, len(unused), where)]
 
 
 def _similar(stem: str, files: Sequence[str]) -> str:

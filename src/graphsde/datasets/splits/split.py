@@ -17,6 +17,7 @@ from graphsde.base.errors import BadInput, BadUsage
 from graphsde.base.registry import Registry
 from graphsde.base.seeds import check_seed
 from graphsde.graph.graph import Graph
+from graphsde.graph.masks import mask_of
 from graphsde.graph.target import UNLABELLED
 
 
@@ -255,9 +256,3 @@ def stratified(
     trained = np.bincount(labels[nodes[roles == 0]], minlength=groups)
     roles[starts[(counts > 0) & (trained == 0)]] = 0
     return [mask_of(nodes[roles == role], graph.num_nodes) for role in range(len(fractions))]
-
-
-def mask_of(positions: np.ndarray, num_nodes: int) -> np.ndarray:
-    mask = np.zeros(num_nodes, dtype=bool)
-    mask[positions] = True
-    return mask
