@@ -10,7 +10,7 @@ JOBS ?= 2
 help:
 	@echo "make install   build .venv with graphsde and its development tools"
 	@echo "make demo      train on the embedded graph, write runs/demo/report.html"
-	@echo "make test      lint, types, tests (under 10 minutes on two cores)"
+	@echo "make test      lint, types, tests (some 7 minutes on two quiet cores; a busy machine only takes longer)"
 	@echo "make slow      the longer studies"
 	@echo "make bench     timing and memory against peers"
 	@echo "make systems   every system beside its published figures (hours; resumes)"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import HealthCheck, settings
 
 from graphsde.graph.adjacency import Adjacency
 from graphsde.graph.graph import Graph
@@ -14,6 +15,10 @@ from graphsde.graph.target import ClassTarget
 from graphsde.prediction import ClassPrediction
 
 from support import block_graph
+
+# no test depends on how busy the machine is
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session")

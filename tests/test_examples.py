@@ -24,6 +24,6 @@ def test_every_example_is_tried() -> None:
 
 @pytest.mark.parametrize("name", list(SAYS))
 def test_example(name: str) -> None:
-    done = subprocess.run([sys.executable, EXAMPLES / name], capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run([sys.executable, EXAMPLES / name], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert SAYS[name] in done.stdout

@@ -25,15 +25,17 @@ from graphsde.bench.table import TableRow, tabulate
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parents[1] / "src"
 MODELS = (ModelSpec("label-propagation"), ModelSpec("mlp"))
-# a worker's first cell also pays for its imports, on a busy machine more than half a second
-QUICK = Limits(cpu_seconds=3.0, wall_seconds=30.0)
+# a busy machine is slow by any factor: nothing that works may come near a limit
+PATIENT = Limits(cpu_seconds=600.0, wall_seconds=1800.0, start_seconds=1800.0)
+# for cells that would never end
+HURRIED = Limits(cpu_seconds=600.0, wall_seconds=1.0, start_seconds=1800.0)
 
 
 def cells_of(graph: Path, seeds: Sequence[int], task: str = Tiny.name, **options: object) -> list[Cell]:
     return plan_cells(task, options, [str(graph)], MODELS[:1], seeds)
 
 
-def outcomes(engine: str, cells: list[Cell], limits: Limits = QUICK, workers: int = 2) -> dict[int, Outcome]:
+def outcomes(engine: str, cells: list[Cell], limits: Limits = PATIENT, workers: int = 2) -> dict[int, Outcome]:
     running = ENGINES.get(engine)(workers).run(cells, limits, stopper=Stopper(), say=lambda text: None)
     found = [(cell.seed, outcome) for cell, outcome in running]
     assert sorted(seed for seed, _ in found) == sorted(cell.seed for cell in cells)  # every cell once
@@ -109,8 +111,8 @@ def _run(words: list[str], environment: dict[str, str], log: str) -> None:
         sys.stderr.flush()
 
 
-def ended(process: ForkServerProcess, seconds: float = 60) -> int:
-    process.join(seconds)
+def ended(process: ForkServerProcess) -> int:
+    process.join(600)
     assert process.exitcode is not None, "the run does not end"
     return process.exitcode
 
@@ -121,8 +123,8 @@ def lines(out: Path) -> int:
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
-def wait_until(condition: Callable[[], bool], what: str, seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 600
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain: {what}"
         time.sleep(0.01)

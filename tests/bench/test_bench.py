@@ -121,7 +121,7 @@ def test_a_setting_at_its_default_is_no_change(graph_folder: Path, tmp_path: Pat
     bench(graph_folder, tmp_path, options={"shift": 0.0})
     default = MODELS.get("mlp")().settings.hidden  # type: ignore[attr-defined]
     models = (ModelSpec("label-propagation"), ModelSpec("mlp", {"hidden": default}))
-    again = bench(graph_folder, tmp_path, options={"sleep": 0.0}, models=models)
+    again = bench(graph_folder, tmp_path, options={"shift": 0.0}, models=models)
     assert (again.done, again.skipped) == (0, 6)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import resource
@@ -17,7 +18,7 @@ import numpy as np
 import psutil
 import pytest
 from bench_parts import Tiny
-from bench_support import QUICK, attempts, bench, cells_of, outcomes, timeless
+from bench_support import HURRIED, PATIENT, attempts, bench, cells_of, outcomes, timeless, wait_until
 
 import graphsde as gs
 from graphsde.base.errors import BadUsage, GraphsdeError, MissingExtra
@@ -43,8 +44,8 @@ def test_serial_and_processes_agree_bit_by_bit_also_with_a_trained_model(graph_f
 
 
 def test_trouble_stays_with_its_cell(graph_folder: Path, tmp_path: Path, plugins: None) -> None:
-    """Killed (5 times), out of memory (3), hung, out of time, broken: each has its cause, neighbours don't notice."""
-    seeds = [6, *range(6), *range(7, 14)]  # the hung one first: the rest is done while it is waited for
+    """Killed (5 times), out of memory (3), out of time, broken: each has its cause, neighbours don't notice."""
+    seeds = [*range(6), *range(7, 14)]
     cells = cells_of(graph_folder, seeds, "trouble", folder=str(tmp_path))
     found = outcomes("processes", cells)
     assert {seed: outcome.cause for seed, outcome in found.items() if outcome.status == "failed"} == {
@@ -56,14 +57,26 @@ def test_trouble_stays_with_its_cell(graph_folder: Path, tmp_path: Path, plugins
         8: "error: ZeroDivisionError: \\x1b[31mred",
         9: "error: E-DIVERGED: the state is not finite.",
     }
-    assert {seed: found[seed].attempts for seed in (0, 1, 2, 3, 6, 10, 11)} == {
-        0: 2, 1: 2, 2: 3, 3: 1, 6: 2, 10: 2, 11: 1
+    assert {seed: found[seed].attempts for seed in (0, 1, 2, 3, 10, 11)} == {
+        0: 2, 1: 2, 2: 3, 3: 1, 10: 2, 11: 1
     }  # fmt: skip
-    assert {seed: attempts(tmp_path, seed) for seed in range(14)} == {seed: found[seed].attempts for seed in range(14)}
-    untroubled = outcomes("serial", cells_of(graph_folder, range(14)))
-    for seed in (0, 1, 6, 10, 11, 12, 13):
+    assert {seed: attempts(tmp_path, seed) for seed in seeds} == {seed: found[seed].attempts for seed in seeds}
+    untroubled = outcomes("serial", cells_of(graph_folder, seeds))
+    for seed in (0, 1, 10, 11, 12, 13):
         assert found[seed].metrics == untroubled[seed].metrics
     assert found[7].seconds["cpu"] > 0
+
+
+def test_a_cell_that_hangs_has_three_attempts(graph_folder: Path, tmp_path: Path, plugins: None) -> None:
+    (found,) = outcomes("processes", cells_of(graph_folder, [6], "trouble", folder=str(tmp_path)), HURRIED).values()
+    assert (found.cause, found.attempts) == ("hung", 3)
+
+
+def test_the_limit_of_processor_time_reaches_the_cell(graph_folder: Path, tmp_path: Path, plugins: None) -> None:
+    cells = cells_of(graph_folder, [14], "trouble", folder=str(tmp_path))
+    limits = dataclasses.replace(PATIENT, cpu_seconds=0.2)
+    for engine in ("serial", "processes"):
+        assert outcomes(engine, cells, limits)[14].cause == "time"
 
 
 def test_a_cell_out_of_time_takes_its_process_with_it(graph_folder: Path, tmp_path: Path, plugins: None) -> None:
@@ -90,7 +103,7 @@ def test_time_is_not_up_in_the_middle_of_an_import(tmp_path: Path, monkeypatch: 
 
 def test_closing_the_engine_ends_its_workers(graph_folder: Path, plugins: None) -> None:
     before = {child.pid for child in psutil.Process().children()}
-    running = ProcessEngine(1).run(cells_of(graph_folder, range(3)), QUICK, stopper=Stopper(), say=lambda text: None)
+    running = ProcessEngine(1).run(cells_of(graph_folder, range(3)), PATIENT, stopper=Stopper(), say=lambda text: None)
     next(running)
     (worker,) = [child for child in psutil.Process().children() if child.pid not in before]
     running.close()
@@ -141,19 +154,23 @@ def test_a_cell_changes_neither_threads_nor_signals_of_its_process(graph_folder:
 
     threads, handler = torch.get_num_threads(), signal.getsignal(signal.SIGPROF)
     torch.set_num_threads(2)
-    assert run_cell(cells_of(graph_folder, [0])[0], 10).status == "done"
+    assert run_cell(cells_of(graph_folder, [0])[0], 600).status == "done"
     assert torch.get_num_threads() == 2 and signal.getsignal(signal.SIGPROF) == handler
     torch.set_num_threads(threads)
 
 
 def test_a_stop_in_the_middle_of_a_cell_is_not_a_failure_of_the_cell(graph_folder: Path, tmp_path: Path) -> None:
     cell = cells_of(graph_folder, [6], "trouble", folder=str(tmp_path))[0]
-    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM))
+
+    def stop() -> None:
+        wait_until(lambda: attempts(tmp_path, 6) == 1, "the cell is at work")
+        os.kill(os.getpid(), signal.SIGTERM)
+
     before = signal.getsignal(signal.SIGTERM)
     with Stopper() as stopper:
-        timer.start()
+        threading.Thread(target=stop).start()
         with pytest.raises(StopNow):
-            run_cell(cell, 60)
+            run_cell(cell, 600)
     assert stopper.received == signal.SIGTERM and signal.getsignal(signal.SIGTERM) == before
 
 
@@ -164,6 +181,20 @@ def test_a_held_signal_waits_for_the_end_of_the_block() -> None:
         with stopper.held():
             reached = True
     assert reached
+
+
+def test_where_pipes_and_timers_are_missing_cells_run_one_after_the_other(
+    graph_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = cells_of(graph_folder, range(3))
+    usual = outcomes("serial", cells)
+    monkeypatch.setattr(worker_process, "WAITS_FOR_PIPES", False)
+    monkeypatch.setattr(worker_process, "LIMITS_CPU", False)
+    said: list[str] = []
+    found = list(ProcessEngine().run(cells, PATIENT, stopper=Stopper(), say=said.append))
+    assert [timeless(outcome) for _, outcome in found] == [timeless(usual[cell.seed]) for cell, _ in found]
+    assert len(found) == 3 and len(said) == 2
+    assert "one after the other" in said[0] and "can't limit processor time" in said[1]
 
 
 def test_the_number_of_workers_is_bounded_by_memory(graph_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

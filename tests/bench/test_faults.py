@@ -35,7 +35,7 @@ def test_a_worker_in_the_middle_of_a_cell_ends_with_its_runner(
     wait_until(lambda: attempts(tmp_path, 6) == 1, "the cell that hangs")
     assert len(workers_of(process)) == 1
     process.kill()
-    wait_until(lambda: not workers_of(process), "the worker ends", seconds=20)
+    wait_until(lambda: not workers_of(process), "the worker ends")
 
 
 @pytest.mark.slow

@@ -199,18 +199,37 @@ def test_demo_writes_a_report_and_shows_uncertain_images(tmp_path: Path) -> None
     assert (tmp_path / "demo" / "report.html").stat().st_size > 1_000_000
 
 
+TELLS_WHEN_IT_LISTENS = """
+import os, pathlib
+from graphsde.base.interrupt import InterruptGuard
+enter = InterruptGuard.__enter__
+
+def entered(self):
+    try:
+        return enter(self)
+    finally:
+        pathlib.Path(os.environ["LISTENING"]).touch()
+
+InterruptGuard.__enter__ = entered
+"""
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_ends_a_fit_with_its_code_and_a_way_to_go_on(tmp_path: Path, number: int, code: int) -> None:
     out = tmp_path / "run"
     command = [sys.executable, "-m", "graphsde", "fit", "digits", "--out", str(out)]
     command += ["--set", "epochs=100000", "--set", "patience=100000"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
-    deadline = time.monotonic() + 60
-    while not (out / "graph.json").exists() and time.monotonic() < deadline:
+    (tmp_path / "tells.py").write_text(TELLS_WHEN_IT_LISTENS)
+    told = {"GRAPHSDE_PLUGINS": "tells", "LISTENING": str(tmp_path / "listening")}
+    path = os.pathsep.join([*sys.path, str(tmp_path)])
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env={**os.environ, **told, "PYTHONPATH": path}
+    )
+    deadline = time.monotonic() + 600
+    while not (tmp_path / "listening").exists() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
-    time.sleep(0.5)
     process.send_signal(number)
-    _, words = process.communicate(timeout=60)
+    _, words = process.communicate(timeout=600)
     assert process.returncode == code
     assert "same command again" in words and "Traceback" not in words
     assert (out / "checkpoint.safetensors").exists()

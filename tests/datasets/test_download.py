@@ -84,11 +84,11 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 
 
 @pytest.fixture
-def closed_port(monkeypatch: pytest.MonkeyPatch) -> str:
+def closed_port(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("no_proxy", "*")
-    with socket.socket() as one:
+    with socket.socket() as one:  # bound, so that nobody else listens there
         one.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{one.getsockname()[1]}/"
+        yield f"http://127.0.0.1:{one.getsockname()[1]}/"
 
 
 def published(
@@ -98,7 +98,7 @@ def published(
 
 
 def get(site: Site, target: Path, file: PublishedFile | None = None, **options: object) -> None:
-    fetch(file or published(), target, base_url=site.url, pause=0.0, timeout=5.0, **options)  # type: ignore[arg-type]
+    fetch(file or published(), target, base_url=site.url, pause=0.0, timeout=600.0, **options)  # type: ignore[arg-type]
 
 
 def test_a_whole_file_arrives_and_progress_is_told(site: Site, tmp_path: Path) -> None:

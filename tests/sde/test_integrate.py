@@ -287,7 +287,7 @@ for solver, kind in here.KINDS:
             caught += 1
 print(caught)
 """
-    done = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [digest(reference_solve()), str(len(KINDS) * len(INJECTIONS))]
 
 

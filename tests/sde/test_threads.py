@@ -27,7 +27,7 @@ def test_every_share_once(size: int, shares: int) -> None:
 
 
 def test_they_run_at_once_and_one_of_them_here() -> None:
-    barrier, where = Barrier(3, timeout=30), set[int]()
+    barrier, where = Barrier(3, timeout=600), set[int]()
 
     def meet(share: int, shares: int) -> None:
         barrier.wait()  # passes only if all three are there

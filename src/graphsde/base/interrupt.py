@@ -35,7 +35,8 @@ class InterruptGuard:
         True
     """
 
-    SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    # Windows has no terminal that hangs up
+    SIGNALS = tuple(signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
     def __init__(self) -> None:
         self.received: int | None = None

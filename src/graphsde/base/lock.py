@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
+
+from filelock import lock_descriptor
 
 from graphsde.base import storage
 from graphsde.base.errors import BadUsage
@@ -22,11 +23,20 @@ def exclusive(folder: Path) -> Iterator[None]:
     path = folder / ".lock"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         raise storage.io_error("write", path, error) from error
     try:
-        _take(handle, fcntl.LOCK_EX, path)
+        try:
+            free = lock_descriptor(handle, blocking=False)
+        except OSError as error:
+            raise storage.io_error("lock", path, error) from error
+        if not free:
+            raise BadUsage(
+                f"process {_holder(handle)} is writing to {folder} already",
+                code="E-LOCKED",
+                fix="wait for it, or choose another --out",
+            )
         try:
             os.ftruncate(handle, 0)
             os.write(handle, str(os.getpid()).encode())
@@ -39,30 +49,14 @@ def exclusive(folder: Path) -> Iterator[None]:
 
 def refuse_if_held(folder: Path) -> None:
     """A look without holding on, for programs that have slow things to do before they take the lock."""
-    path = folder / ".lock"
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return  # whatever it is, taking the lock will say so
-    try:
-        _take(handle, fcntl.LOCK_SH, path)
-    finally:
-        os.close(handle)
-
-
-def _take(handle: int, kind: int, path: Path) -> None:
-    try:
-        fcntl.flock(handle, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise BadUsage(
-            f"process {_holder(handle)} is writing to {path.parent} already",
-            code="E-LOCKED",
-            fix="wait for it, or choose another --out",
-        ) from None
-    except OSError as error:
-        raise storage.io_error("lock", path, error) from error
+    if os.path.exists(folder / ".lock"):  # a look leaves nothing behind where there was nothing
+        with exclusive(folder):
+            pass
 
 
 def _holder(handle: int) -> str:
-    text = os.pread(handle, 32, 0).decode("ascii", "replace").strip()
+    try:
+        text = os.read(handle, 32).decode("ascii", "replace").strip()
+    except OSError:  # Windows lets nobody but the holder read what is locked
+        return "?"
     return text if text.isdecimal() else "?"

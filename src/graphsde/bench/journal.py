@@ -203,7 +203,8 @@ class Journal:
             self._repair(contents)
         try:
             new = not self.path.exists()
-            handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            binary = getattr(os, "O_BINARY", 0)  # Windows would write other line breaks than were counted
+            handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | binary, 0o644)
         except OSError as error:
             raise storage.io_error("write", self.path, error) from error
         try:

@@ -49,7 +49,10 @@ def die_with_parent(parent: int) -> None:
 
 
 def limit_memory() -> None:
-    """A cell that wants more than the machine has gets an error in words instead of being killed by the system."""
+    """A cell that wants more than the machine has gets an error in words instead of being killed by the system.
+
+    On Linux only: elsewhere the system has no such limit, or does not keep it.
+    """
     import psutil
 
     from graphsde.base.memory import available_bytes

@@ -22,6 +22,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
+from filelock import lock_descriptor
 
 from graphsde.base.errors import BadInput, BadUsage, StorageError
 from graphsde.base.storage import io_error, write_bytes, write_text
@@ -259,11 +260,8 @@ def _quiet(logger: logging.Logger) -> Iterator[None]:
 def _alone_in(folder: Path) -> Iterator[None]:
     """Two processes must not fill the same ``.part``; where locks don't work, the hash still tells."""
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(ImportError, OSError):
-            import fcntl
-
-            lock = stack.enter_context(open(folder / ".lock", "a"))
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with contextlib.suppress(OSError):
+            lock_descriptor(stack.enter_context(open(folder / ".lock", "a")).fileno())
         yield
 
 

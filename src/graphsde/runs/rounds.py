@@ -128,7 +128,7 @@ def _same_file(source: Path, target: Path) -> None:
     except OSError:
         try:
             shutil.copyfile(source, target)
-            with open(target, "rb") as stream:
+            with open(target, "r+b") as stream:  # Windows syncs only what is open for writing
                 os.fsync(stream.fileno())
         except OSError as error:
             raise storage.io_error("write", target, error) from error

@@ -31,9 +31,13 @@ from graphsde.bench.engines.base import (
     register_engine,
     worker_count,
 )
-from graphsde.bench.execute import run_cell
+from graphsde.bench.execute import LIMITS_CPU, run_cell
 from graphsde.bench.journal import Outcome
 
+# one can wait for the pipes of several processes at once everywhere but on Windows
+WAITS_FOR_PIPES = os.name != "nt"
+# seconds that a worker which has hung up gets to end by itself, on a machine that may be busy
+LAST_BREATH = 60.0
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
 
 
@@ -103,7 +107,7 @@ class WorkerProcess:
         """Wait for its end and tell the cause; ends it first if it still runs."""
         if self.process.poll() is None and not self._hung:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(timeout=10)  # it has hung up and is about to end: let it say with which code
+                self.process.wait(timeout=LAST_BREATH)  # it has hung up and is about to end: let it say with which code
         self.kill(self._hung)
         code = self.process.wait()
         words = self._last_words()
@@ -113,10 +117,11 @@ class WorkerProcess:
                     stream.close()
         if self._hung:
             return "hung"
-        if code == -signal.SIGKILL:
-            return "memory" if oom_kills() > self._oom_kills else "killed"
         if code < 0:
-            return f"killed: {signal.Signals(-code).name}"
+            name = signal.Signals(-code).name
+            if name != "SIGKILL":
+                return f"killed: {name}"
+            return "memory" if oom_kills() > self._oom_kills else "killed"
         return f"error: the worker ended with code {code}{': ' + words if words else ''}"
 
     def _last_words(self) -> str:
@@ -146,13 +151,18 @@ class ProcessEngine(Engine):
     """Long-lived workers, one thread each, that speak JSON over pipes.
 
     A worker that is killed, runs out of memory or does not answer costs its cell one attempt; the other workers don't
-    notice. Workers end with this process, however it ends.
+    notice. Workers end with this process, however it ends. Where one can't wait for their pipes (Windows), cells run
+    one after the other in this process.
     """
 
     name, summary = "processes", "one worker process per processor, as far as memory allows"
 
     def run(self, cells: Sequence[Cell], limits: Limits, *, stopper: Stopper, say: Say) -> Finished:
         if not cells:
+            return
+        if not WAITS_FOR_PIPES:
+            say("this system has no worker processes for a bench: its cells run one after the other")
+            yield from SerialEngine().run(cells, limits, stopper=stopper, say=say)
             return
         shift = _Shift(cells, min(self.workers or worker_count(cells), len(cells)), limits, say)
         try:
@@ -244,6 +254,8 @@ class SerialEngine(Engine):
     name, summary = "serial", "one cell after the other in this process"
 
     def run(self, cells: Sequence[Cell], limits: Limits, *, stopper: Stopper, say: Say) -> Finished:
+        if not LIMITS_CPU:
+            say("this system can't limit processor time: every cell takes as long as it takes")
         for cell in cells:
             with contextlib.redirect_stdout(sys.stderr):  # standard output is for results
                 outcome = run_cell(cell, limits.cpu_seconds)

@@ -63,7 +63,9 @@ class Job:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
-                start_new_session=True,  # Ctrl-C at the server is told to it once, by us
+                # Ctrl-C at the server is told to it once, by us
+                start_new_session=True,
+                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
             )
 
     @property
