@@ -15,7 +15,8 @@ from dynamics_checks import check_steps_for
 
 from graphsde.base.errors import BadUsage, Diverged, GraphsdeError
 from graphsde.sde.brownian import BrownianMotion, node_keys
-from graphsde.sde.integrate import Path, integrate, steps_for
+from graphsde.sde.integrate import Path, integrate
+from graphsde.sde.plan import steps_for
 from graphsde.sde.solvers import SOLVERS, Dopri5, StepSolver
 from graphsde.sde.solvers.base import EvaluationsExhausted, SolverDiverged
 from graphsde.testing.solvers import ConstantNoise, Field, ProportionalNoise, ornstein_uhlenbeck

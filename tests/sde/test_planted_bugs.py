@@ -72,7 +72,7 @@ def area_ignored_in_sra1(patch: pytest.MonkeyPatch) -> None:
 
 
 def wrong_weights_in_sra1(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(sra1, "WEIGHTS", (1 / 2, 1 / 2))
+    patch.setattr(sra1, "SRA1_WEIGHTS", (1 / 2, 1 / 2))
 
 
 def kl_at_the_wrong_end(patch: pytest.MonkeyPatch) -> None:

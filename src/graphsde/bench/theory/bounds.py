@@ -13,7 +13,6 @@ from torch.nn import functional
 from graphsde.base.errors import BadUsage
 from graphsde.bench.theory.subject import Subject
 from graphsde.graph.sparse import SparseMatrix
-from graphsde.nn.operators import smoothing_scale
 from graphsde.sde.diffusion import (
     ConstantDiffusion,
     LearnedDiffusion,
@@ -22,7 +21,7 @@ from graphsde.sde.diffusion import (
     SmoothedDiffusion,
     StateDependentDiffusion,
 )
-from graphsde.sde.drift import DiffusionDrift, GATDrift, GCNDrift, ReactionDrift, SecondOrderDrift
+from graphsde.sde.drift import GraphHeatDrift
 from graphsde.sde.field import Diffusion, Drift
 from graphsde.sde.lipschitz import operator_norm_bound, spectral_norm_bound
 
@@ -97,7 +96,7 @@ def constants_of(subject: Subject) -> Constants:
         BadUsage: the drift has no certified Lipschitz constant.
     """
     drift, adjacency = subject.module.drift, subject.inputs.adjacency
-    l_f, source = drift.lipschitz(adjacency), source_lipschitz(drift, adjacency)
+    l_f, source = drift.lipschitz(adjacency), drift.source_lipschitz(adjacency)
     if not (math.isfinite(l_f) and math.isfinite(source)):
         raise BadUsage(
             f"no Lipschitz constant is known for the drift '{drift.name}' as it is set here",
@@ -105,7 +104,7 @@ def constants_of(subject: Subject) -> Constants:
             found=f"L_f = {l_f:g} in the state, {source:g} in the initial state",
             expected="a drift whose constant can be certified",
             fix="fit with --set drift.name=gcn (option spectral_bound limits its constant), or with "
-            "drift.name=diffusion and attention=none",
+            "drift.name=graph-heat and attention=none",
         )
     logits = readout_lipschitz(subject)
     noise = noise_of(subject.module.diffusion, *subject.initial.shape[::2]) if subject.noisy else Noise(0.0, 0.0)
@@ -119,27 +118,6 @@ def readout_lipschitz(subject: Subject) -> float:
     if module.settings.decoder == "gcn":
         bound *= operator_norm_bound(subject.inputs.adjacency)
     return bound
-
-
-def source_lipschitz(drift: Drift, adjacency: SparseMatrix) -> float:
-    """κ: how much the drift at a fixed H changes with H(0); infinite where it is not known.
-
-    A drift of your own may say it by a method ``source_lipschitz(adjacency)``.
-    """
-    own = getattr(drift, "source_lipschitz", None)
-    if callable(own):
-        return float(own(adjacency))
-    if isinstance(drift, GCNDrift | GATDrift):
-        return 0.0
-    if isinstance(drift, SecondOrderDrift):
-        return source_lipschitz(drift.force, adjacency)
-    if not isinstance(drift, DiffusionDrift | ReactionDrift) or drift.flow.kind == "linear":
-        return math.inf  # attention that is made from H(0)
-    if isinstance(drift, ReactionDrift):
-        return float(drift.strength.detach().abs().max()) if drift.reaction == "source" else 0.0
-    if drift.source_operator == "smoothing":
-        return abs(float(drift.source)) * smoothing_scale(adjacency) * operator_norm_bound(adjacency)
-    return abs(float(drift.source))
 
 
 @dataclass(frozen=True)
@@ -230,7 +208,7 @@ class Contraction:
 
 def contraction_of(drift: Drift, adjacency: SparseMatrix, rule: StepRule, dt: float) -> Contraction | None:
     """For graph diffusion without attention; ``None`` for other drifts."""
-    if not (isinstance(drift, DiffusionDrift) and drift.linear and rule.linear):
+    if not (isinstance(drift, GraphHeatDrift) and drift.linear and rule.linear):
         return None
     matrix, rate = drift.flow.matrix(adjacency), drift.rate.number()
     reach = (1.0 - drift.teleport) * drift.flow.norm_bound(adjacency)

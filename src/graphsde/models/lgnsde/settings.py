@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from graphsde.base.registry import Registry, unknown_name
+from graphsde.base.renames import FORMER, as_currently, current
 from graphsde.models.neural import NeuralSettings
 from graphsde.nn.settings import Settings
 from graphsde.sde.diffusion import DIFFUSIONS
@@ -85,8 +86,8 @@ class LGNSDESettings(NeuralSettings):
     decoder: Literal["linear", "gcn"] = "linear"
     decoder_activation: Literal["none", "relu"] = "relu"
     decoder_dropout: float = Field(0.3, ge=0, lt=1)
-    drift: Part = Part(name="diffusion")
-    prior: Part = Part(name="graph-diffusion")
+    drift: Part = Part(name="graph-heat")
+    prior: Part = Part(name="graph-ou")
     diffusion: Part = Part(name="smoothed")
     solver: Part = Part(name="euler")
     sigma: float = Field(0.25, ge=0, le=1e6)
@@ -122,9 +123,10 @@ class Namespace:
     def __getattr__(self, attribute: str) -> Callable[..., dict[str, Any]]:
         if attribute.startswith("__"):
             raise AttributeError(attribute)
-        for name in self._registry:
+        kind = self._registry.kind
+        for name in (*self._registry, *FORMER.get(kind, {})):
             if _letters(name) == _letters(attribute):
-                return lambda **options: {"name": name, "options": options}
+                return lambda **options: {"name": current(kind, name), "options": options}
         raise unknown_name(self._registry.kind, attribute.lower(), self._registry.names())
 
     def __dir__(self) -> list[str]:
@@ -142,8 +144,9 @@ def _spelt(part: Any) -> Any:
 
 
 def plain_parts(settings: dict[str, Any]) -> dict[str, Any]:
-    """Short forms spelt out: ``drift="gcn"`` is ``drift={"name": "gcn"}``, and a solver's ``steps`` are the model's."""
-    spelt: dict[str, Any] = {name: _spelt(value) if name in PART_NAMES else value for name, value in settings.items()}
+    """Short forms spelt out: ``drift="gcn"`` is ``drift={"name": "gcn"}``, a solver's ``steps`` are the model's, and a
+    former name is the present one."""
+    spelt = as_currently({name: _spelt(value) if name in PART_NAMES else value for name, value in settings.items()})
     given = spelt.get("solver")
     if isinstance(given, dict):
         own = {key: value for key, value in given.items() if key != "steps"}

@@ -98,6 +98,7 @@ class ConstantDiffusion(ScaledDiffusion):
     summary = "independent noise of one fixed size"
     paper = "Li et al., Scalable gradients for stochastic differential equations"
     year = 2020
+    channel = "identity"
 
     def __init__(self, width: int, *, sigma: float = 1.0) -> None:
         super().__init__()

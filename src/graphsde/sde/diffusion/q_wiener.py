@@ -51,6 +51,7 @@ class QWienerDiffusion(ScaledDiffusion):
     summary = "noise made of the graph's slow modes"
     paper = "Lin et al., Graph neural stochastic diffusion for estimating uncertainty in node classification"
     year = 2024
+    full_rank = False
 
     def __init__(
         self,

@@ -22,8 +22,8 @@ class SmoothedDiffusion(ScaledDiffusion):
 
     Â may be singular, so a difference of drifts has no unique u with g B u = difference, and ``whiten`` refuses. A
     drift that acts through the noise's own channel needs none: the bound diffusion's ``apply_control(u)`` = g B u has
-    the path KL ½∫‖u‖². The ``diffusion`` drift with ``source_operator="smoothing"`` is such a one, with u = a H(0)/g,
-    against the prior ``graph-diffusion``: KL = ½ T a² ‖H(0)‖²/g².
+    the path KL ½∫‖u‖². The ``graph-heat`` drift with ``source_operator="smoothing"`` is such a one, with u = a H(0)/g,
+    against the prior ``graph-ou``: KL = ½ T a² ‖H(0)‖²/g².
 
     Args:
         width: d of the state.
@@ -42,6 +42,8 @@ class SmoothedDiffusion(ScaledDiffusion):
     summary = "noise that neighbours share: white noise after one step of averaging"
     paper = "Lin et al., Graph neural stochastic diffusion for estimating uncertainty in node classification"
     year = 2024
+    channel = "smoothing"
+    full_rank = False
 
     def __init__(self, width: int, *, sigma: float = 1.0) -> None:
         super().__init__()

@@ -186,6 +186,7 @@ class GCNDrift(StackedDrift):
     summary = "stacked graph convolutions with time as an input"
     paper = "Poli et al., Graph neural ordinary differential equations"
     year = 2019
+    kept_states = 4
 
     def __init__(
         self,
