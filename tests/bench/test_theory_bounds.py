@@ -25,7 +25,7 @@ from graphsde.bench.theory.bounds import (
     variance_bounds,
 )
 from graphsde.graph.sparse import SparseMatrix
-from graphsde.sde.diffusion import DIFFUSIONS
+from graphsde.sde.diffusion import DIFFUSIONS, ScaledDiffusion
 from graphsde.sde.drift import GATDrift, GCNDrift, GraphHeatDrift, ReactionDrift, SecondOrderDrift
 from graphsde.sde.field import Drift
 from graphsde.sde.integrate import integrate
@@ -206,13 +206,15 @@ def test_noise_power_is_the_trace_of_the_diffusion(name: str) -> None:
 
 
 def test_an_unknown_diffusion_is_refused() -> None:
-    class Own(DIFFUSIONS.get("constant").__mro__[1]):  # type: ignore[misc]
+    class Own(ScaledDiffusion):
         name = "own"
 
         def bind(self, adjacency: SparseMatrix) -> None: ...
 
     with pytest.raises(BadUsage, match="size of the diffusion 'own'"):
         noise_of(Own(), 3, 2)
+    Own.power = lambda self, nodes, width: 2.0 * nodes  # type: ignore[method-assign]
+    assert noise_of(Own(), 3, 2).power == 6.0
 
 
 @given(st.integers(2, 9), st.integers(0, 2**31))

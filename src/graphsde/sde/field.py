@@ -109,6 +109,11 @@ class Drift(Component, ABC):
         """How much f at a fixed H changes with H(0), where that is a source; infinite where it is not known."""
         return float("inf")
 
+    def relaxation(self, adjacency: SparseMatrix) -> tuple[float, float, bool] | None:
+        """α, ν, and whether N is symmetric, of a linear drift with M = α(N − I), ‖N‖ ≤ ν; ``None`` where it is not of
+        that form. With it come bounds that don't grow with time."""
+        return None
+
     def closed_kl(self, prior: Prior, diffusion: Diffusion) -> bool:
         """Whether f − p = C u with C the :attr:`Diffusion.channel` and u = :meth:`control`, the same at all times and
         states: then the path KL is ½ T ‖u‖²/g², whatever rank the noise has."""
@@ -143,6 +148,14 @@ class Diffusion(Component, ABC):
 
     @abstractmethod
     def bind(self, adjacency: SparseMatrix) -> BoundDiffusion: ...
+
+    def power(self, nodes: int, width: int) -> float:
+        """q ≥ tr g gᵀ over all nodes and dimensions, whatever the state; infinite where it is not known."""
+        return float("inf")
+
+    def lipschitz(self) -> float:
+        """Of g in H."""
+        return 0.0 if self.noise == "additive" else float("inf")
 
 
 class ElementwiseDiffusion(Diffusion):

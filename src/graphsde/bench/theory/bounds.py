@@ -8,20 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.polynomial import Polynomial
-from torch.nn import functional
 
 from graphsde.base.errors import BadUsage
 from graphsde.bench.theory.subject import Subject
 from graphsde.graph.sparse import SparseMatrix
-from graphsde.sde.diffusion import (
-    ConstantDiffusion,
-    LearnedDiffusion,
-    PerDimensionDiffusion,
-    QWienerDiffusion,
-    SmoothedDiffusion,
-    StateDependentDiffusion,
-)
-from graphsde.sde.drift import GraphHeatDrift
 from graphsde.sde.field import Diffusion, Drift
 from graphsde.sde.lipschitz import operator_norm_bound, spectral_norm_bound
 
@@ -41,26 +31,18 @@ def noise_of(diffusion: Diffusion, nodes: int, width: int) -> Noise:
     is that of independent noise of the same g. For noise that depends on the state q is the largest it can be.
 
     Example:
+        >>> from graphsde.sde.diffusion import ConstantDiffusion
         >>> noise_of(ConstantDiffusion(4, sigma=0.5), nodes=10, width=4)
         Noise(power=10.0, l_g=0.0)
     """
-    if isinstance(diffusion, ConstantDiffusion | SmoothedDiffusion | QWienerDiffusion):
-        return Noise(nodes * width * (diffusion.sigma * float(diffusion.gain)) ** 2, 0.0)
-    if isinstance(diffusion, LearnedDiffusion):
-        return Noise(nodes * width * (math.exp(float(diffusion.log_sigma.detach())) * float(diffusion.gain)) ** 2, 0.0)
-    if isinstance(diffusion, PerDimensionDiffusion):
-        sizes = diffusion.sigma if diffusion.raw is None else functional.softplus(diffusion.raw.detach())
-        return Noise(nodes * float((sizes.double() * float(diffusion.gain)).square().sum()), 0.0)
-    if isinstance(diffusion, StateDependentDiffusion):
-        middle = diffusion.sigma * float(diffusion.gain)
-        steepest = float(diffusion.steepness.detach().abs().max())
-        largest = middle * (1.0 + diffusion.swing)
-        return Noise(nodes * width * largest**2, middle * diffusion.swing * steepest)
+    noise = Noise(diffusion.power(nodes, width), diffusion.lipschitz())
+    if math.isfinite(noise.power) and math.isfinite(noise.l_g):
+        return noise
     raise BadUsage(
         f"the size of the diffusion '{diffusion.name}' is not known",
         code="E-SETTING",
         found=diffusion.name,
-        expected="one of the diffusions of: graphsde list diffusions",
+        expected="a diffusion with the methods power and lipschitz, as those of: graphsde list diffusions",
     )
 
 
@@ -207,17 +189,17 @@ class Contraction:
 
 
 def contraction_of(drift: Drift, adjacency: SparseMatrix, rule: StepRule, dt: float) -> Contraction | None:
-    """For graph diffusion without attention; ``None`` for other drifts."""
-    if not (isinstance(drift, GraphHeatDrift) and drift.linear and rule.linear):
+    """For drifts with a :meth:`~graphsde.sde.field.Drift.relaxation`, such as graph-heat without attention."""
+    relaxation = drift.relaxation(adjacency)
+    if relaxation is None or not rule.linear:
         return None
-    matrix, rate = drift.flow.matrix(adjacency), drift.rate.number()
-    reach = (1.0 - drift.teleport) * drift.flow.norm_bound(adjacency)
-    # Z = −Δt α I + Δt α (1 − a) A: a disc around the first, an interval where A is symmetric
+    rate, reach, symmetric = relaxation
+    # Z = −Δt α I + Δt α N: a disc around the first, an interval where N is symmetric
     centre, radius = -dt * rate, dt * rate * reach
 
     def size(coefficients: tuple[float, ...]) -> float:
         polynomial = Polynomial(coefficients)
-        if matrix.symmetric:
+        if symmetric:
             # R and (R − 1)/z are, for these methods, monotone or convex and positive: largest at an end
             return max(abs(float(polynomial(centre - radius))), abs(float(polynomial(centre + radius))))
         around = [

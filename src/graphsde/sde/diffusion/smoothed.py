@@ -5,15 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from graphsde.base.arguments import number, whole
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.nn.operators import smoothing_scale
-from graphsde.sde.diffusion.independent import ScaledDiffusion
+from graphsde.sde.diffusion.independent import FixedDiffusion
 from graphsde.sde.field import BoundDiffusion, NodeNoise, refuse_infinite_kl, register_diffusion
 
 
 @register_diffusion
-class SmoothedDiffusion(ScaledDiffusion):
+class SmoothedDiffusion(FixedDiffusion):
     r"""Neighbours share noise: :math:`g B\,dW`, B = Â/ρ, so that B dW has variance one on average over nodes
     (ρ² = mean over rows of the sum of squares of Â's row).
 
@@ -45,17 +44,8 @@ class SmoothedDiffusion(ScaledDiffusion):
     channel = "smoothing"
     full_rank = False
 
-    def __init__(self, width: int, *, sigma: float = 1.0) -> None:
-        super().__init__()
-        self.width = whole(width, "width", at_least=1)
-        self.sigma = number(sigma, "sigma", at_least=0.0)
-
-    @property
-    def is_zero(self) -> bool:
-        return self.sigma == 0.0 or super().is_zero
-
     def bind(self, adjacency: SparseMatrix) -> BoundDiffusion:
-        return BoundSmoothedNoise(adjacency, self.sigma * float(self.gain))
+        return BoundSmoothedNoise(adjacency, self.amount)
 
 
 class BoundSmoothedNoise(NodeNoise):

@@ -248,6 +248,12 @@ class GraphHeatDrift(Drift):
         flow = 0.0 if self.teleport == 1.0 else (1.0 - self.teleport) * norm
         return math.inf if math.isinf(norm) else self.rate.number() * (1.0 + flow)
 
+    def relaxation(self, adjacency: SparseMatrix) -> tuple[float, float, bool] | None:
+        if not self.linear:
+            return None
+        reach = (1.0 - self.teleport) * self.flow.norm_bound(adjacency)
+        return self.rate.number(), reach, self.flow.matrix(adjacency).symmetric
+
     def source_lipschitz(self, adjacency: SparseMatrix) -> float:
         """How much f at a fixed H changes with H(0); infinite where attention is made from it."""
         if self.flow.kind == "linear":
