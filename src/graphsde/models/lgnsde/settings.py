@@ -51,8 +51,8 @@ class LGNSDESettings(NeuralSettings):
     """Settings of :class:`~graphsde.models.lgnsde.LGNSDE`.
 
     Args:
-        preset: where the other defaults come from. Without one it is ``universal``; with a drift or prior of another
-            kind than graph diffusion it is ``paper``, as the parts of graph diffusion fit only each other.
+        preset: where the other defaults come from. Without one it is ``universal``; with a drift or prior that is
+            not made for relative noise (``graph-heat`` and ``graph-ou`` are) it is ``paper``.
         hidden: width of the latent state.
         encoder, decoder: ``linear`` acts on each node alone, ``gcn`` is one graph convolution.
         encoder_activation: after the encoder.
