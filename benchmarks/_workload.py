@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -86,6 +87,22 @@ def like_cora(nodes: int = 2708) -> Graph:
     return graph.with_features(sp.csr_array((dense > cut).astype(np.float32)))
 
 
+Written = Literal["solve", "drift", "nothing"]
+
+
+class Recorded:
+    """A bound graph convolution without its written-out gradient for solvers and, where ``nothing`` is written, for
+    autograd."""
+
+    def __init__(self, bound: Any, written: Written) -> None:
+        self.bound, self.written, self.tensors = bound, written, bound.tensors
+
+    def __call__(self, t: float, h: Tensor) -> Tensor:
+        if self.written == "drift" or not torch.is_grad_enabled():
+            return self.bound(t, h)
+        return self.bound.stack.run(t, h, self.tensors, None)
+
+
 class LatentSDE(nn.Module):
     """Our contender: node-wise encoder, two graph convolutions with time as drift, linear decoder.
 
@@ -94,13 +111,23 @@ class LatentSDE(nn.Module):
         width: d.
         steps: L.
         solver, gradients: as in :func:`graphsde.sde.integrate.integrate`.
+        written: how much of the gradient is written out by hand: that of the whole ``solve``, of the ``drift`` alone,
+            or ``nothing``, which leaves all to autograd.
     """
 
     def __init__(
-        self, task: Task, width: int, steps: int, *, solver: str = "sra1", gradients: Gradients = "store"
+        self,
+        task: Task,
+        width: int,
+        steps: int,
+        *,
+        solver: str = "sra1",
+        gradients: Gradients = "store",
+        written: Written = "solve",
     ) -> None:
         super().__init__()
         self.task, self.width, self.steps, self.solver, self.gradients = task, width, steps, solver, gradients
+        self.written = written
         generator = torch_stream(0, "benchmark")
         self.encoder = Linear(task.features.shape[1], width, generator)
         self.drift = GCNDrift(width, generator=generator)
@@ -111,8 +138,9 @@ class LatentSDE(nn.Module):
     def solve(self, initial: Tensor, seed: int, paths: range, *, kl: bool) -> Path:
         """``initial`` [N, S, d]"""
         task = self.task
+        drift = self.drift.bind(task.adjacency, initial)
         return integrate(
-            self.drift.bind(task.adjacency, initial),
+            drift if self.written == "solve" else Recorded(drift, self.written),
             initial,
             horizon=HORIZON,
             steps=self.steps,

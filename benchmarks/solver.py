@@ -1,29 +1,32 @@
 """Time of training and prediction with a latent SDE against the libraries that one would reach for today.
 
-    python benchmarks/solver.py [--json] [--quick] [--no-kernels] [--graph cora]
+    python benchmarks/solver.py [--json] [--quick] [--adjoint] [--no-kernels] [--graph cora]
 
 Cora, sparse encoder to width d, two graph convolutions with time as drift, Ornstein-Uhlenbeck prior, constant σ, path
 KL, linear decoder, Adam; L steps; one epoch = forward, backward and optimiser step. One process, one thread, contenders
 in turns, medians of CPU time, the first round thrown away. Both sides take exactly L steps. Two threads are timed by
 the wall clock, the best run of each, as another process on the machine can only add to it. The noise is drawn by the
 compiled loops of the extra "kernels" where that is installed, as in any longer training, unless --no-kernels is given.
+--adjoint measures another thing: epochs with the gradient written out by hand and without, in turns in one process.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
 import time
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 import torch
 from _floor import products_of_an_epoch
 from _peers import PlainGCN, ReferenceSDE, TorchsdeEuler, TorchsdeEulerCSR
 from _timing import Times, speedup, take_turns
-from _workload import LatentSDE, Task, epochs_of, make_task
+from _workload import LatentSDE, Task, Written, epochs_of, make_task
 from memory import checkpoint_peak_ratio
 from torch import nn
 
@@ -125,6 +128,63 @@ def time_threads(task: Task, rounds: int) -> dict[str, Times]:
         torch.set_num_threads(1)
 
 
+ADJOINT: dict[str, tuple[int, int, dict[str, Any]]] = {
+    "sra1 d64_L10": (64, 10, {}),
+    "sra1 d16_L100": (16, 100, {}),
+    "sra1 d256_L10": (256, 10, {}),
+    "euler d64_L10": (64, 10, {"solver": "euler"}),
+    "euler d16_L100": (16, 100, {"solver": "euler"}),
+    "checkpoint d64_L100": (64, 100, {"gradients": "checkpoint"}),
+}
+
+
+def run_adjoint(graph: str, *, quick: bool, kernels: bool) -> dict[str, Any]:
+    """What writing the gradient out by hand is worth: time without over time with it."""
+    torch.set_num_threads(1)
+    compiled = kernels and load_kernels() is not None
+    task = make_task("tiny" if quick else graph)
+    times: dict[str, Times] = {}
+    ratios: dict[str, dict[str, float]] = {}
+    for name, (width, steps, options) in ADJOINT.items():
+        contenders = {
+            f"{name}, {written} written": training(LatentSDE(task, width, steps, written=written, **options))
+            for written in get_args(Written)
+        }
+        times |= take_turns(contenders, 0 if quick else ROUNDS)
+        whole, *less = (times[contender] for contender in contenders)
+        ratios[name] = dict(zip(get_args(Written)[1:], (speedup(one, whole) for one in less), strict=True))
+    return {
+        "adjoint": ratios,
+        "seconds": {name: one.as_dict() for name, one in times.items()},
+        "n": 1 if quick else ROUNDS,
+        "kernels": compiled,
+        "graph": task.name,
+        "machine": machine(),
+    }
+
+
+def print_adjoint(result: dict[str, Any]) -> None:
+    found = result["machine"]
+    print(f"{result['graph']}; {found['cpu']}, torch {found['torch']}; n = {result['n']}\n")
+    print("| epoch | ms | drift alone written, over that | nothing written, over that |\n|---|---|---|---|")
+    for name, ratio in result["adjoint"].items():
+        milliseconds = 1e3 * result["seconds"][f"{name}, solve written"]["median"]
+        print(f"| {name} | {milliseconds:.1f} | {ratio['drift']:.2f} | {ratio['nothing']:.2f} |")
+
+
+def machine() -> dict[str, Any]:
+    cpu = platform.processor()
+    with contextlib.suppress(OSError):  # elsewhere than on Linux
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        cpu = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), cpu)
+    return {
+        "cpu": cpu,
+        "cpus": os.cpu_count(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
+
+
 def run(graph: str, *, quick: bool, kernels: bool) -> dict[str, Any]:
     torch.set_num_threads(1)
     compiled = kernels and load_kernels() is not None
@@ -155,13 +215,13 @@ def run(graph: str, *, quick: bool, kernels: bool) -> dict[str, Any]:
         "n": {"epochs": rounds or 1, "predict32": prediction_rounds or 1, "threads": 2 * rounds or 1, "memory": 1},
         "kernels": compiled,
         "graph": task.name,
-        "machine": {"cpus": os.cpu_count(), "torch": torch.__version__, "python": platform.python_version()},
+        "machine": machine(),
     }
 
 
 def print_table(result: dict[str, Any]) -> None:
-    machine = result["machine"]
-    print(f"{result['graph']}; {machine['cpus']} processors, torch {machine['torch']}; n = {result['n']}")
+    found = result["machine"]
+    print(f"{result['graph']}; {found['cpus']} processors, {found['cpu']}, torch {found['torch']}; n = {result['n']}")
     print(f"compiled noise: {'yes' if result['kernels'] else 'no'}\n")
     print("| figure | goal | reached | |\n|---|---|---|---|")
     for name, (sense, goal) in GOALS.items():
@@ -180,13 +240,15 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--quick", action="store_true", help="a small graph, once: whether it runs, not how fast")
     parser.add_argument("--no-kernels", action="store_true", help="torch and numpy alone")
+    parser.add_argument("--adjoint", action="store_true", help="the written-out gradient on and off, nothing else")
     parser.add_argument("--graph", default="cora")
     options = parser.parse_args()
-    result = run(options.graph, quick=options.quick, kernels=not options.no_kernels)
+    measure, show = (run_adjoint, print_adjoint) if options.adjoint else (run, print_table)
+    result = measure(options.graph, quick=options.quick, kernels=not options.no_kernels)
     if options.json:
         print(json.dumps(result))
     else:
-        print_table(result)
+        show(result)
 
 
 if __name__ == "__main__":

@@ -27,3 +27,12 @@ def test_solver_benchmark_prints_one_object() -> None:
         "euler_like_for_like", "predict32_speedup", "epoch_over_gcn", "epoch_over_floor", "peak_ratio_L100_L10",
         "checkpoint_time_ratio", "threads2_speedup", "n",
     }  # fmt: skip
+
+
+def test_the_written_gradient_can_be_switched_off() -> None:
+    command = [sys.executable, BENCHMARKS / "solver.py", "--adjoint", "--quick", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert len(figures["adjoint"]) == 6 and figures["machine"]["cpu"]
+    assert all(set(ratios) == {"drift", "nothing"} for ratios in figures["adjoint"].values())

@@ -231,10 +231,10 @@ def test_sensitivity_changes_what_it_says() -> None:
 
 
 def test_backbones_are_four_drifts() -> None:
-    task = TASKS.get("backbones")(split="given", drifts=("gcn", "diffusion"))
+    task = TASKS.get("backbones")(split="given", drifts=("gcn", "graph-heat"))
     found = run(task, maker(LGNSDE, preset="paper", steps=2, epochs=2))
-    assert {"accuracy@gcn", "accuracy@diffusion"} <= set(found.metrics)
-    assert found.metrics["nll@gcn"] != found.metrics["nll@diffusion"]
+    assert {"accuracy@gcn", "accuracy@graph-heat"} <= set(found.metrics)
+    assert found.metrics["nll@gcn"] != found.metrics["nll@graph-heat"]
 
 
 def test_cost_compares_with_a_gcn_in_the_same_process() -> None:

@@ -21,13 +21,13 @@ from graphsde.bench.theory.bounds import (
     contraction_of,
     distance_bounds,
     noise_of,
-    source_lipschitz,
     step_rule,
     variance_bounds,
 )
 from graphsde.graph.sparse import SparseMatrix
-from graphsde.sde.diffusion import DIFFUSIONS
-from graphsde.sde.drift import DiffusionDrift, GATDrift, GCNDrift, ReactionDrift, SecondOrderDrift
+from graphsde.sde.diffusion import DIFFUSIONS, ScaledDiffusion
+from graphsde.sde.drift import GATDrift, GCNDrift, GraphHeatDrift, ReactionDrift, SecondOrderDrift
+from graphsde.sde.field import Drift
 from graphsde.sde.integrate import integrate
 
 from support import block_graph
@@ -53,7 +53,7 @@ def test_euler_chain_in_closed_form() -> None:
 
 
 def test_graph_diffusion_in_unit_steps_contracts_by_one_minus_teleport() -> None:
-    drift = DiffusionDrift(2, teleport=0.1, generator=torch.Generator().manual_seed(0))
+    drift = GraphHeatDrift(2, teleport=0.1, generator=torch.Generator().manual_seed(0))
     adjacency = operator()
     grid = Grid(1.0, (0, 1, 2, 3, 4))
     contraction = contraction_of(drift, adjacency, STEP_RULES["euler"], 1.0)
@@ -61,7 +61,7 @@ def test_graph_diffusion_in_unit_steps_contracts_by_one_minus_teleport() -> None
     assert contraction.one_sided == pytest.approx(-0.1, abs=1e-6) and contraction.stretch == pytest.approx(
         0.9, abs=1e-6
     )
-    known = replace(KNOWN, l_f=drift.lipschitz(adjacency), source=source_lipschitz(drift, adjacency))
+    known = replace(KNOWN, l_f=drift.lipschitz(adjacency), source=drift.source_lipschitz(adjacency))
     variance = variance_bounds(known, STEP_RULES["euler"], contraction, grid).contractive
     np.testing.assert_allclose(variance, [5.0 * sum(0.9 ** (2 * j) for j in range(k)) for k in range(5)], rtol=1e-5)
     # 0.9 of the state is kept and 0.1 of the start comes in: no perturbation grows
@@ -71,7 +71,7 @@ def test_graph_diffusion_in_unit_steps_contracts_by_one_minus_teleport() -> None
 
 
 def test_many_small_steps_come_near_the_continuous_bounds() -> None:
-    drift = DiffusionDrift(2, teleport=0.2, generator=torch.Generator().manual_seed(0))
+    drift = GraphHeatDrift(2, teleport=0.2, generator=torch.Generator().manual_seed(0))
     adjacency, steps = operator(), 20_000
     for name in ("euler", "heun", "sra1", "srk"):
         rule, grid = STEP_RULES[name], Grid(2.0 / steps, (steps,))
@@ -167,7 +167,7 @@ def test_the_exact_variance_of_a_linear_equation_is_below_its_bound(
 @pytest.mark.parametrize("dt", [0.1, 1.0, 1.7])
 def test_stretch_and_push_are_norms_of_the_step_matrix(name: str, kind: str, dt: float) -> None:
     adjacency = operator()
-    drift = DiffusionDrift(1, teleport=0.3, rate=0.8, operator=kind, generator=torch.Generator().manual_seed(0))
+    drift = GraphHeatDrift(1, teleport=0.3, rate=0.8, operator=kind, generator=torch.Generator().manual_seed(0))
     contraction = contraction_of(drift, adjacency, STEP_RULES[name], dt)
     assert contraction is not None
     n = adjacency.shape[0]
@@ -206,13 +206,15 @@ def test_noise_power_is_the_trace_of_the_diffusion(name: str) -> None:
 
 
 def test_an_unknown_diffusion_is_refused() -> None:
-    class Own(DIFFUSIONS.get("constant").__mro__[1]):  # type: ignore[misc]
+    class Own(ScaledDiffusion):
         name = "own"
 
         def bind(self, adjacency: SparseMatrix) -> None: ...
 
     with pytest.raises(BadUsage, match="size of the diffusion 'own'"):
         noise_of(Own(), 3, 2)
+    Own.power = lambda self, nodes, width: 2.0 * nodes  # type: ignore[method-assign]
+    assert noise_of(Own(), 3, 2).power == 6.0
 
 
 @given(st.integers(2, 9), st.integers(0, 2**31))
@@ -231,28 +233,22 @@ def test_half_is_the_best_constant_of_softmax() -> None:
 
 def test_how_the_initial_state_enters_a_drift() -> None:
     adjacency, g = operator(), torch.Generator().manual_seed(0)
-    assert source_lipschitz(GCNDrift(4, generator=g), adjacency) == 0.0
-    assert source_lipschitz(GATDrift(4, generator=g), adjacency) == 0.0
-    assert source_lipschitz(DiffusionDrift(4, teleport=0.1, source=-0.4, generator=g), adjacency) == 0.4
-    assert source_lipschitz(DiffusionDrift(4, attention="linear", generator=g), adjacency) == math.inf
-    assert source_lipschitz(ReactionDrift(4, reaction="source", strength=0.3, generator=g), adjacency) == pytest.approx(
-        0.3
-    )
-    assert source_lipschitz(ReactionDrift(4, generator=g), adjacency) == 0.0
-    assert source_lipschitz(SecondOrderDrift(4, force="diffusion", generator=g), adjacency) == pytest.approx(0.1)
-    smoothing = DiffusionDrift(1, teleport=0.1, source_operator="smoothing", generator=g)
+
+    def kappa(drift: Drift) -> float:
+        return drift.source_lipschitz(adjacency)
+
+    assert kappa(GCNDrift(4, generator=g)) == 0.0
+    assert kappa(GATDrift(4, generator=g)) == 0.0
+    assert kappa(GraphHeatDrift(4, teleport=0.1, source=-0.4, generator=g)) == 0.4
+    assert kappa(GraphHeatDrift(4, attention="linear", generator=g)) == math.inf
+    assert kappa(ReactionDrift(4, reaction="source", strength=0.3, generator=g)) == pytest.approx(0.3)
+    assert kappa(ReactionDrift(4, generator=g)) == 0.0
+    assert kappa(SecondOrderDrift(4, force="graph-heat", generator=g)) == pytest.approx(0.1)
+    smoothing = GraphHeatDrift(1, teleport=0.1, source_operator="smoothing", generator=g)
     state = torch.zeros(adjacency.shape[0], adjacency.shape[0], 1, dtype=torch.float64)
     unit = torch.eye(adjacency.shape[0], dtype=torch.float64)[:, :, None]
     matrix = (smoothing.bind(adjacency, unit)(0.0, state) - smoothing.bind(adjacency, state)(0.0, state))[:, :, 0]
-    assert source_lipschitz(smoothing, adjacency) == pytest.approx(float(torch.linalg.matrix_norm(matrix, 2)), rel=1e-5)
-
-
-def test_a_drift_may_tell_its_own_constant() -> None:
-    class Own(GCNDrift):
-        def source_lipschitz(self, adjacency: SparseMatrix) -> float:
-            return 7.0
-
-    assert source_lipschitz(Own(2, generator=torch.Generator().manual_seed(0)), operator()) == 7.0
+    assert kappa(smoothing) == pytest.approx(float(torch.linalg.matrix_norm(matrix, 2)), rel=1e-5)
 
 
 def test_solvers_without_a_bound_are_refused() -> None:

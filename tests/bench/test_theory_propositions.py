@@ -76,9 +76,9 @@ def diffusion(seed: int, noise: str) -> dict[str, Any]:
     operator = "random-walk" if seed % 5 == 4 and seed % 3 and seed % 7 else "symmetric"
     source = ("identity", "smoothing")[seed % 2]
     options = {"teleport": teleport, "source_operator": source, "operator": operator, "rate": 0.3 + seed % 4 / 3}
-    both = {"drift": {"name": "diffusion", "options": options}, "diffusion": {"name": noise}}
+    both = {"drift": {"name": "graph-heat", "options": options}, "diffusion": {"name": noise}}
     if seed % 4 == 0:
-        prior = {"name": "graph-diffusion", "options": {"teleport": teleport}}
+        prior = {"name": "graph-ou", "options": {"teleport": teleport}}
         return {**both, "sigma_is": "ratio", "prior": prior, "solver": {"name": "euler"}}
     return {**both, "solver": {"name": SOLVERS[seed % 5]}}
 
@@ -180,7 +180,7 @@ def test_a_readout_constant_that_is_too_small_is_found_out() -> None:
 def test_a_source_that_is_forgotten_is_found_out() -> None:
     options = {"teleport": 0.5, "source": 3.0}
     subject = random_subject(
-        1, drift={"name": "diffusion", "options": options}, diffusion={"name": "constant"}, solver={"name": "euler"}
+        1, drift={"name": "graph-heat", "options": options}, diffusion={"name": "constant"}, solver={"name": "euler"}
     )
     known = constants_of(subject)
     assert known.source == 3.0
@@ -261,7 +261,7 @@ def test_what_can_not_be_measured_is_refused() -> None:
         measure_subject(
             random_subject(1, drift={"name": "gat", "options": {"heads": 1}}, solver={"name": "euler"}), SMALL
         )
-    attention = {"name": "diffusion", "options": {"attention": "linear"}}
+    attention = {"name": "graph-heat", "options": {"attention": "linear"}}
     with pytest.raises(BadUsage, match="attention=none"):
         measure_subject(random_subject(1, drift=attention, solver={"name": "euler"}), SMALL)
     with pytest.raises(BadUsage, match="pairs"):

@@ -41,7 +41,7 @@ def parts(model: gs.LGNSDE, graph: Graph, paths: int = 3) -> tuple[LGNSDEModule,
 @pytest.mark.parametrize("noise", ["smoothed", "constant"])
 def test_mean_and_noise_apart_are_the_equation_itself(blocks: Graph, noise: str) -> None:
     source = "smoothing" if noise == "smoothed" else "identity"
-    model = fitted(blocks, diffusion=noise, drift={"name": "diffusion", "options": {"source_operator": source}})
+    model = fitted(blocks, diffusion=noise, drift={"name": "graph-heat", "options": {"source_operator": source}})
     module, inputs, paths = parts(model, blocks)
     with torch.no_grad():
         apart = module.evolve(inputs, paths, None).state
@@ -52,7 +52,7 @@ def test_mean_and_noise_apart_are_the_equation_itself(blocks: Graph, noise: str)
 
 def test_the_closed_form_of_the_path_kl_is_the_integrated_one(blocks: Graph) -> None:
     model = fitted(
-        blocks, diffusion="constant", drift={"name": "diffusion", "options": {"source_operator": "identity"}}
+        blocks, diffusion="constant", drift={"name": "graph-heat", "options": {"source_operator": "identity"}}
     )
     module, inputs, paths = parts(model, blocks)
     with torch.no_grad():
@@ -282,7 +282,7 @@ def test_trajectories_are_of_classes() -> None:
         ({"drift": {"options": {"attention": "linear"}}}, "needs a linear drift"),
         ({"diffusion": "learned"}, "can't be learned where sigma is"),
         ({"diffusion": {"name": "per-dimension", "options": {"learn": True}}, "kl_weight": 0.0}, "can't be learned"),
-        ({"drift": {"options": {"learn_rate": True, "rate": 0.5}}, "kl_weight": 0.0}, "the rate of drift 'diffusion'"),
+        ({"drift": {"options": {"learn_rate": True, "rate": 0.5}}, "kl_weight": 0.0}, "the rate of drift 'graph-heat'"),
         ({"prior": {"options": {"teleport": 0.7}}}, "no closed form"),
         ({"preset": "paper", "solver": "sra1", "diffusion": "state-dependent"}, "solver 'sra1' can't integrate"),
         ({"preset": "paper", "diffusion": "smoothed"}, "the path KL is infinite or undefined"),

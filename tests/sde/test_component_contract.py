@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from graphsde.base.registry import Registry
 from graphsde.sde.diffusion import DIFFUSIONS, StateDependentDiffusion
-from graphsde.sde.drift import DRIFTS, DiffusionDrift, GCNDrift
+from graphsde.sde.drift import DRIFTS, GCNDrift, GraphHeatDrift
 from graphsde.sde.prior import PRIORS
 from graphsde.testing.parts import DIFFUSION_CHECKS, DRIFT_CHECKS, PRIOR_CHECKS, Broken, Check, ComponentCase
 
@@ -24,7 +24,7 @@ DRIFT_SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"spectral_bound": 0.8, "dropout": 0.3, "dropout_last": True},
     ],
     "gat": [{}, {"heads": 1, "layers": 1, "time": False}, {"heads": 2, "layers": 2, "dropout": 0.4}],
-    "diffusion": [
+    "graph-heat": [
         {},
         {"teleport": 0.0, "rate": 0.4, "source": 0.3, "learn_rate": True},
         {"operator": "random-walk", "source_operator": "smoothing"},
@@ -40,12 +40,12 @@ DRIFT_SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"reaction": "source", "attention": "linear"},
         {"attention": "nonlinear", "heads": 2},
     ],
-    "second-order": [{}, {"force": "diffusion"}, {"force": "gat", "settings": {"heads": 2}, "friction": 0.3}],
+    "second-order": [{}, {"force": "graph-heat"}, {"force": "gat", "settings": {"heads": 2}, "friction": 0.3}],
 }
 PRIOR_SETTINGS: dict[str, list[dict[str, Any]]] = {
     "ou": [{}, {"theta": 0.3, "mu": -2.0}],
     "constant": [{"drift": -7.0}],
-    "graph-diffusion": [{}, {"teleport": 0.0}],
+    "graph-ou": [{}, {"teleport": 0.0}],
     "underdamped": [{"friction": 0.4, "stiffness": 2.0}],
 }
 DIFFUSION_SETTINGS: dict[str, list[dict[str, Any]]] = {
@@ -109,6 +109,7 @@ def _spoil(call: Callable[[Any, float, Tensor], Tensor], *, hide_tensors: bool =
 
         def bind(self, *args: Any, **kwargs: Any) -> Any:
             bound = super().bind(*args, **kwargs)
+            bound.start = args[1]  # type: ignore[attr-defined]
             return _Wrapped(bound, call, () if hide_tensors else bound.tensors)
 
     for name, value in facts.items():
@@ -124,6 +125,10 @@ BROKEN_DRIFTS: dict[str, type] = {
     "tensors_lists_all_that_gradients_must_reach": _spoil(lambda f, t, h: f(t, h), hide_tensors=True),
     "the_lipschitz_bound_holds": _spoil(lambda f, t, h: f(t, h), lipschitz=lambda self, adjacency: 1e-3),
     "the_lipschitz_bound_is_above_the_local_one": _spoil(lambda f, t, h: f(t, h), lipschitz=lambda s, a: 1e-3),
+    "the_bound_for_the_initial_state_holds": _spoil(lambda f, t, h: f(t, h) + f.start),
+    "a_closed_kl_is_that_of_its_control": _spoil(
+        lambda f, t, h: f(t, h), closed_kl=lambda s, p, g: g.channel is not None, control=lambda s, initial: initial
+    ),
     "a_linear_drift_is_linear": _spoil(lambda f, t, h: f(t, h), linear=True),
     "is_finite_on_every_small_graph": _spoil(lambda f, t, h: f(t, h) / h.abs().sum()),
     "keeps_shape_and_dtype": _spoil(lambda f, t, h: f(t, h).float()),
@@ -196,6 +201,6 @@ def test_the_contract_notices_a_wrong_diffusion(name: str) -> None:
 
 
 def test_a_component_of_another_kind_is_told_apart() -> None:
-    case = ComponentCase(lambda width, generator: DiffusionDrift(width, generator=generator))
+    case = ComponentCase(lambda width, generator: GraphHeatDrift(width, generator=generator))
     with pytest.raises(Broken):
         named(DIFFUSION_CHECKS, "noise_of_paths_does_not_mix")(case)

@@ -15,7 +15,7 @@ from graphsde.base.errors import BadUsage, UnknownName
 from graphsde.graph.graph import Graph
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.nn.attention import edge_space
-from graphsde.sde.drift import DiffusionDrift, ReactionDrift
+from graphsde.sde.drift import GraphHeatDrift, ReactionDrift
 from graphsde.sde.integrate import integrate
 from graphsde.testing.parts import DRIFT_CHECKS, Check, ComponentCase
 
@@ -55,7 +55,7 @@ def by_hand(kernel: str, q: Tensor, k: Tensor, amplitude: float, length: float) 
 @pytest.mark.parametrize("kernel", ["scaled-dot", "cosine", "exp-kernel"])
 @pytest.mark.parametrize("sharing", ["softmax", "squareplus"])
 def test_kernels_by_hand(blocks: Graph, kernel: str, kind: str, sharing: str) -> None:
-    drift = DiffusionDrift(
+    drift = GraphHeatDrift(
         4,
         teleport=0.1,
         attention=kind,
@@ -99,22 +99,22 @@ def test_squareplus_is_sound_at_zero_and_far_from_it(blocks: Graph) -> None:
 
 def test_queries_start_as_the_keys_where_zero_would_be_no_start() -> None:
     for kernel in ("cosine", "exp-kernel"):
-        attention = DiffusionDrift(4, attention="linear", kernel=kernel, generator=stream()).flow.attention
+        attention = GraphHeatDrift(4, attention="linear", kernel=kernel, generator=stream()).flow.attention
         assert attention is not None and torch.equal(attention.query, attention.key)
         assert bool(attention.query.any()) and attention.query is not attention.key
 
 
 def test_an_unknown_kernel_is_answered_with_the_known_ones() -> None:
     with pytest.raises(UnknownName, match="squareplus"):
-        DiffusionDrift(4, attention="linear", sharing="squarplus", generator=stream())
+        GraphHeatDrift(4, attention="linear", sharing="squarplus", generator=stream())
     with pytest.raises(UnknownName, match="scaled-dot"):
-        DiffusionDrift(4, attention="linear", kernel="pearson", generator=stream())
+        GraphHeatDrift(4, attention="linear", kernel="pearson", generator=stream())
 
 
 def test_attention_without_stored_self_loops_takes_the_same_path(blocks: Graph) -> None:
     """Folding the identity into the weights needs self loops; without them the sum is written out."""
     ring = sp.csr_array(np.roll(np.eye(5), 1, axis=1) + np.roll(np.eye(5), -1, axis=1))
-    drift = DiffusionDrift(3, teleport=0.0, source=0.0, rate=0.5, attention="linear", generator=stream()).double()
+    drift = GraphHeatDrift(3, teleport=0.0, source=0.0, rate=0.5, attention="linear", generator=stream()).double()
     h = torch.randn(5, 1, 3, generator=stream(1), dtype=D)
     value = drift.bind(SparseMatrix.from_scipy(ring, dtype=D), h)(0.0, h)
     expected = 0.5 * (torch.from_numpy(ring.toarray() / 2) @ h[:, 0] - h[:, 0])
@@ -123,7 +123,7 @@ def test_attention_without_stored_self_loops_takes_the_same_path(blocks: Graph) 
 
 @pytest.mark.parametrize("kind", ["linear", "nonlinear"])
 def test_a_conserving_flow_keeps_sums_over_nodes(blocks: Graph, kind: str) -> None:
-    drift = DiffusionDrift(4, teleport=0.0, source=0.0, attention=kind, conserving=True, generator=stream()).double()
+    drift = GraphHeatDrift(4, teleport=0.0, source=0.0, attention=kind, conserving=True, generator=stream()).double()
     h, adjacency = state(blocks, 1), blocks.adjacency.operator.to(D)
     attention = drift.flow.attention
     assert attention is not None
@@ -140,8 +140,8 @@ def test_a_learned_source_starts_where_it_is_told_and_has_a_gradient(blocks: Gra
     h, start = state(blocks, 1), state(blocks, 2)
     adjacency = blocks.adjacency.operator.to(D)
     for options in ({}, {"attention": "linear"}, {"attention": "nonlinear"}):
-        fixed = DiffusionDrift(4, teleport=0.0, source=0.3, generator=stream(), **options).double()  # type: ignore[arg-type]
-        learned = DiffusionDrift(
+        fixed = GraphHeatDrift(4, teleport=0.0, source=0.3, generator=stream(), **options).double()  # type: ignore[arg-type]
+        learned = GraphHeatDrift(
             4, teleport=0.0, source=0.3, learn_source=True, generator=stream(), **options  # type: ignore[arg-type]
         ).double()  # fmt: skip
         assert fixed.learned_source is None and learned.learned_source is not None
@@ -149,18 +149,18 @@ def test_a_learned_source_starts_where_it_is_told_and_has_a_gradient(blocks: Gra
         torch.testing.assert_close(value, fixed.bind(adjacency, start)(0.0, h), atol=1e-6, rtol=0)
         (slope,) = torch.autograd.grad(value.sum(), learned.learned_source)
         assert float(slope) == pytest.approx(float(start.sum()), rel=1e-6)
-    zero = DiffusionDrift(4, source=0.0, learn_source=True, generator=stream())
+    zero = GraphHeatDrift(4, source=0.0, learn_source=True, generator=stream())
     assert zero.source_lipschitz(adjacency) == 0.0 and zero.learned_source is not None
 
 
 def test_reach_of_the_source(blocks: Graph) -> None:
     adjacency = blocks.adjacency.operator
-    assert DiffusionDrift(4, source=-0.4, generator=stream()).source_lipschitz(adjacency) == pytest.approx(0.4)
-    smooth = DiffusionDrift(4, source=0.4, source_operator="smoothing", generator=stream())
+    assert GraphHeatDrift(4, source=-0.4, generator=stream()).source_lipschitz(adjacency) == pytest.approx(0.4)
+    smooth = GraphHeatDrift(4, source=0.4, source_operator="smoothing", generator=stream())
     a = blocks.adjacency.normalized.toarray().astype(float)
     exact = 0.4 * np.linalg.norm(a, 2) / math.sqrt((a**2).sum(1).mean())
     assert exact <= smooth.source_lipschitz(adjacency) * (1 + 1e-6) < 1.01 * exact
-    assert math.isinf(DiffusionDrift(4, attention="linear", generator=stream()).source_lipschitz(adjacency))
+    assert math.isinf(GraphHeatDrift(4, attention="linear", generator=stream()).source_lipschitz(adjacency))
 
 
 @pytest.mark.parametrize(("reaction", "own"), [("filter-bank", 0.0), ("filter-bank-identity", 1.0)])
@@ -209,11 +209,11 @@ def test_a_bounded_strength_is_a_sigmoid(blocks: Graph) -> None:
 
 
 CASES: list[tuple[type, dict[str, Any]]] = [
-    (DiffusionDrift, {"attention": "linear", "kernel": "cosine", "source": 0.2, "learn_source": True}),
-    (DiffusionDrift, {"attention": "linear", "heads": 2, "rate": 0.5, "learn_rate": True, "learn_source": True}),
-    (DiffusionDrift, {"attention": "nonlinear", "kernel": "exp-kernel", "heads": 2, "learn_source": True}),
-    (DiffusionDrift, {"attention": "linear", "conserving": True, "heads": 2}),
-    (DiffusionDrift, {"learn_source": True, "source_operator": "smoothing"}),
+    (GraphHeatDrift, {"attention": "linear", "kernel": "cosine", "source": 0.2, "learn_source": True}),
+    (GraphHeatDrift, {"attention": "linear", "heads": 2, "rate": 0.5, "learn_rate": True, "learn_source": True}),
+    (GraphHeatDrift, {"attention": "nonlinear", "kernel": "exp-kernel", "heads": 2, "learn_source": True}),
+    (GraphHeatDrift, {"attention": "linear", "conserving": True, "heads": 2}),
+    (GraphHeatDrift, {"learn_source": True, "source_operator": "smoothing"}),
     (ReactionDrift, {"reaction": "filter-bank", "operator": "random-walk", "strength_spread": 1.0}),
     (ReactionDrift, {"reaction": "allen-cahn", "strength": 0.2, "bounded_strength": True}),
     (ReactionDrift, {"reaction": "filter-bank-identity", "attention": "linear", "kernel": "exp-kernel"}),

@@ -23,9 +23,9 @@ DRIFT_CASES: list[tuple[str, dict[str, Any]]] = [
     ("gcn", {"dropout": 0.3}),
     ("gcn", {"spectral_bound": 0.8}),
     ("gat", {"heads": 2, "dropout": 0.3}),
-    ("diffusion", {"rate": 0.5, "learn_rate": True}),
-    ("diffusion", {"attention": "linear", "heads": 2}),
-    ("diffusion", {"attention": "nonlinear", "heads": 2}),
+    ("graph-heat", {"rate": 0.5, "learn_rate": True}),
+    ("graph-heat", {"attention": "linear", "heads": 2}),
+    ("graph-heat", {"attention": "nonlinear", "heads": 2}),
     ("reaction", {}),
     ("second-order", {}),
 ]

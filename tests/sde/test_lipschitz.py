@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from graphsde.graph.adjacency import Adjacency
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.nn.operators import random_walk, scaled_plus_identity, smoothing_scale
-from graphsde.sde.drift import DiffusionDrift
+from graphsde.sde.drift import GraphHeatDrift
 from graphsde.sde.lipschitz import limit_spectral_norm, operator_norm_bound, spectral_norm_bound, stochastic_norm_bound
 
 SEEDS = st.integers(0, 10**6)
@@ -144,7 +144,7 @@ def test_operators_are_forgotten_with_their_graph() -> None:
     from graphsde.nn import operators
 
     operator = adjacency(0, 6).operator
-    drift = DiffusionDrift(2, attention="linear", generator=torch.Generator().manual_seed(0))
+    drift = GraphHeatDrift(2, attention="linear", generator=torch.Generator().manual_seed(0))
     drift.bind(operator, torch.zeros(6, 1, 2))
     scaled_plus_identity(operator, 1.0, 1.0)
     sizes, gone = (len(operators._KEPT), len(edge_space._KEPT)), weakref.ref(operator)
@@ -160,8 +160,8 @@ def test_smoothing_scale_of_nothing_is_zero() -> None:
 
 MODULES = [
     *(f"drift.{name}" for name in ("gcn", "gat", "graph_heat", "reaction", "second_order")),
-    "prior",
     *(f"diffusion.{name}" for name in ("independent", "state_dependent", "smoothed", "q_wiener")),
+    "prior",
     "lipschitz",
 ]
 

@@ -12,8 +12,8 @@ from torch import Tensor
 from graphsde.base.errors import BadUsage
 from graphsde.graph.graph import Graph
 from graphsde.sde.diffusion import ConstantDiffusion
-from graphsde.sde.drift import DiffusionDrift
-from graphsde.sde.prior import PRIORS, ConstantPrior, GraphDiffusionPrior, OrnsteinUhlenbeckPrior, UnderdampedPrior
+from graphsde.sde.drift import GraphHeatDrift
+from graphsde.sde.prior import PRIORS, ConstantPrior, GraphOUPrior, OrnsteinUhlenbeckPrior, UnderdampedPrior
 
 D = torch.float64
 
@@ -29,7 +29,7 @@ def test_priors_by_hand(blocks: Graph) -> None:
         (OrnsteinUhlenbeckPrior(4, theta=0.3, mu=2.0), 0.3 * (2.0 - h)),
         (OrnsteinUhlenbeckPrior(4, theta=0.3), -0.3 * h),
         (ConstantPrior(4, drift=-5.0), torch.full_like(h, -5.0)),
-        (GraphDiffusionPrior(4, teleport=0.2), 0.8 * torch.einsum("ij,jsd->isd", dense, h) - h),
+        (GraphOUPrior(4, teleport=0.2), 0.8 * torch.einsum("ij,jsd->isd", dense, h) - h),
         (
             UnderdampedPrior(4, friction=0.5, stiffness=2.0),
             torch.cat([h[..., 2:], -2 * h[..., :2] - 0.5 * h[..., 2:]], -1),
@@ -44,8 +44,8 @@ def test_path_kl_against_the_graph_diffusion_prior_is_closed(blocks: Graph) -> N
     """½ T a² ‖H(0)‖²/g², whatever path is taken: posterior and prior differ by the source alone."""
     operator, start = blocks.adjacency.operator.to(D), state(blocks)
     a, g, horizon, steps = 0.1, 0.4, 2.0, 8
-    drift = DiffusionDrift(4, teleport=a, generator=torch.Generator().manual_seed(0)).bind(operator, start)
-    prior = GraphDiffusionPrior(4, teleport=a).bind(operator, start)
+    drift = GraphHeatDrift(4, teleport=a, generator=torch.Generator().manual_seed(0)).bind(operator, start)
+    prior = GraphOUPrior(4, teleport=a).bind(operator, start)
     noise = ConstantDiffusion(4, sigma=g).bind(operator)
     h, kl, dt = start, torch.zeros(2, dtype=D), horizon / steps
     for step in range(steps):
@@ -79,7 +79,7 @@ def test_ou_settles_at_its_variance() -> None:
         (OrnsteinUhlenbeckPrior, {"theta": -1.0}),
         (OrnsteinUhlenbeckPrior, {"mu": np.nan}),
         (ConstantPrior, {"drift": math.inf}),
-        (GraphDiffusionPrior, {"teleport": 2.0}),
+        (GraphOUPrior, {"teleport": 2.0}),
         (UnderdampedPrior, {"friction": -0.1}),
         (UnderdampedPrior, {"width": 3}),
     ],
@@ -96,4 +96,4 @@ def test_graph_diffusion_needs_self_loops() -> None:
 
     bare = SparseMatrix.from_scipy(sp.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]])), dtype=D)
     with pytest.raises(BadUsage, match="E-SELF-LOOP"):
-        GraphDiffusionPrior(2).bind(bare, torch.zeros(2, 1, 2, dtype=D))
+        GraphOUPrior(2).bind(bare, torch.zeros(2, 1, 2, dtype=D))

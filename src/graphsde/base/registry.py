@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from graphsde.base.errors import BadUsage, UnknownName
+from graphsde.base.renames import current
 
 T = TypeVar("T")
 
@@ -24,7 +25,7 @@ class Entry(Generic[T]):
 
 
 class Registry(Generic[T]):
-    """A named collection that others may add to.
+    """A named collection that others may add to; a former name (:mod:`~graphsde.base.renames`) finds its entry too.
 
     Args:
         kind: what the entries are, in the singular, for error messages ("model", "split").
@@ -52,6 +53,9 @@ class Registry(Generic[T]):
     def add(self, name: str, item: T, *, summary: str, **facts: Any) -> None:
         if name in self._entries and self._entries[name].item is not item:
             raise BadUsage(f"a {self.kind} named '{name}' is registered already", fix="choose another name")
+        if current(self.kind, name) != name:
+            present = current(self.kind, name)
+            raise BadUsage(f"the {self.kind} '{present}' was once named '{name}'", fix="choose another name")
         self._entries[name] = Entry(name, item, summary, facts)
 
     def get(self, name: str) -> T:
@@ -59,7 +63,7 @@ class Registry(Generic[T]):
 
     def entry(self, name: str) -> Entry[T]:
         try:
-            return self._entries[name]
+            return self._entries[current(self.kind, name)]
         except KeyError:
             raise unknown_name(self.kind, name, self.names()) from None
 
@@ -70,7 +74,7 @@ class Registry(Generic[T]):
         return [entry.as_dict() for entry in self._entries.values()]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._entries
+        return isinstance(name, str) and current(self.kind, name) in self._entries
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)

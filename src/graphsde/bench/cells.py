@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from graphsde.base.errors import BadInput, BadUsage
+from graphsde.base.renames import as_currently, as_formerly
 from graphsde.bench.tasks.task import TASKS, Task
 from graphsde.datasets.source import open_graph
 from graphsde.graph.graph import Graph
@@ -39,15 +40,23 @@ class Cell:
     versions: dict[str, int] = field(default_factory=dict)
     called: str = ""
 
+    def __post_init__(self) -> None:
+        for name, value in as_currently(vars(self)).items():  # a journal may be older than a name
+            object.__setattr__(self, name, value)
+
     @property
     def address(self) -> str:
         """Hash of the question alone: two cells with one address should have had the same answer."""
-        return _hash({key: value for key, value in asdict(self).items() if key not in ("data", "versions", "called")})
+        return self._hash_without("data", "versions", "called")
 
     @property
     def id(self) -> str:
         """Hash of question, data and versions."""
-        return _hash({key: value for key, value in asdict(self).items() if key != "called"})
+        return self._hash_without("called")
+
+    def _hash_without(self, *left_out: str) -> str:
+        """By former names: a name that changes must not make another cell."""
+        return _hash(as_formerly({key: value for key, value in asdict(self).items() if key not in left_out}))
 
     @property
     def label(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from graphsde.base import storage
 from graphsde.base.errors import BadInput, BadUsage
+from graphsde.base.renames import as_currently
 from graphsde.bench.cells import Cell
 from graphsde.bench.journal import Journal, JournalContents, Record
 
@@ -44,7 +45,7 @@ class BenchFolder:
         try:
             found = json.loads(storage.read_text(self.question))
             known = found["format"] == FORMAT
-            question = {"task": str(found["task"]), "options": dict(found["options"])}
+            question = as_currently({"task": str(found["task"]), "options": dict(found["options"])})
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise BadInput(
                 "bench.json is damaged",

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, cast
 
 from graphsde.base import storage
+from graphsde.base.renames import current
 from graphsde.bench.cells import Cell
 
 Status = Literal["done", "failed"]
@@ -104,6 +105,8 @@ def decode(line: bytes) -> Record | None:
             return None
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
+    for figures in ("metrics", "curves"):
+        record[figures] = {current("metric", name): value for name, value in record[figures].items()}
     return cast(Record, record)
 
 
@@ -112,7 +115,11 @@ def _looks_right(record: dict[str, Any]) -> bool:
     if not set(Record.__required_keys__) <= set(record) or record["status"] not in ("done", "failed"):
         return False
     Cell(**record["cell"])
-    return isinstance(record["id"], str) and isinstance(record["address"], str) and isinstance(record["metrics"], dict)
+    return (
+        isinstance(record["id"], str)
+        and isinstance(record["address"], str)
+        and all(isinstance(record[figures], dict) for figures in ("metrics", "curves"))
+    )
 
 
 def _canonical(value: Any) -> str:

@@ -12,7 +12,7 @@ from graphsde.graph.graph import Graph
 from graphsde.models.base import register_model
 from graphsde.models.neural import Inputs, NeuralModel, NeuralSettings, Outputs
 from graphsde.nn.layers import Linear, Randomness, dropout
-from graphsde.sde.drift import DiffusionDrift
+from graphsde.sde.drift import GraphHeatDrift
 from graphsde.sde.field import Drift
 from graphsde.sde.integrate import Path, integrate
 from graphsde.sde.solvers import Dopri5, Solver, make_solver
@@ -155,7 +155,7 @@ class GRAND(FlowModel):
 
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         s = self.settings
-        drift = DiffusionDrift(
+        drift = GraphHeatDrift(
             s.hidden,
             teleport=0.0,
             rate=0.5,

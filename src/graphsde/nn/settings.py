@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from graphsde.base.errors import BadUsage
+from graphsde.base.renames import as_currently
 
 
 class Settings(BaseModel):
@@ -17,9 +18,10 @@ class Settings(BaseModel):
 
     @classmethod
     def parse(cls, values: dict[str, Any], what: str) -> Self:
-        """Settings from plain values; the first mistake is named with the nearest right name or the allowed range."""
+        """Settings from plain values, former names included; the first mistake is named with the nearest right name or
+        the allowed range."""
         try:
-            return cls.model_validate(values)
+            return cls.model_validate(as_currently(values))
         except ValidationError as error:
             raise _in_words(cls, error, what) from None
 

@@ -20,6 +20,7 @@ from graphsde._version import __version__
 from graphsde.base import storage
 from graphsde.base.errors import BadInput
 from graphsde.base.lock import exclusive
+from graphsde.base.renames import as_currently
 from graphsde.datasets.source import GraphSource, is_benchmark
 from graphsde.graph.graph import Graph
 from graphsde.models import Model, load_model
@@ -88,10 +89,10 @@ class RunFolder:
     def read_config(self) -> dict[str, Any]:
         self._require_run()
         try:
-            config = yaml.safe_load(storage.read_text(self.config))
+            config = as_currently(yaml.safe_load(storage.read_text(self.config)))
             config["model"]["name"]
             config["graph"]["graph"]
-        except (yaml.YAMLError, UnicodeDecodeError, TypeError, KeyError) as error:
+        except (yaml.YAMLError, UnicodeDecodeError, TypeError, KeyError, AttributeError) as error:
             raise BadInput("config.yaml is damaged", code="E-CORRUPT", place=str(self.config)) from error
         return config
 

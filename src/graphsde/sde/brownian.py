@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ from torch import Tensor
 from graphsde.base.errors import BadUsage
 from graphsde.base.keyed_normals import node_keys, normals_of_cells, stream_of
 
-__all__ = ["BrownianMotion", "Increment", "node_keys"]
+__all__ = ["BrownianMotion", "Increment", "node_keys", "spent"]
 
 _DRAWN_TOGETHER = 1 << 18  # numbers: below it the calls cost more than the numbers, above it they would fill a cache
 
@@ -45,6 +45,11 @@ class Increment:
         if self.area is None:
             raise BadUsage("this step needs the space-time Lévy area", fix="ask for increments with area=True")
         return self.area
+
+
+def spent(noise: Increment | None) -> Increment | None:
+    """The same noise, whose memory the step may take."""
+    return None if noise is None else replace(noise, spent=True)
 
 
 class BrownianMotion:

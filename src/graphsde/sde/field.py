@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -67,22 +67,35 @@ class BoundDiffusion(Protocol):
 
 
 class Component(nn.Module):
-    """Base of drifts, diffusions and priors: a name, one line, and where it comes from."""
+    """Base of drifts, diffusions and priors: a name, one line, where it comes from, and what it can do.
+
+    Models ask a part what it can do and never what it is called. ``relative`` says that a drift or prior is made for
+    noise in proportion to the signal: only with both of that kind does an LGNSDE take such noise by default.
+    """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     paper: ClassVar[str]
     year: ClassVar[int]
+    relative: ClassVar[bool] = False
 
 
 class Drift(Component, ABC):
     """f in dH = f(t, H) dt + g dW.
 
     Args of a subclass's constructor: ``width`` (d), its own settings, ``generator`` for its weights.
-    ``linear`` declares that f(t, H) = M H + (terms without H), which lets noise and mean be simulated apart.
+
+    What a drift may say of itself, and what follows from it:
+
+    ``linear``: f(t, H) = M H + (terms without H), which lets noise and mean be simulated apart, unless ``learns_rate``:
+    M itself is learned. ``pulls_back``: f leads to a rest by itself, so that as a force it needs no spring.
+    ``kept_states``: how many states the gradient of one evaluation keeps, for the estimate of memory.
     """
 
     linear: bool = False
+    learns_rate: bool = False
+    pulls_back: ClassVar[bool] = False
+    kept_states: ClassVar[int] = 1
 
     @abstractmethod
     def bind(self, adjacency: SparseMatrix, initial: Tensor, generator: torch.Generator | None = None) -> BoundDrift:
@@ -92,14 +105,57 @@ class Drift(Component, ABC):
         """A certified upper bound of the Lipschitz constant in H; infinite where none is known."""
         return float("inf")
 
+    def source_lipschitz(self, adjacency: SparseMatrix) -> float:
+        """How much f at a fixed H changes with H(0), where that is a source; infinite where it is not known."""
+        return float("inf")
+
+    def relaxation(self, adjacency: SparseMatrix) -> tuple[float, float, bool] | None:
+        """α, ν, and whether N is symmetric, of a linear drift with M = α(N − I), ‖N‖ ≤ ν; ``None`` where it is not of
+        that form. With it come bounds that don't grow with time."""
+        return None
+
+    def closed_kl(self, prior: Prior, diffusion: Diffusion) -> bool:
+        """Whether f − p = C u with C the :attr:`Diffusion.channel` and u = :meth:`control`, the same at all times and
+        states: then the path KL is ½ T ‖u‖²/g², whatever rank the noise has."""
+        return False
+
+    def control(self, initial: Tensor) -> Tensor:
+        """u of :meth:`closed_kl`; asked for only where that is true.  # [N, S, d] -> [N, S, d]"""
+        raise NotImplementedError(f"the drift '{self.name}' has no control")
+
+    @classmethod
+    def suited(cls, options: Mapping[str, Any], channel: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Options of this drift and of its prior that make :meth:`closed_kl` true where a preset chose the other ones.
+
+        Args:
+            options: of the drift, as somebody gave them.
+            channel: of the noise, where somebody chose one.
+        """
+        return {}, {}
+
 
 class Diffusion(Component, ABC):
-    """g in dH = f dt + g dW; ``noise`` tells solvers what it depends on: nothing, or the state (entry by entry)."""
+    """g in dH = f dt + g dW; ``noise`` tells solvers what it depends on: nothing, or the state (entry by entry).
+
+    ``channel`` names C where g dW = g C dW with a number g: ``identity``, ``smoothing`` (B of the diffusion
+    ``smoothed``), or a name of your own that a drift of your own knows. ``full_rank``: a path KL can be had from the
+    difference of drifts, by ``whiten``.
+    """
 
     noise: ClassVar[Noise] = "additive"
+    channel: ClassVar[str | None] = None
+    full_rank: ClassVar[bool] = True
 
     @abstractmethod
     def bind(self, adjacency: SparseMatrix) -> BoundDiffusion: ...
+
+    def power(self, nodes: int, width: int) -> float:
+        """q ≥ tr g gᵀ over all nodes and dimensions, whatever the state; infinite where it is not known."""
+        return float("inf")
+
+    def lipschitz(self) -> float:
+        """Of g in H."""
+        return 0.0 if self.noise == "additive" else float("inf")
 
 
 class ElementwiseDiffusion(Diffusion):
@@ -136,43 +192,6 @@ def refuse_infinite_kl(name: str) -> BadUsage:
         code="E-KL",
         fix="use a diffusion with full rank, as 'constant', or set kl_weight=0",
     )
-
-
-Kept = tuple[Tensor, ...]
-
-
-@dataclass
-class Gathering:
-    """Where the gradients of one evaluation go.
-
-    Args:
-        tensors: a sum for each tensor of the drift whose gradient is wanted.
-        share: what is added to them is multiplied by this.
-        state: the sum for the state, where that is wanted.  # [N, S, d]
-        factor: what is added to it is multiplied by this.
-        fresh: there is nothing in ``state`` yet, not even zeros.
-    """
-
-    tensors: list[Tensor | None]
-    share: float
-    state: Tensor | None = None
-    factor: float = 1.0
-    fresh: bool = False
-
-
-class WrittenDrift(Protocol):
-    """A bound drift that knows its own gradient."""
-
-    tensors: tuple[Tensor, ...]
-
-    def evaluate(self, t: float, h: Tensor) -> tuple[Tensor, Kept]:
-        """The value, without a graph, which may be changed in place, and what :meth:`pull` needs besides ``h``."""
-
-    def pull(self, t: float, h: Tensor, kept: Kept, grad: Tensor, into: Gathering) -> None:
-        """Add the gradients of ``h`` and of ``tensors`` to what ``into`` holds; that of ``h`` last, as its place may be
-        ``grad`` itself, which is not changed otherwise."""
-
-    def __call__(self, t: float, h: Tensor) -> Tensor: ...
 
 
 DRIFTS: Registry[type[Drift]] = Registry("drift")

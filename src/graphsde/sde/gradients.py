@@ -6,38 +6,16 @@ All three are exact derivatives of the same discrete computation; they differ in
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from graphsde.base.errors import BadUsage
-from graphsde.sde.brownian import Increment
+from graphsde.sde.brownian import Increment, spent
 from graphsde.sde.plan import Plan
-from graphsde.sde.solvers.adjoint import ExplicitStep, Trace, pull_step, written_tableau
+from graphsde.sde.solvers.adjoint import Retracing, is_written, run_written
 from graphsde.sde.solvers.base import Carry, ReversibleSolver, System
-
-
-def walk(
-    plan: Plan, initial: Tensor, before_step: Callable[[int, Carry], None] | None = None
-) -> tuple[list[Tensor], Tensor | None, Carry]:
-    """From 0 to the horizon: the states wanted after one step or more, the path KL, the last carry."""
-    wanted = set(plan.saved)
-    states: list[Tensor] = []
-    kl: Tensor | None = None
-    carry = plan.solver.start(plan.system, 0.0, initial)
-    for step in range(plan.steps):
-        if before_step is not None:
-            before_step(step, carry)
-        carry, part = plan.advance(step, carry)
-        if part is not None:
-            kl = part if kl is None else kl + part
-        if step + 1 in wanted:
-            states.append(carry[0])
-    plan.require_finite_kl(kl)
-    return states, kl, carry
-
 
 Grads = list[Tensor | None]
 
@@ -63,10 +41,7 @@ class Pullback:
     @classmethod
     def of_outputs(cls, plan: Plan, tensors: tuple[Tensor, ...], grads: tuple[Tensor | None, ...]) -> Pullback:
         """From the gradients of the states after one step or more and, where there is a prior, of the KL."""
-        kl_grad = grads[-1] if plan.system.prior is not None else None
-        saved = [step for step in plan.saved if step > 0]
-        state_grads = {step: grad for step, grad in zip(saved, grads, strict=False) if grad is not None}
-        return cls(plan, tensors, state_grads, kl_grad)
+        return cls(plan, tensors, *plan.of_outputs(grads))
 
     def step(self, step: int, carry: Carry, noise: Any) -> None:
         """Through step ``step``, which began with ``carry``."""
@@ -169,122 +144,11 @@ def _plus(total: Tensor | None, grad: Tensor | None) -> Tensor | None:
     return total + grad
 
 
-def is_written(plan: Plan) -> bool:
-    return written_tableau(plan.solver, plan.system) is not None
-
-
-def explicit_step(plan: Plan, step: int) -> ExplicitStep:
-    tableau = written_tableau(plan.solver, plan.system)
-    assert tableau is not None
-    return ExplicitStep(tableau, plan.system, plan.time(step), plan.dt)
-
-
-class WayBack:
-    """Walks a solve backwards, holding the gradients of the state and of the drift's tensors.
-
-    Args:
-        plan: the solve.
-        wanted: whether the gradient of each of the drift's tensors is.
-        state_wanted: whether that of the initial state is.
-        grads: of the states after one step or more and, where there is a prior, of the KL.
-    """
-
-    def __init__(self, plan: Plan, wanted: Sequence[bool], state_wanted: bool, grads: Sequence[Tensor | None]) -> None:
-        self.plan, self.state_wanted = plan, state_wanted
-        self.kl_grad = grads[-1] if plan.system.prior is not None else None
-        self.state_grads = dict(zip([step for step in plan.saved if step > 0], grads, strict=False))
-        self.totals = [
-            torch.zeros_like(x) if want else None for x, want in zip(plan.system.drift.tensors, wanted, strict=True)
-        ]
-        self.grad: Tensor | None = None
-
-    def step(self, step: ExplicitStep, number: int, trace: Trace) -> None:
-        """Through step ``number`` (from 0)."""
-        given = self.state_grads.pop(number + 1, None)
-        if self.grad is None:
-            # a copy, as sums are made in place and the given one is somebody else's
-            self.grad = torch.zeros_like(trace.stages[0]) if given is None else given.contiguous().clone()
-        elif given is not None:
-            self.grad += given
-        pull_step(step, trace, self.grad, self.kl_grad, self.totals, first=number == 0 and not self.state_wanted)
-
-    def found(self) -> tuple[Tensor | None, ...]:
-        """Gradients of the initial state and of the drift's tensors."""
-        return (self.grad if self.state_wanted else None), *self.totals
-
-
-def run_written(plan: Plan, initial: Tensor) -> tuple[list[Tensor], Tensor | None]:
-    """As :func:`~graphsde.sde.gradients.run_stored`, for a plan that :func:`is_written`."""
-    outputs = list(_Written.apply(plan, initial, *plan.system.drift.tensors))
-    kl = outputs.pop() if plan.system.prior is not None else None
-    return ([initial, *outputs] if plan.saved[0] == 0 else outputs), kl
-
-
-class _Written(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, plan: Plan, initial: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
-        ctx.set_materialize_grads(False)
-        wanted, states, kl = set(plan.saved), list[Tensor](), None
-        traces: list[Trace] = []
-        h = initial
-        for step in range(plan.steps):
-            h, part, trace = Trace.of(explicit_step(plan, step), h, spent(plan.noise(step)))
-            plan.require_finite(h, step + 1)
-            traces.append(trace)
-            if part is not None:
-                kl = part if kl is None else kl.add_(part)
-            if step + 1 in wanted:
-                states.append(h)
-        plan.require_finite_kl(kl)
-        ctx.plan, ctx.count = plan, len(tensors)
-        parts = [x for trace in traces for x in (*trace.stages, *trace.gaps, *trace.kept)]
-        ctx.sizes = (len(traces[0].stages), len(traces[0].gaps), len(traces[0].kept))
-        ctx.save_for_backward(initial, *tensors, *parts)
-        return tuple(states) if kl is None else (*states, kl)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        plan: Plan = ctx.plan
-        wanted = ctx.needs_input_grad[1:]
-        saved = ctx.saved_tensors
-        inputs, parts = saved[: 1 + ctx.count], saved[1 + ctx.count :]
-        if torch.is_grad_enabled():
-            return None, *_by_autograd(plan, inputs, wanted, grads)
-        back = WayBack(plan, wanted[1:], wanted[0], grads)
-        stages, gaps, kept = ctx.sizes
-        each = stages + gaps + kept
-        for step in reversed(range(plan.steps)):
-            own = list(parts[step * each : (step + 1) * each])
-            trace = Trace(own[:stages], own[stages : stages + gaps], own[stages + gaps :])
-            back.step(explicit_step(plan, step), step, trace)
-        return None, *back.found()
-
-
-def spent(noise: Increment | None) -> Increment | None:
-    return None if noise is None else replace(noise, spent=True)
-
-
-def _by_autograd(
-    plan: Plan, inputs: Sequence[Tensor], wanted: Sequence[bool], grads: Sequence[Tensor | None]
-) -> list[Tensor | None]:
-    """Where a derivative of the derivative is asked for: the solve again, recorded, under the same noise."""
-    states, kl, _ = walk(plan, inputs[0])
-    outputs = states if kl is None else [*states, kl]
-    given = [(out, grad) for out, grad in zip(outputs, grads, strict=True) if grad is not None]
-    asked = [x for x, want in zip(inputs, wanted, strict=True) if want]
-    found = iter(
-        torch.autograd.grad(
-            [out for out, _ in given], asked, [grad for _, grad in given], create_graph=True, allow_unused=True
-        )
-    )
-    return [next(found) if want else None for want in wanted]
-
-
 def run_stored(plan: Plan, initial: Tensor) -> tuple[list[Tensor], Tensor | None]:
     """States after ``plan.saved`` steps, and the path KL; without gradients nothing is kept.  # [N, S, d] each, [S]"""
     if is_written(plan) and needs_gradient(plan, initial):
         return run_written(plan, initial)
-    states, kl, _ = walk(plan, initial)
+    states, kl, _ = plan.walk(initial)
     return ([initial, *states] if plan.saved[0] == 0 else states), kl
 
 
@@ -297,9 +161,7 @@ def run_checkpointed(plan: Plan, initial: Tensor) -> tuple[list[Tensor], Tensor 
     if not needs_gradient(plan, initial):
         return run_stored(plan, initial)
     tensors = plan.system.drift.tensors if is_written(plan) else gathering_tensors(plan.system)
-    outputs = list(_Checkpointed.apply(plan, initial, *tensors))
-    kl = outputs.pop() if plan.system.prior is not None else None
-    return ([initial, *outputs] if plan.saved[0] == 0 else outputs), kl
+    return plan.handed_out(initial, _Checkpointed.apply(plan, initial, *tensors))
 
 
 def segment_starts(steps: int) -> list[int]:
@@ -349,7 +211,7 @@ class _Checkpointed(torch.autograd.Function):
     def forward(ctx: Any, plan: Plan, initial: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
         ctx.set_materialize_grads(False)
         ctx.kept = _Kept(plan)
-        states, kl, last = walk(plan, initial, ctx.kept.keep)
+        states, kl, last = plan.walk(initial, ctx.kept.keep)
         ctx.plan, ctx.parts, ctx.tensors = plan, len(last), tensors
         ctx.save_for_backward(initial, *tensors)
         return tuple(states) if kl is None else (*states, kl)
@@ -362,8 +224,8 @@ class _Checkpointed(torch.autograd.Function):
         kept: _Kept = ctx.kept
         if len(kept.carries) < len(kept.starts):  # a second way back through the same graph
             with torch.no_grad():
-                walk(plan, initial, kept.keep)
-        back = _WrittenCheckpointed(ctx, grads) if is_written(plan) else _Recorded(ctx, grads)
+                plan.walk(initial, kept.keep)
+        back = Retracing(ctx, grads) if is_written(plan) else _Recorded(ctx, grads)
         retraced = plan.without_kl() if ctx.parts == 1 else plan  # a carry of several parts may hold KL rates
         starts, end = segment_starts(plan.steps), plan.steps
         for before, start in reversed(list(enumerate(starts))):
@@ -389,22 +251,6 @@ class _Recorded:
         return self.pullback.start(initial), *self.pullback.tensor_grads
 
 
-class _WrittenCheckpointed:
-    """Every step is redone without a graph and its gradient worked out by hand."""
-
-    def __init__(self, ctx: Any, grads: tuple[Tensor | None, ...]) -> None:
-        self.plan: Plan = ctx.plan
-        wanted = ctx.needs_input_grad[1:]
-        self.back = WayBack(self.plan, wanted[1:], wanted[0], grads)
-
-    def step(self, step: int, carry: Carry, noise: Increment | None) -> None:
-        rule = explicit_step(self.plan, step)
-        self.back.step(rule, step, Trace.again(rule, carry[0], noise))
-
-    def found(self, initial: Tensor) -> tuple[Tensor | None, ...]:
-        return self.back.found()
-
-
 def _retrace(plan: Plan, carry: Carry, start: int, end: int, noises: int) -> list[tuple[Carry, Increment | None]]:
     """The carry before each step, and the noise of the last ``noises`` of them."""
     held: list[tuple[Carry, Increment | None]] = []
@@ -414,7 +260,7 @@ def _retrace(plan: Plan, carry: Carry, start: int, end: int, noises: int) -> lis
             holds = step >= end - noises
             held.append((carry, noise if holds else None))
             if step + 1 < end:
-                carry = plan.step(step, carry, noise if holds or noise is None else replace(noise, spent=True))[0]
+                carry = plan.step(step, carry, noise if holds else spent(noise))[0]
     return held
 
 
@@ -429,16 +275,14 @@ def run_reversible(plan: Plan, initial: Tensor) -> tuple[list[Tensor], Tensor | 
         )
     if not needs_gradient(plan, initial):
         return run_stored(plan, initial)
-    outputs = list(_Reversible.apply(plan, initial, *gathering_tensors(plan.system)))
-    kl = outputs.pop() if plan.system.prior is not None else None
-    return ([initial, *outputs] if plan.saved[0] == 0 else outputs), kl
+    return plan.handed_out(initial, _Reversible.apply(plan, initial, *gathering_tensors(plan.system)))
 
 
 class _Reversible(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, plan: Plan, initial: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
         ctx.set_materialize_grads(False)
-        states, kl, last = walk(plan, initial)
+        states, kl, last = plan.walk(initial)
         ctx.plan, ctx.parts, ctx.tensors = plan, len(last), tensors
         ctx.save_for_backward(initial, *last, *tensors)
         return tuple(states) if kl is None else (*states, kl)

@@ -89,7 +89,7 @@ def integrate(
         drift: f, bound to a graph.
         initial: H(0).  # [N, S, d]
         horizon: T.
-        steps: L, a whole number; :func:`steps_for` makes it from a step length.
+        steps: L, a whole number; :func:`~graphsde.sde.plan.steps_for` makes it from a step length.
         solver: a name from ``SOLVERS`` or a solver.
         diffusion: g; ``None`` for an ordinary differential equation.
         noise_kind: what g depends on; ``"none"`` switches noise and KL off whatever else is given, and so does a

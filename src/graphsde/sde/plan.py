@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from torch import Tensor
 
 from graphsde.base.errors import BadUsage
-from graphsde.sde.brownian import BrownianMotion, Increment
+from graphsde.sde.brownian import BrownianMotion, Increment, spent
 from graphsde.sde.solvers.base import Carry, StepSolver, System, require_finite, require_finite_kl
 
 
@@ -72,10 +73,41 @@ class Plan:
 
     def advance(self, step: int, carry: Carry) -> tuple[Carry, Tensor | None]:
         """As :meth:`step` under the noise that belongs to it; a state that is not finite is refused."""
-        noise = self.noise(step)
-        carry, kl = self.step(step, carry, None if noise is None else replace(noise, spent=True))
+        carry, kl = self.step(step, carry, spent(self.noise(step)))
         self.require_finite(carry[0], step + 1)
         return carry, kl
+
+    def walk(
+        self, initial: Tensor, before_step: Callable[[int, Carry], None] | None = None
+    ) -> tuple[list[Tensor], Tensor | None, Carry]:
+        """From 0 to the horizon: the states wanted after one step or more, the path KL, the last carry."""
+        wanted = set(self.saved)
+        states: list[Tensor] = []
+        kl: Tensor | None = None
+        carry = self.solver.start(self.system, 0.0, initial)
+        for step in range(self.steps):
+            if before_step is not None:
+                before_step(step, carry)
+            carry, part = self.advance(step, carry)
+            if part is not None:
+                kl = part if kl is None else kl + part
+            if step + 1 in wanted:
+                states.append(carry[0])
+        self.require_finite_kl(kl)
+        return states, kl, carry
+
+    def handed_out(self, initial: Tensor, outputs: Sequence[Tensor]) -> tuple[list[Tensor], Tensor | None]:
+        """The states after ``saved`` steps and the path KL, from those after one step or more and the KL behind them
+        where there is a prior."""
+        states = list(outputs)
+        kl = states.pop() if self.system.prior is not None else None
+        return ([initial, *states] if self.saved[0] == 0 else states), kl
+
+    def of_outputs(self, grads: Sequence[Tensor | None]) -> tuple[dict[int, Tensor], Tensor | None]:
+        """Gradients of such outputs, sorted: of states by step count, of the KL."""
+        after = [step for step in self.saved if step > 0]
+        states = {step: grad for step, grad in zip(after, grads, strict=False) if grad is not None}
+        return states, grads[-1] if self.system.prior is not None else None
 
     def without_kl(self) -> Plan:
         return replace(self, system=replace(self.system, prior=None))

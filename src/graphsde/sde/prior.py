@@ -13,7 +13,7 @@ from graphsde.sde.field import PRIORS, BoundDrift, Prior, check_state, even_widt
 __all__ = [
     "PRIORS",
     "ConstantPrior",
-    "GraphDiffusionPrior",
+    "GraphOUPrior",
     "OrnsteinUhlenbeckPrior",
     "UnderdampedPrior",
     "register_prior",
@@ -65,13 +65,15 @@ class _BoundConstant:
 
 
 @register_prior
-class GraphDiffusionPrior(Prior):
-    r"""Nodes return to a share of what their neighbours are: :math:`p(H) = -(I - (1 - a)\hat A) H`.
+class GraphOUPrior(Prior):
+    r"""Graph Ornstein–Uhlenbeck: nodes return to a share of what their neighbours are,
+    :math:`p(H) = -(I - (1 - a)\hat A) H`.
 
     Paper: Chamberlain et al., "GRAND: graph neural diffusion", ICML 2021 (the flow; here as the drift of a graph
-    Ornstein–Uhlenbeck process, stable for a > 0).
+    Ornstein–Uhlenbeck process, stable for a > 0, in the sense of Courgeau and Veraart, "Likelihood theory for the graph
+    Ornstein-Uhlenbeck process", 2022).
 
-    The ``diffusion`` drift with the same ``teleport`` differs from it by the source alone, so that the path KL is
+    The ``graph-heat`` drift with the same ``teleport`` differs from it by the source alone, so that the path KL is
     ½ T a² ‖H(0)‖² / g².
 
     Args:
@@ -83,14 +85,15 @@ class GraphDiffusionPrior(Prior):
         >>> from graphsde.datasets.benchmarks import load
         >>> adjacency = load("digits").adjacency.operator
         >>> state = torch.ones(adjacency.shape[0], 1, 2)
-        >>> GraphDiffusionPrior(2, teleport=1.0).bind(adjacency, state)(0.0, state)[0, 0]
+        >>> GraphOUPrior(2, teleport=1.0).bind(adjacency, state)(0.0, state)[0, 0]
         tensor([-1., -1.])
     """
 
-    name = "graph-diffusion"
+    name = "graph-ou"
     summary = "nodes return to a share of what their neighbours are"
     paper = "Chamberlain et al., GRAND: graph neural diffusion"
     year = 2021
+    relative = True
 
     def __init__(self, width: int, *, teleport: float = 0.1) -> None:
         super().__init__()

@@ -321,6 +321,30 @@ def a_linear_drift_is_linear(case: ComponentCase[Drift]) -> None:
 
 
 @contract(DRIFT_CHECKS)
+def the_bound_for_the_initial_state_holds(case: ComponentCase[Drift]) -> None:
+    drift, adjacency, h = case.shaken(), small_graph(), case.state(1)
+    bound = drift.source_lipschitz(adjacency)
+    promise(bound >= 0, f"a bound, not {bound}")
+    if math.isinf(bound):
+        return
+    with torch.no_grad():
+        one, two = (drift.bind(adjacency, case.state(seed))(TIME, h) for seed in (2, 3))
+    limit = bound * float((case.state(2) - case.state(3)).norm()) * (1 + 1e-9) + 1e-12
+    promise(float((one - two).norm()) <= limit, f"two initial states move f apart by more than {limit:.3g}")
+
+
+@contract(DRIFT_CHECKS)
+def a_closed_kl_is_that_of_its_control(case: ComponentCase[Drift]) -> None:
+    drift, adjacency, h, start = case.shaken(), small_graph(), case.state(1), case.state(2)
+    for prior in (PRIORS.get(name)(case.width) for name in PRIORS):
+        for diffusion in (DIFFUSIONS.get(name)(case.width) for name in DIFFUSIONS):
+            if drift.closed_kl(prior, diffusion):
+                caused = diffusion.bind(adjacency).apply(TIME, h, drift.control(start))
+                gap = drift.bind(adjacency, start)(TIME, h) - prior.bind(adjacency, start)(TIME, h)
+                close(gap, caused, f"f − p and the control, prior '{prior.name}', diffusion '{diffusion.name}'")
+
+
+@contract(DRIFT_CHECKS)
 def masks_are_drawn_once_per_solve(case: ComponentCase[Drift]) -> None:
     drift, adjacency, h = case.shaken(), small_graph(), case.state()
     before = torch.get_rng_state()

@@ -80,7 +80,7 @@ Samples = Field(64, ge=1, le=100_000)
 DRIFTS: dict[str, dict[str, Any]] = {
     "gcn": {"drift": {"name": "gcn", "options": {"layers": 2, "dropout": 0.2}}},
     "gat": {"drift": {"name": "gat", "options": {"layers": 2, "heads": 4, "dropout": 0.2}}},
-    "diffusion": {"drift": {"name": "diffusion", "options": {}}},
+    "graph-heat": {"drift": {"name": "graph-heat", "options": {}}},
     "reaction": {"drift": {"name": "reaction", "options": {}}},
 }
 

@@ -8,21 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.polynomial import Polynomial
-from torch.nn import functional
 
 from graphsde.base.errors import BadUsage
 from graphsde.bench.theory.subject import Subject
 from graphsde.graph.sparse import SparseMatrix
-from graphsde.nn.operators import smoothing_scale
-from graphsde.sde.diffusion import (
-    ConstantDiffusion,
-    LearnedDiffusion,
-    PerDimensionDiffusion,
-    QWienerDiffusion,
-    SmoothedDiffusion,
-    StateDependentDiffusion,
-)
-from graphsde.sde.drift import DiffusionDrift, GATDrift, GCNDrift, ReactionDrift, SecondOrderDrift
 from graphsde.sde.field import Diffusion, Drift
 from graphsde.sde.lipschitz import operator_norm_bound, spectral_norm_bound
 
@@ -42,26 +31,18 @@ def noise_of(diffusion: Diffusion, nodes: int, width: int) -> Noise:
     is that of independent noise of the same g. For noise that depends on the state q is the largest it can be.
 
     Example:
+        >>> from graphsde.sde.diffusion import ConstantDiffusion
         >>> noise_of(ConstantDiffusion(4, sigma=0.5), nodes=10, width=4)
         Noise(power=10.0, l_g=0.0)
     """
-    if isinstance(diffusion, ConstantDiffusion | SmoothedDiffusion | QWienerDiffusion):
-        return Noise(nodes * width * (diffusion.sigma * float(diffusion.gain)) ** 2, 0.0)
-    if isinstance(diffusion, LearnedDiffusion):
-        return Noise(nodes * width * (math.exp(float(diffusion.log_sigma.detach())) * float(diffusion.gain)) ** 2, 0.0)
-    if isinstance(diffusion, PerDimensionDiffusion):
-        sizes = diffusion.sigma if diffusion.raw is None else functional.softplus(diffusion.raw.detach())
-        return Noise(nodes * float((sizes.double() * float(diffusion.gain)).square().sum()), 0.0)
-    if isinstance(diffusion, StateDependentDiffusion):
-        middle = diffusion.sigma * float(diffusion.gain)
-        steepest = float(diffusion.steepness.detach().abs().max())
-        largest = middle * (1.0 + diffusion.swing)
-        return Noise(nodes * width * largest**2, middle * diffusion.swing * steepest)
+    noise = Noise(diffusion.power(nodes, width), diffusion.lipschitz())
+    if math.isfinite(noise.power) and math.isfinite(noise.l_g):
+        return noise
     raise BadUsage(
         f"the size of the diffusion '{diffusion.name}' is not known",
         code="E-SETTING",
         found=diffusion.name,
-        expected="one of the diffusions of: graphsde list diffusions",
+        expected="a diffusion with the methods power and lipschitz, as those of: graphsde list diffusions",
     )
 
 
@@ -97,7 +78,7 @@ def constants_of(subject: Subject) -> Constants:
         BadUsage: the drift has no certified Lipschitz constant.
     """
     drift, adjacency = subject.module.drift, subject.inputs.adjacency
-    l_f, source = drift.lipschitz(adjacency), source_lipschitz(drift, adjacency)
+    l_f, source = drift.lipschitz(adjacency), drift.source_lipschitz(adjacency)
     if not (math.isfinite(l_f) and math.isfinite(source)):
         raise BadUsage(
             f"no Lipschitz constant is known for the drift '{drift.name}' as it is set here",
@@ -105,7 +86,7 @@ def constants_of(subject: Subject) -> Constants:
             found=f"L_f = {l_f:g} in the state, {source:g} in the initial state",
             expected="a drift whose constant can be certified",
             fix="fit with --set drift.name=gcn (option spectral_bound limits its constant), or with "
-            "drift.name=diffusion and attention=none",
+            "drift.name=graph-heat and attention=none",
         )
     logits = readout_lipschitz(subject)
     noise = noise_of(subject.module.diffusion, *subject.initial.shape[::2]) if subject.noisy else Noise(0.0, 0.0)
@@ -119,27 +100,6 @@ def readout_lipschitz(subject: Subject) -> float:
     if module.settings.decoder == "gcn":
         bound *= operator_norm_bound(subject.inputs.adjacency)
     return bound
-
-
-def source_lipschitz(drift: Drift, adjacency: SparseMatrix) -> float:
-    """κ: how much the drift at a fixed H changes with H(0); infinite where it is not known.
-
-    A drift of your own may say it by a method ``source_lipschitz(adjacency)``.
-    """
-    own = getattr(drift, "source_lipschitz", None)
-    if callable(own):
-        return float(own(adjacency))
-    if isinstance(drift, GCNDrift | GATDrift):
-        return 0.0
-    if isinstance(drift, SecondOrderDrift):
-        return source_lipschitz(drift.force, adjacency)
-    if not isinstance(drift, DiffusionDrift | ReactionDrift) or drift.flow.kind == "linear":
-        return math.inf  # attention that is made from H(0)
-    if isinstance(drift, ReactionDrift):
-        return float(drift.strength.detach().abs().max()) if drift.reaction == "source" else 0.0
-    if drift.source_operator == "smoothing":
-        return abs(float(drift.source)) * smoothing_scale(adjacency) * operator_norm_bound(adjacency)
-    return abs(float(drift.source))
 
 
 @dataclass(frozen=True)
@@ -229,17 +189,17 @@ class Contraction:
 
 
 def contraction_of(drift: Drift, adjacency: SparseMatrix, rule: StepRule, dt: float) -> Contraction | None:
-    """For graph diffusion without attention; ``None`` for other drifts."""
-    if not (isinstance(drift, DiffusionDrift) and drift.linear and rule.linear):
+    """For drifts with a :meth:`~graphsde.sde.field.Drift.relaxation`, such as graph-heat without attention."""
+    relaxation = drift.relaxation(adjacency)
+    if relaxation is None or not rule.linear:
         return None
-    matrix, rate = drift.flow.matrix(adjacency), drift.rate.number()
-    reach = (1.0 - drift.teleport) * drift.flow.norm_bound(adjacency)
-    # Z = −Δt α I + Δt α (1 − a) A: a disc around the first, an interval where A is symmetric
+    rate, reach, symmetric = relaxation
+    # Z = −Δt α I + Δt α N: a disc around the first, an interval where N is symmetric
     centre, radius = -dt * rate, dt * rate * reach
 
     def size(coefficients: tuple[float, ...]) -> float:
         polynomial = Polynomial(coefficients)
-        if matrix.symmetric:
+        if symmetric:
             # R and (R − 1)/z are, for these methods, monotone or convex and positive: largest at an end
             return max(abs(float(polynomial(centre - radius))), abs(float(polynomial(centre + radius))))
         around = [

@@ -22,6 +22,7 @@ from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, Response
 from graphsde.nn.encoding import FeatureEncoder
 from graphsde.prediction import Kind, Trajectories
 from graphsde.sde.brownian import node_keys
+from graphsde.sde.drift import DRIFTS
 from graphsde.uncertainty.calibration.calibrators import best_temperature
 
 # floats of latent state that a chunk of prediction paths may hold
@@ -179,8 +180,8 @@ class LGNSDE(NeuralModel):
     def activations(self, graph: Graph) -> int:
         s = self.settings
         kept = {"store": s.steps, "checkpoint": 2 * math.isqrt(s.steps) + 2, "reversible": 4}[s.gradients]
-        layers = 4 if s.drift.name == "gcn" else 1
-        return s.paths * (s.hidden * (6 + 2 * kept * layers) + 6 * graph.num_classes)
+        each = DRIFTS.get(s.drift.name).kept_states
+        return s.paths * (s.hidden * (6 + 2 * kept * each) + 6 * graph.num_classes)
 
 
 def chunks(samples: int, floats_per_path: int) -> Iterator[tuple[range, int]]:

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from graphsde.base.errors import BadUsage
 from graphsde.base.registry import Registry, unknown_name
-from graphsde.models.lgnsde.presets import CHANNELS
 from graphsde.models.lgnsde.settings import LGNSDESettings, Part
 from graphsde.models.neural import Inputs
 from graphsde.nn.layers import GraphConv, Linear, dropout
@@ -114,8 +113,8 @@ class LGNSDEModule(nn.Module):
             return Latent(self._flow(inputs, initial, generator).final)
         if self.settings.sigma_is == "ratio":
             return self._superpose(inputs, noise, initial, generator, kl=kl, unit=unit)
-        # under smoothed noise the KL can't be had from the difference of drifts, but in closed form
-        closed = kl and self.settings.diffusion.name == "smoothed" and self._kl_is_closed()
+        # under noise without full rank the KL can't be had from the difference of drifts, but perhaps in closed form
+        closed = kl and not self.diffusion.full_rank and self.drift.closed_kl(self.prior, self.diffusion)
         path = self.trajectory(inputs, noise, initial, generator, kl=kl and not closed)
         return Latent(path.final, self._closed_kl(initial, self.settings.sigma) if closed else path.kl)
 
@@ -208,13 +207,13 @@ class LGNSDEModule(nn.Module):
         return Latent(state, self._closed_kl(initial, self.gain) if kl else None)
 
     def _closed_kl(self, initial: Tensor, g: Tensor | float) -> Tensor:
-        """Where the posterior differs from the prior by its source alone, through the channel of the noise.  # [S]
+        """Where the posterior differs from the prior by a control alone, through the channel of the noise.  # [S]
 
         Where all nodes are in one state there is no signal, hence no noise relative to it, and nothing to hold back.
         """
         if float(g) == 0.0:
             return initial.new_zeros(initial.shape[1])
-        control = self.drift.source * initial / g
+        control = self.drift.control(initial) / g
         return 0.5 * self.settings.horizon * control.square().sum(dim=(0, 2))
 
     def _learn_signal(self, inputs: Inputs, noise: Noise, mean: Tensor) -> None:
@@ -237,15 +236,6 @@ class LGNSDEModule(nn.Module):
         s = self.settings
         return BrownianMotion(noise.seed, keys, noise.paths, s.hidden, s.horizon, s.steps, dtype)
 
-    def _kl_is_closed(self) -> bool:
-        """Whether drift and prior differ by the source alone, and the source enters through the noise's own channel."""
-        s, drift = self.settings, self.drift
-        if s.drift.name != "diffusion" or not drift.linear:
-            return False
-        plain = drift.rate.value() == 1.0 and drift.flow.operator == "symmetric"
-        matched = s.prior.name == "graph-diffusion" and self.prior.teleport == drift.teleport
-        return plain and matched and drift.source_operator == CHANNELS.get(s.diffusion.name)
-
     def _check_superposition(self) -> None:
         """Simulating mean and noise apart needs linearity, and noise that is the same throughout the training."""
         s, drift = self.settings, self.drift
@@ -254,10 +244,10 @@ class LGNSDEModule(nn.Module):
                 "sigma as a noise-to-signal ratio needs a linear drift and additive noise, not drift "
                 f"'{s.drift.name}' with diffusion '{s.diffusion.name}'",
                 code="E-SETTING",
-                fix="set sigma_is=absolute and diffusion=constant, or use drift 'diffusion' without attention",
+                fix="set sigma_is=absolute and diffusion=constant, or use drift 'graph-heat' without attention",
             )
         learned = [f"diffusion '{s.diffusion.name}'"] if list(self.diffusion.parameters()) else []
-        learned += [f"the rate of drift '{s.drift.name}'"] if list(drift.rate.parameters()) else []
+        learned += [f"the rate of drift '{s.drift.name}'"] if drift.learns_rate else []
         if learned:
             raise BadUsage(
                 f"{' and '.join(learned)} can't be learned where sigma is a noise-to-signal ratio: the noise is then "
@@ -265,13 +255,13 @@ class LGNSDEModule(nn.Module):
                 code="E-SETTING",
                 fix="set sigma_is=absolute and a diffusion of full rank ('constant', 'learned'), or learn neither",
             )
-        if s.kl_weight > 0 and not self._kl_is_closed():
+        if s.kl_weight > 0 and not drift.closed_kl(self.prior, self.diffusion):
             raise BadUsage(
                 "the path KL has no closed form for this drift, prior and diffusion",
                 code="E-KL",
-                expected="rate 1, the symmetric operator, prior 'graph-diffusion' with the same teleport, and the "
-                "source through the noise's channel (source_operator 'smoothing' for 'smoothed', 'identity' for "
-                "'constant')",
+                expected="of drift 'graph-heat' rate 1, the symmetric operator, prior 'graph-ou' with the same "
+                "teleport, and the source through the noise's channel (source_operator 'smoothing' for 'smoothed', "
+                "'identity' for 'constant'); of another drift that it says closed_kl",
                 fix="set kl_weight=0, or sigma_is=absolute and diffusion=constant",
             )
 

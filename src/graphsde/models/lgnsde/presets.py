@@ -6,11 +6,16 @@ What the graph-diffusion formulation takes on a benchmark, or on a graph that is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from graphsde.base.registry import unknown_name
+from graphsde.base.registry import Registry, unknown_name
 from graphsde.graph.graph import Graph
 from graphsde.models.recipes import named_recipe, recipe
+from graphsde.sde.diffusion import DIFFUSIONS
+from graphsde.sde.drift import DRIFTS
+from graphsde.sde.prior import PRIORS
+
+T = TypeVar("T")
 
 # what changes for regression, whatever the preset: agreement and temperature are about class probabilities
 REGRESSION: dict[str, Any] = {"consistency": {"kind": "none"}, "temperature": False}
@@ -24,45 +29,39 @@ PRESETS = {
 }
 
 
-CHANNELS = {"smoothed": "smoothing", "constant": "identity"}
-"""The ``source_operator`` of the ``diffusion`` drift that sends the source through the channel of a diffusion."""
-
-
 def preset_for(given: Mapping[str, Any]) -> str:
-    """The preset that goes with the parts somebody gave: those of graph diffusion fit together only with each other.
+    """The preset that goes with the parts somebody gave: relative noise wants a drift and a prior that are made for it.
 
     Whoever says what sigma is, or wants no KL, has said how the parts go together.
     """
-    drift, prior = _name(given, "drift", "diffusion"), _name(given, "prior", "graph-diffusion")
-    held = prior != "graph-diffusion" and given.get("kl_weight") != 0
-    return "paper" if "sigma_is" not in given and (drift != "diffusion" or held) else "universal"
+    drift, prior = _part(DRIFTS, given), _part(PRIORS, given)
+    alone = drift is not None and not drift.relative
+    held = prior is not None and not prior.relative and given.get("kl_weight") != 0
+    return "paper" if "sigma_is" not in given and (alone or held) else "universal"
 
 
 def follow_parts(values: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """A preset's settings after the parts somebody gave, where else the path KL would have no closed form: the prior
-    has the teleport of the drift, and the source takes the channel of the noise, unless these were given too."""
-    if values["drift"]["name"] != "diffusion" or values["prior"]["name"] != "graph-diffusion":
+    """A preset's settings after the parts somebody gave, where else the path KL would have no closed form: the drift
+    says what would give it one, and what was given wins."""
+    drift, prior = _part(DRIFTS, values), _part(PRIORS, values)
+    if drift is None or prior is None or not (drift.relative and prior.relative) or given.get("kl_weight") == 0:
         return values
-    if given.get("kl_weight") == 0:
+    noise = _part(DIFFUSIONS, given)
+    channel = None if noise is None else noise.channel
+    needed = noise is not None and channel is not None and not noise.full_rank
+    if given.get("sigma_is", "ratio") != "ratio" and not needed:
         return values
-    relative, noise = given.get("sigma_is", "ratio") == "ratio", _name(given, "diffusion", "")
-    drift, prior = dict(values["drift"]["options"]), dict(values["prior"]["options"])
-    teleport = _options(given, "drift").get("teleport")
-    if teleport is not None and (relative or noise == "smoothed"):
-        prior["teleport"] = teleport
-    if noise in CHANNELS and (relative or noise == "smoothed"):
-        drift["source_operator"] = CHANNELS[noise]
+    suited = dict(zip(("drift", "prior"), drift.suited(_options(given, "drift"), channel), strict=True))
     return values | {
-        "drift": {**values["drift"], "options": drift},
-        "prior": {**values["prior"], "options": prior},
+        part: {**values[part], "options": {**values[part]["options"], **options}} for part, options in suited.items()
     }
 
 
-def _name(given: Mapping[str, Any], part: str, otherwise: str) -> str:
-    """The name of a part as given; what is no part at all is for the settings to refuse."""
-    found = given.get(part)
-    name = found.get("name", otherwise) if isinstance(found, Mapping) else otherwise
-    return name if isinstance(name, str) else otherwise
+def _part(registry: Registry[T], given: Mapping[str, Any]) -> T | None:
+    """The class of a part as given, ``None`` where there is no name; a wrong one is for the settings to refuse."""
+    found = given.get(registry.kind)
+    name = found.get("name") if isinstance(found, Mapping) else None
+    return registry.get(name) if isinstance(name, str) and name in registry else None
 
 
 def _options(given: Mapping[str, Any], part: str) -> Mapping[str, Any]:
@@ -93,10 +92,10 @@ def _graph_diffusion(mood: str, graph: Graph | None) -> dict[str, Any]:
         **{key: v[key] for key in plain},
         "hidden": 32,
         "drift": {
-            "name": "diffusion",
+            "name": "graph-heat",
             "options": {"teleport": v["teleport"], "source_operator": "smoothing" if smoothed else "identity"},
         },
-        "prior": {"name": "graph-diffusion", "options": {"teleport": v["teleport"]}},
+        "prior": {"name": "graph-ou", "options": {"teleport": v["teleport"]}},
         "diffusion": {"name": v["noise"]},
         "solver": {"name": "euler"},
         "sigma": v["sigma"],

@@ -9,6 +9,7 @@ from pydantic import Field
 
 import graphsde.sde.prior  # noqa: F401  (registers the priors)
 from graphsde.base.registry import Registry, unknown_name
+from graphsde.base.renames import FORMER, as_currently, current
 from graphsde.models.neural import NeuralSettings
 from graphsde.nn.settings import Settings
 from graphsde.sde.diffusion import DIFFUSIONS
@@ -51,8 +52,8 @@ class LGNSDESettings(NeuralSettings):
     """Settings of :class:`~graphsde.models.lgnsde.LGNSDE`.
 
     Args:
-        preset: where the other defaults come from. Without one it is ``universal``; with a drift or prior of another
-            kind than graph diffusion it is ``paper``, as the parts of graph diffusion fit only each other.
+        preset: where the other defaults come from. Without one it is ``universal``; with a drift or prior that is
+            not made for relative noise (``graph-heat`` and ``graph-ou`` are) it is ``paper``.
         hidden: width of the latent state.
         encoder, decoder: ``linear`` acts on each node alone, ``gcn`` is one graph convolution.
         encoder_activation: after the encoder.
@@ -86,8 +87,8 @@ class LGNSDESettings(NeuralSettings):
     decoder: Literal["linear", "gcn"] = "linear"
     decoder_activation: Literal["none", "relu"] = "relu"
     decoder_dropout: float = Field(0.3, ge=0, lt=1)
-    drift: Part = Part(name="diffusion")
-    prior: Part = Part(name="graph-diffusion")
+    drift: Part = Part(name="graph-heat")
+    prior: Part = Part(name="graph-ou")
     diffusion: Part = Part(name="smoothed")
     solver: Part = Part(name="euler")
     sigma: float = Field(0.25, ge=0, le=1e6)
@@ -123,9 +124,10 @@ class Namespace:
     def __getattr__(self, attribute: str) -> Callable[..., dict[str, Any]]:
         if attribute.startswith("__"):
             raise AttributeError(attribute)
-        for name in self._registry:
+        kind = self._registry.kind
+        for name in (*self._registry, *FORMER.get(kind, {})):
             if _letters(name) == _letters(attribute):
-                return lambda **options: {"name": name, "options": options}
+                return lambda **options: {"name": current(kind, name), "options": options}
         raise unknown_name(self._registry.kind, attribute.lower(), self._registry.names())
 
     def __dir__(self) -> list[str]:
@@ -143,8 +145,9 @@ def _spelt(part: Any) -> Any:
 
 
 def plain_parts(settings: dict[str, Any]) -> dict[str, Any]:
-    """Short forms spelt out: ``drift="gcn"`` is ``drift={"name": "gcn"}``, and a solver's ``steps`` are the model's."""
-    spelt: dict[str, Any] = {name: _spelt(value) if name in PART_NAMES else value for name, value in settings.items()}
+    """Short forms spelt out: ``drift="gcn"`` is ``drift={"name": "gcn"}``, a solver's ``steps`` are the model's, and a
+    former name is the present one."""
+    spelt = as_currently({name: _spelt(value) if name in PART_NAMES else value for name, value in settings.items()})
     given = spelt.get("solver")
     if isinstance(given, dict):
         own = {key: value for key, value in given.items() if key != "steps"}

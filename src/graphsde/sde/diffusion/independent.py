@@ -38,6 +38,32 @@ class ScaledDiffusion(Diffusion):
         return float(self.gain) == 0.0
 
 
+class FixedDiffusion(ScaledDiffusion):
+    """Base of diffusions whose size is a given number, g = σ · gain, with variance one on average over nodes before it.
+
+    Args:
+        width: d of the state.
+        sigma: σ ≥ 0; zero switches the noise off.
+    """
+
+    def __init__(self, width: int, *, sigma: float = 1.0) -> None:
+        super().__init__()
+        self.width = whole(width, "width", at_least=1)
+        self.sigma = number(sigma, "sigma", at_least=0.0)
+
+    @property
+    def is_zero(self) -> bool:
+        return self.sigma == 0.0 or super().is_zero
+
+    @property
+    def amount(self) -> float:
+        """g as it stands."""
+        return self.sigma * float(self.gain)
+
+    def power(self, nodes: int, width: int) -> float:
+        return nodes * width * self.amount**2
+
+
 class BoundIndependentNoise(NodeNoise):
     """g is a number, or a vector over dimensions that may hold zeros.
 
@@ -76,7 +102,7 @@ class BoundIndependentNoise(NodeNoise):
 
 
 @register_diffusion
-class ConstantDiffusion(ScaledDiffusion):
+class ConstantDiffusion(FixedDiffusion):
     """The same noise everywhere and at all times: g = σ · gain.
 
     Paper: Li et al., "Scalable gradients for stochastic differential equations", AISTATS 2020 (the latent SDE).
@@ -98,18 +124,10 @@ class ConstantDiffusion(ScaledDiffusion):
     summary = "independent noise of one fixed size"
     paper = "Li et al., Scalable gradients for stochastic differential equations"
     year = 2020
-
-    def __init__(self, width: int, *, sigma: float = 1.0) -> None:
-        super().__init__()
-        self.width = whole(width, "width", at_least=1)
-        self.sigma = number(sigma, "sigma", at_least=0.0)
-
-    @property
-    def is_zero(self) -> bool:
-        return self.sigma == 0.0 or super().is_zero
+    channel = "identity"
 
     def bind(self, adjacency: SparseMatrix) -> BoundDiffusion:
-        return BoundIndependentNoise(self.name, self.sigma * float(self.gain))
+        return BoundIndependentNoise(self.name, self.amount)
 
 
 @register_diffusion
@@ -145,6 +163,9 @@ class LearnedDiffusion(ScaledDiffusion):
 
     def bind(self, adjacency: SparseMatrix) -> BoundDiffusion:
         return BoundIndependentNoise(self.name, self.log_sigma.exp() * float(self.gain))
+
+    def power(self, nodes: int, width: int) -> float:
+        return nodes * width * (math.exp(float(self.log_sigma.detach())) * float(self.gain)) ** 2
 
 
 @register_diffusion
@@ -196,6 +217,10 @@ class PerDimensionDiffusion(ScaledDiffusion):
         if self.raw is not None:
             return BoundIndependentNoise(self.name, functional.softplus(self.raw) * gain)
         return BoundIndependentNoise(self.name, (self.sigma * gain).to(adjacency.values.dtype))
+
+    def power(self, nodes: int, width: int) -> float:
+        sizes = self.sigma if self.raw is None else functional.softplus(self.raw.detach())
+        return nodes * float((sizes.double() * float(self.gain)).square().sum())
 
 
 def _sizes(sigma: float | Sequence[float], width: int) -> list[float]:

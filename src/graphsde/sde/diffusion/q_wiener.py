@@ -11,7 +11,7 @@ from torch import Tensor
 from graphsde.base.arguments import choice, number, whole
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.graph.spectrum import laplacian_modes
-from graphsde.sde.diffusion.independent import ScaledDiffusion
+from graphsde.sde.diffusion.independent import FixedDiffusion
 from graphsde.sde.field import BoundDiffusion, refuse_infinite_kl, register_diffusion
 
 SPECTRA: dict[str, Callable[[np.ndarray, float, float], np.ndarray]] = {
@@ -21,7 +21,7 @@ SPECTRA: dict[str, Callable[[np.ndarray, float, float], np.ndarray]] = {
 
 
 @register_diffusion
-class QWienerDiffusion(ScaledDiffusion):
+class QWienerDiffusion(FixedDiffusion):
     r"""A Q-Wiener process on the graph: :math:`g\, U \mathrm{diag}(\sqrt{q})\, dW`, U the r slowest eigenvectors of the
     normalised Laplacian, one Brownian motion per mode and dimension.
 
@@ -51,6 +51,7 @@ class QWienerDiffusion(ScaledDiffusion):
     summary = "noise made of the graph's slow modes"
     paper = "Lin et al., Graph neural stochastic diffusion for estimating uncertainty in node classification"
     year = 2024
+    full_rank = False
 
     def __init__(
         self,
@@ -62,16 +63,10 @@ class QWienerDiffusion(ScaledDiffusion):
         nu: float = 1.5,
         kappa: float = 4.0,
     ) -> None:
-        super().__init__()
-        self.width = whole(width, "width", at_least=1)
-        self.sigma = number(sigma, "sigma", at_least=0.0)
+        super().__init__(width, sigma=sigma)
         self.modes = whole(modes, "modes", at_least=1)
         self.spectrum = choice(spectrum, "spectrum", list(SPECTRA))
         self.nu, self.kappa = number(nu, "nu", above=0.0), number(kappa, "kappa", above=0.0)
-
-    @property
-    def is_zero(self) -> bool:
-        return self.sigma == 0.0 or super().is_zero
 
     def bind(self, adjacency: SparseMatrix) -> BoundDiffusion:
         if self.is_zero:  # the modes, which can be dear, are not needed

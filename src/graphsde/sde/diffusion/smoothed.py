@@ -5,15 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from graphsde.base.arguments import number, whole
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.nn.operators import smoothing_scale
-from graphsde.sde.diffusion.independent import ScaledDiffusion
+from graphsde.sde.diffusion.independent import FixedDiffusion
 from graphsde.sde.field import BoundDiffusion, NodeNoise, refuse_infinite_kl, register_diffusion
 
 
 @register_diffusion
-class SmoothedDiffusion(ScaledDiffusion):
+class SmoothedDiffusion(FixedDiffusion):
     r"""Neighbours share noise: :math:`g B\,dW`, B = Â/ρ, so that B dW has variance one on average over nodes
     (ρ² = mean over rows of the sum of squares of Â's row).
 
@@ -22,8 +21,8 @@ class SmoothedDiffusion(ScaledDiffusion):
 
     Â may be singular, so a difference of drifts has no unique u with g B u = difference, and ``whiten`` refuses. A
     drift that acts through the noise's own channel needs none: the bound diffusion's ``apply_control(u)`` = g B u has
-    the path KL ½∫‖u‖². The ``diffusion`` drift with ``source_operator="smoothing"`` is such a one, with u = a H(0)/g,
-    against the prior ``graph-diffusion``: KL = ½ T a² ‖H(0)‖²/g².
+    the path KL ½∫‖u‖². The ``graph-heat`` drift with ``source_operator="smoothing"`` is such a one, with u = a H(0)/g,
+    against the prior ``graph-ou``: KL = ½ T a² ‖H(0)‖²/g².
 
     Args:
         width: d of the state.
@@ -42,18 +41,11 @@ class SmoothedDiffusion(ScaledDiffusion):
     summary = "noise that neighbours share: white noise after one step of averaging"
     paper = "Lin et al., Graph neural stochastic diffusion for estimating uncertainty in node classification"
     year = 2024
-
-    def __init__(self, width: int, *, sigma: float = 1.0) -> None:
-        super().__init__()
-        self.width = whole(width, "width", at_least=1)
-        self.sigma = number(sigma, "sigma", at_least=0.0)
-
-    @property
-    def is_zero(self) -> bool:
-        return self.sigma == 0.0 or super().is_zero
+    channel = "smoothing"
+    full_rank = False
 
     def bind(self, adjacency: SparseMatrix) -> BoundDiffusion:
-        return BoundSmoothedNoise(adjacency, self.sigma * float(self.gain))
+        return BoundSmoothedNoise(adjacency, self.amount)
 
 
 class BoundSmoothedNoise(NodeNoise):

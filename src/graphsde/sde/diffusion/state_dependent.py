@@ -5,14 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from graphsde.base.arguments import number, whole
+from graphsde.base.arguments import number
 from graphsde.graph.sparse import SparseMatrix
-from graphsde.sde.diffusion.independent import ScaledDiffusion
+from graphsde.sde.diffusion.independent import FixedDiffusion
 from graphsde.sde.field import BoundDiffusion, ElementwiseDiffusion, NodeNoise, refuse_infinite_kl, register_diffusion
 
 
 @register_diffusion
-class StateDependentDiffusion(ScaledDiffusion, ElementwiseDiffusion):
+class StateDependentDiffusion(FixedDiffusion, ElementwiseDiffusion):
     r"""Noise between two bounds, learned from the state: :math:`g_k(h) = \sigma\,(1 + s \tanh(a_k h + b_k))` · gain.
 
     Paper: Li et al., "Scalable gradients for stochastic differential equations", AISTATS 2020 (diagonal noise).
@@ -40,19 +40,19 @@ class StateDependentDiffusion(ScaledDiffusion, ElementwiseDiffusion):
     year = 2020
 
     def __init__(self, width: int, *, sigma: float = 1.0, swing: float = 0.5, steepness: float = 1.0) -> None:
-        super().__init__()
-        self.width = whole(width, "width", at_least=1)
-        self.sigma = number(sigma, "sigma", at_least=0.0)
+        super().__init__(width, sigma=sigma)
         self.swing = number(swing, "swing", above=0.0, below=1.0)
         self.steepness = nn.Parameter(torch.full((width,), number(steepness, "steepness")))
         self.shift = nn.Parameter(torch.zeros(width))
 
-    @property
-    def is_zero(self) -> bool:
-        return self.sigma == 0.0 or super().is_zero
-
     def bind(self, adjacency: SparseMatrix) -> BoundDiffusion:
         return _BoundStateDependent(self)
+
+    def power(self, nodes: int, width: int) -> float:
+        return nodes * width * (self.amount * (1.0 + self.swing)) ** 2
+
+    def lipschitz(self) -> float:
+        return self.amount * self.swing * float(self.steepness.detach().abs().max())
 
     def scale(self, t: float, h: Tensor) -> Tensor:
         return _BoundStateDependent(self).scale(t, h)
@@ -63,7 +63,7 @@ class StateDependentDiffusion(ScaledDiffusion, ElementwiseDiffusion):
 
 class _BoundStateDependent(NodeNoise):
     def __init__(self, diffusion: StateDependentDiffusion) -> None:
-        self.middle = diffusion.sigma * float(diffusion.gain)
+        self.middle = diffusion.amount
         self.swing, self.is_zero = diffusion.swing, self.middle == 0.0
         self.steepness, self.shift = diffusion.steepness, diffusion.shift
         self.tensors: tuple[Tensor, ...] = (self.steepness, self.shift)

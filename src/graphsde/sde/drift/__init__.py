@@ -1,7 +1,7 @@
 """Drifts, one file each: f in dH = f(t, H) dt + g dW."""
 
 # isort: off
-from graphsde.sde.drift.graph_heat import DiffusionDrift  # listings have them in this order
+from graphsde.sde.drift.graph_heat import GraphHeatDrift  # listings have them in this order
 from graphsde.sde.drift.gat import GATDrift
 from graphsde.sde.drift.gcn import GCNDrift
 
@@ -12,9 +12,9 @@ from graphsde.sde.field import DRIFTS, register_drift
 
 __all__ = [
     "DRIFTS",
-    "DiffusionDrift",
     "GATDrift",
     "GCNDrift",
+    "GraphHeatDrift",
     "ReactionDrift",
     "SecondOrderDrift",
     "register_drift",

@@ -12,8 +12,9 @@ from torch import Tensor
 from graphsde.base.arguments import number
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.sde.drift.stack import ACTIVATIONS, Activation, StackedDrift
-from graphsde.sde.field import BoundDrift, Gathering, Kept, check_state, register_drift
+from graphsde.sde.field import BoundDrift, check_state, register_drift
 from graphsde.sde.lipschitz import ACTIVATION_SLOPES, limit_spectral_norm, operator_norm_bound, spectral_norm_bound
+from graphsde.sde.solvers.adjoint import Gathering, Kept
 
 Item = TypeVar("Item")
 
@@ -186,6 +187,7 @@ class GCNDrift(StackedDrift):
     summary = "stacked graph convolutions with time as an input"
     paper = "Poli et al., Graph neural ordinary differential equations"
     year = 2019
+    kept_states = 4
 
     def __init__(
         self,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,8 +14,9 @@ from graphsde.base.arguments import choice, number, whole
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.nn.attention import KERNELS, SHARING, EdgeSpace, ScaledDotAttention
 from graphsde.nn.operators import random_walk, rows_of, scaled_plus_identity, smoothing_scale
-from graphsde.sde.field import BoundDrift, Drift, check_state, register_drift
+from graphsde.sde.field import BoundDrift, Diffusion, Drift, Prior, check_state, register_drift
 from graphsde.sde.lipschitz import operator_norm_bound, stochastic_norm_bound
+from graphsde.sde.prior import GraphOUPrior
 
 LinearMap = Callable[[Tensor], Tensor]
 """X ↦ A X.  # [N, S, d] -> [N, S, d]"""
@@ -124,8 +126,8 @@ SOURCES = ("identity", "smoothing")
 
 
 @register_drift
-class DiffusionDrift(Drift):
-    r"""Diffusion along edges with a pull towards the initial state:
+class GraphHeatDrift(Drift):
+    r"""The heat equation on the graph, with a source that pulls towards the initial state:
     :math:`f(H) = \alpha\,((1 - a) A - I) H + b\, S H(0)`.
 
     Paper: Chamberlain et al., "GRAND: graph neural diffusion", ICML 2021. Its form α(A − I)H + βH(0) is
@@ -143,12 +145,13 @@ class DiffusionDrift(Drift):
         generator: for the attention's weights.
 
     ``linear`` is true without attention: then nothing that multiplies H depends on parameters other than ``rate``.
+    With rate 1 and the symmetric operator, held against ``graph-ou`` of the same teleport, it has a closed path KL.
 
     Example:
         >>> import torch
         >>> from graphsde.datasets.benchmarks import load
         >>> adjacency = load("digits").adjacency.operator
-        >>> drift = DiffusionDrift(8, teleport=0.1, generator=torch.Generator().manual_seed(0))
+        >>> drift = GraphHeatDrift(8, teleport=0.1, generator=torch.Generator().manual_seed(0))
         >>> state = torch.ones(adjacency.shape[0], 2, 8)
         >>> drift.bind(adjacency, state)(0.0, state).shape
         torch.Size([1797, 2, 8])
@@ -156,10 +159,11 @@ class DiffusionDrift(Drift):
         True
     """
 
-    name = "diffusion"
+    name = "graph-heat"
     summary = "graph diffusion with the initial state as source, optional attention"
     paper = "Chamberlain et al., GRAND: graph neural diffusion"
     year = 2021
+    relative = pulls_back = True
 
     def __init__(
         self,
@@ -198,7 +202,7 @@ class DiffusionDrift(Drift):
             attention_width=attention_width,
             generator=generator,
         )
-        self.linear = attention == "none"
+        self.linear, self.learns_rate = attention == "none", learn_rate
 
     @property
     def source(self) -> float | Tensor:
@@ -223,11 +227,32 @@ class DiffusionDrift(Drift):
         smooth = adjacency @ initial.reshape(initial.shape[0], -1)
         return smooth.mul(self.source * smoothing_scale(adjacency)).view(initial.shape)
 
+    def closed_kl(self, prior: Prior, diffusion: Diffusion) -> bool:
+        """Where the prior is the same flow, so that the source is all the difference, and the source takes the channel
+        of the noise."""
+        plain = self.linear and not self.learns_rate and self.rate.fixed == 1.0 and self.flow.operator == "symmetric"
+        matched = isinstance(prior, GraphOUPrior) and prior.teleport == self.teleport
+        return plain and matched and self.source_operator == diffusion.channel
+
+    def control(self, initial: Tensor) -> Tensor:
+        return self.source * initial
+
+    @classmethod
+    def suited(cls, options: Mapping[str, Any], channel: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
+        own = {} if channel is None else {"source_operator": channel}
+        return own, {"teleport": options["teleport"]} if options.get("teleport") is not None else {}
+
     def lipschitz(self, adjacency: SparseMatrix) -> float:
         """α (1 + (1 − a)‖A‖); for attention taken from the initial state, ‖A‖ as of any stochastic matrix there."""
         norm = self.flow.norm_bound(adjacency)
         flow = 0.0 if self.teleport == 1.0 else (1.0 - self.teleport) * norm
         return math.inf if math.isinf(norm) else self.rate.number() * (1.0 + flow)
+
+    def relaxation(self, adjacency: SparseMatrix) -> tuple[float, float, bool] | None:
+        if not self.linear:
+            return None
+        reach = (1.0 - self.teleport) * self.flow.norm_bound(adjacency)
+        return self.rate.number(), reach, self.flow.matrix(adjacency).symmetric
 
     def source_lipschitz(self, adjacency: SparseMatrix) -> float:
         """How much f at a fixed H changes with H(0); infinite where attention is made from it."""
@@ -246,7 +271,7 @@ def _stores_diagonal(adjacency: SparseMatrix) -> bool:
 class _BoundMatrix:
     """One sparse product and one sum: rate, teleport and identity are folded into the matrix."""
 
-    def __init__(self, drift: DiffusionDrift, matrix: SparseMatrix, source: Tensor | None) -> None:
+    def __init__(self, drift: GraphHeatDrift, matrix: SparseMatrix, source: Tensor | None) -> None:
         rate = drift.rate.value()
         folded = rate if isinstance(rate, float) else 1.0
         self.matrix = scaled_plus_identity(matrix, folded * (1.0 - drift.teleport), -folded)
@@ -266,7 +291,7 @@ class _BoundMatrix:
 class _BoundWeights:
     """As :class:`_BoundMatrix`, for weights that gradients must reach."""
 
-    def __init__(self, drift: DiffusionDrift, adjacency: SparseMatrix, initial: Tensor, source: Tensor | None) -> None:
+    def __init__(self, drift: GraphHeatDrift, adjacency: SparseMatrix, initial: Tensor, source: Tensor | None) -> None:
         weights, self.space = drift.flow.weights(adjacency, initial)
         self_loops = (self.space.row == self.space.col).to(weights.dtype)
         self.weights = (weights * (1.0 - drift.teleport) - self_loops) * drift.rate.value()
@@ -281,7 +306,7 @@ class _BoundWeights:
 
 
 class _BoundAttention:
-    def __init__(self, drift: DiffusionDrift, adjacency: SparseMatrix, initial: Tensor, source: Tensor | None) -> None:
+    def __init__(self, drift: GraphHeatDrift, adjacency: SparseMatrix, initial: Tensor, source: Tensor | None) -> None:
         self.flow_at, tensors = drift.flow.bind(adjacency, initial)
         self.rate, self.keep, self.source = drift.rate.value(), 1.0 - drift.teleport, source
         own = (x for x in (self.source, self.rate) if isinstance(x, Tensor))

@@ -57,6 +57,7 @@ class ReactionDrift(Drift):
     summary = "graph diffusion with a reaction term"
     paper = "Choi et al., GREAD: graph neural reaction-diffusion networks"
     year = 2023
+    pulls_back = True
 
     def __init__(
         self,
@@ -102,7 +103,7 @@ class ReactionDrift(Drift):
             attention_width=attention_width,
             generator=generator,
         )
-        self.linear = attention == "none" and reaction not in POINTWISE
+        self.linear, self.learns_rate = attention == "none" and reaction not in POINTWISE, learn_rate
 
     def current_strength(self) -> Tensor:
         """β as it stands.  # [d]"""

@@ -29,7 +29,7 @@ class SecondOrderDrift(Drift):
         width: d = 2 × the width of q, even.
         force: the drift F by name, ``gcn`` by default.
         friction: γ ≥ 0.
-        stiffness: κ; by default 0 for ``diffusion`` and ``reaction``, whose force pulls back by itself, else 1.
+        stiffness: κ; by default 0 where the force pulls back by itself (``graph-heat``, ``reaction``), else 1.
         settings: of the force.
         generator: for the force's weights.
 
@@ -37,7 +37,7 @@ class SecondOrderDrift(Drift):
         >>> import torch
         >>> from graphsde.datasets.benchmarks import load
         >>> adjacency = load("digits").adjacency.operator
-        >>> drift = SecondOrderDrift(8, force="diffusion", generator=torch.Generator().manual_seed(0))
+        >>> drift = SecondOrderDrift(8, force="graph-heat", generator=torch.Generator().manual_seed(0))
         >>> state = torch.ones(adjacency.shape[0], 2, 8)
         >>> drift.bind(adjacency, state)(0.0, state)[0, 0, :4]
         tensor([1., 1., 1., 1.])
@@ -63,11 +63,12 @@ class SecondOrderDrift(Drift):
         self.friction = number(friction, "friction", at_least=0.0)
         if force == self.name:
             raise BadUsage("the force of second-order dynamics can't be second-order", code="E-SETTING", found=force)
+        pulls = DRIFTS.get(force)
         if stiffness is None:
-            stiffness = 0.0 if force in ("diffusion", "reaction") else 1.0
+            stiffness = 0.0 if pulls.pulls_back else 1.0
         self.stiffness = number(stiffness, "stiffness")
-        self.force = DRIFTS.get(force)(width // 2, **(settings or {}), generator=generator)
-        self.linear = self.force.linear
+        self.force = pulls(width // 2, **(settings or {}), generator=generator)
+        self.linear, self.learns_rate = self.force.linear, self.force.learns_rate
 
     def bind(self, adjacency: SparseMatrix, initial: Tensor, generator: torch.Generator | None = None) -> BoundDrift:
         check_state(self.name, self.width, adjacency, initial)
@@ -80,6 +81,9 @@ class SecondOrderDrift(Drift):
         if not np.isfinite(force):
             return float("inf")
         return float(np.linalg.norm([[0.0, 1.0], [abs(self.stiffness) + force, self.friction]], 2))
+
+    def source_lipschitz(self, adjacency: SparseMatrix) -> float:
+        return self.force.source_lipschitz(adjacency)
 
 
 class _BoundSecondOrder:

@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from graphsde.base.arguments import choice, number, whole
 from graphsde.base.keyed_normals import in_shares
+from graphsde.graph.sparse import SparseMatrix
 from graphsde.nn.layers import glorot
 from graphsde.sde.field import Drift
 
@@ -117,6 +118,9 @@ class StackedDrift(Drift):
         rest = [glorot(width, width, generator) for _ in range(layers - 1)]
         self.weights = nn.ParameterList([nn.Parameter(weight) for weight in (first[:width].clone(), *rest)])
         self.biases = nn.ParameterList([nn.Parameter(torch.zeros(width)) for _ in range(layers)])
+
+    def source_lipschitz(self, adjacency: SparseMatrix) -> float:
+        return 0.0  # it sees the state alone
 
     def draw_masks(self, initial: Tensor, generator: torch.Generator | None) -> list[Tensor | None]:
         """What the output of each layer is multiplied by: zeros and 1/(1 − rate), or nothing.  # [N, S, d] each"""

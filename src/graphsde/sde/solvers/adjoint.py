@@ -1,4 +1,4 @@
-r"""Explicit Runge–Kutta steps with additive noise, their gradient written out.
+r"""Explicit Runge–Kutta steps with additive noise and whole solves made of them, their gradient written out.
 
 A step makes stages :math:`X_i = H + \Delta t \sum_{j<i} a_{ij} K_j + n_i` and slopes
 :math:`K_i = f(t + c_i \Delta t, X_i)`, then
@@ -13,20 +13,61 @@ derivative is the number -θ, the way back is, from the last stage to the first,
           \bar X_i = (\partial f / \partial X)^\top \bar K_i + \theta \kappa_i u_i, \quad
           \bar H = G + \sum_i \bar X_i.
 
-Fewer passes over the state than autograd takes, and nothing recorded.
+Fewer passes over the state than autograd takes, and nothing recorded: docs/performance.md has what that is worth. A
+drift takes part by having the two methods of :class:`WrittenDrift`; ``gcn`` has them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
 
-from graphsde.sde.brownian import Increment
-from graphsde.sde.field import Gathering
-from graphsde.sde.solvers.base import StepSolver, System, half_square_sum, weighted
+from graphsde.sde.brownian import Increment, spent
+from graphsde.sde.solvers.base import Carry, StepSolver, System, half_square_sum, weighted
+
+if TYPE_CHECKING:
+    from graphsde.sde.plan import Plan
+
+
+Kept = tuple[Tensor, ...]
+
+
+@dataclass
+class Gathering:
+    """Where the gradients of one evaluation go.
+
+    Args:
+        tensors: a sum for each tensor of the drift whose gradient is wanted.
+        share: what is added to them is multiplied by this.
+        state: the sum for the state, where that is wanted.  # [N, S, d]
+        factor: what is added to it is multiplied by this.
+        fresh: there is nothing in ``state`` yet, not even zeros.
+    """
+
+    tensors: list[Tensor | None]
+    share: float
+    state: Tensor | None = None
+    factor: float = 1.0
+    fresh: bool = False
+
+
+class WrittenDrift(Protocol):
+    """A bound drift that knows its own gradient."""
+
+    tensors: tuple[Tensor, ...]
+
+    def evaluate(self, t: float, h: Tensor) -> tuple[Tensor, Kept]:
+        """The value, without a graph, which may be changed in place, and what :meth:`pull` needs besides ``h``."""
+
+    def pull(self, t: float, h: Tensor, kept: Kept, grad: Tensor, into: Gathering) -> None:
+        """Add the gradients of ``h`` and of ``tensors`` to what ``into`` holds; that of ``h`` last, as its place may be
+        ``grad`` itself, which is not changed otherwise."""
+
+    def __call__(self, t: float, h: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -248,3 +289,123 @@ def _plus(total: Tensor, grad: Tensor | None, factor: float | Tensor, *, fresh: 
     if isinstance(factor, Tensor):
         return total.addcmul_(grad, factor) if fresh else torch.addcmul(total, grad, factor)
     return total.add_(grad, alpha=factor) if fresh else torch.add(total, grad, alpha=factor)
+
+
+def is_written(plan: Plan) -> bool:
+    return written_tableau(plan.solver, plan.system) is not None
+
+
+def explicit_step(plan: Plan, step: int) -> ExplicitStep:
+    tableau = written_tableau(plan.solver, plan.system)
+    assert tableau is not None
+    return ExplicitStep(tableau, plan.system, plan.time(step), plan.dt)
+
+
+class WayBack:
+    """Walks a solve backwards, holding the gradients of the state and of the drift's tensors.
+
+    Args:
+        plan: the solve.
+        wanted: whether the gradient of each of the drift's tensors is.
+        state_wanted: whether that of the initial state is.
+        grads: of the states after one step or more and, where there is a prior, of the KL.
+    """
+
+    def __init__(self, plan: Plan, wanted: Sequence[bool], state_wanted: bool, grads: Sequence[Tensor | None]) -> None:
+        self.plan, self.state_wanted = plan, state_wanted
+        self.state_grads, self.kl_grad = plan.of_outputs(grads)
+        self.totals = [
+            torch.zeros_like(x) if want else None for x, want in zip(plan.system.drift.tensors, wanted, strict=True)
+        ]
+        self.grad: Tensor | None = None
+
+    def step(self, step: ExplicitStep, number: int, trace: Trace) -> None:
+        """Through step ``number`` (from 0)."""
+        given = self.state_grads.pop(number + 1, None)
+        if self.grad is None:
+            # a copy, as sums are made in place and the given one is somebody else's
+            self.grad = torch.zeros_like(trace.stages[0]) if given is None else given.contiguous().clone()
+        elif given is not None:
+            self.grad += given
+        pull_step(step, trace, self.grad, self.kl_grad, self.totals, first=number == 0 and not self.state_wanted)
+
+    def found(self) -> tuple[Tensor | None, ...]:
+        """Gradients of the initial state and of the drift's tensors."""
+        return (self.grad if self.state_wanted else None), *self.totals
+
+
+def run_written(plan: Plan, initial: Tensor) -> tuple[list[Tensor], Tensor | None]:
+    """As :func:`~graphsde.sde.gradients.run_stored`, for a plan that :func:`is_written`."""
+    return plan.handed_out(initial, _Written.apply(plan, initial, *plan.system.drift.tensors))
+
+
+class _Written(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, plan: Plan, initial: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.set_materialize_grads(False)
+        wanted, states, kl = set(plan.saved), list[Tensor](), None
+        traces: list[Trace] = []
+        h = initial
+        for step in range(plan.steps):
+            h, part, trace = Trace.of(explicit_step(plan, step), h, spent(plan.noise(step)))
+            plan.require_finite(h, step + 1)
+            traces.append(trace)
+            if part is not None:
+                kl = part if kl is None else kl.add_(part)
+            if step + 1 in wanted:
+                states.append(h)
+        plan.require_finite_kl(kl)
+        ctx.plan, ctx.count = plan, len(tensors)
+        parts = [x for trace in traces for x in (*trace.stages, *trace.gaps, *trace.kept)]
+        ctx.sizes = (len(traces[0].stages), len(traces[0].gaps), len(traces[0].kept))
+        ctx.save_for_backward(initial, *tensors, *parts)
+        return tuple(states) if kl is None else (*states, kl)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        plan: Plan = ctx.plan
+        wanted = ctx.needs_input_grad[1:]
+        saved = ctx.saved_tensors
+        inputs, parts = saved[: 1 + ctx.count], saved[1 + ctx.count :]
+        if torch.is_grad_enabled():
+            return None, *_by_autograd(plan, inputs, wanted, grads)
+        back = WayBack(plan, wanted[1:], wanted[0], grads)
+        stages, gaps, kept = ctx.sizes
+        each = stages + gaps + kept
+        for step in reversed(range(plan.steps)):
+            own = list(parts[step * each : (step + 1) * each])
+            trace = Trace(own[:stages], own[stages : stages + gaps], own[stages + gaps :])
+            back.step(explicit_step(plan, step), step, trace)
+        return None, *back.found()
+
+
+def _by_autograd(
+    plan: Plan, inputs: Sequence[Tensor], wanted: Sequence[bool], grads: Sequence[Tensor | None]
+) -> list[Tensor | None]:
+    """Where a derivative of the derivative is asked for: the solve again, recorded, under the same noise."""
+    states, kl, _ = plan.walk(inputs[0])
+    outputs = states if kl is None else [*states, kl]
+    given = [(out, grad) for out, grad in zip(outputs, grads, strict=True) if grad is not None]
+    asked = [x for x, want in zip(inputs, wanted, strict=True) if want]
+    found = iter(
+        torch.autograd.grad(
+            [out for out, _ in given], asked, [grad for _, grad in given], create_graph=True, allow_unused=True
+        )
+    )
+    return [next(found) if want else None for want in wanted]
+
+
+class Retracing:
+    """The way back where only some states were kept: every step is taken again, without a graph."""
+
+    def __init__(self, ctx: Any, grads: tuple[Tensor | None, ...]) -> None:
+        self.plan: Plan = ctx.plan
+        wanted = ctx.needs_input_grad[1:]
+        self.back = WayBack(self.plan, wanted[1:], wanted[0], grads)
+
+    def step(self, step: int, carry: Carry, noise: Increment | None) -> None:
+        rule = explicit_step(self.plan, step)
+        self.back.step(rule, step, Trace.again(rule, carry[0], noise))
+
+    def found(self, initial: Tensor) -> tuple[Tensor | None, ...]:
+        return self.back.found()

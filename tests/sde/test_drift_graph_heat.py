@@ -18,8 +18,8 @@ from graphsde.graph.adjacency import Adjacency
 from graphsde.graph.graph import Graph
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.sde.diffusion import SmoothedDiffusion, VelocityDiffusion
-from graphsde.sde.drift import DiffusionDrift, ReactionDrift, SecondOrderDrift
-from graphsde.sde.prior import GraphDiffusionPrior, UnderdampedPrior
+from graphsde.sde.drift import GraphHeatDrift, ReactionDrift, SecondOrderDrift
+from graphsde.sde.prior import GraphOUPrior, UnderdampedPrior
 
 D = torch.float64
 
@@ -65,7 +65,7 @@ def apply_dense(matrix: np.ndarray, h: Tensor) -> Tensor:
 def test_uniform_attention_is_the_matrix_exponential(blocks: Graph, attention: str) -> None:
     """H(T) = exp(T α (P − I)) H(0): queries start at zero, so that attention starts uniform."""
     options: dict[str, Any] = {"attention": attention, "heads": 2 if attention != "none" else 1}
-    drift = DiffusionDrift(
+    drift = GraphHeatDrift(
         4, teleport=0.0, rate=0.7, source=0.0, operator="random-walk", generator=stream(), **options
     ).double()
     h = state(blocks)
@@ -78,7 +78,7 @@ def test_uniform_attention_is_the_matrix_exponential(blocks: Graph, attention: s
 def test_constant_features_are_a_fixed_point_of_stochastic_flows(blocks: Graph) -> None:
     h = torch.ones(blocks.num_nodes, 1, 4, dtype=D) * torch.arange(4)
     for options in ({"operator": "random-walk"}, {"attention": "linear"}, {"attention": "nonlinear"}):
-        drift = DiffusionDrift(4, teleport=0.0, source=0.0, generator=stream(), **options).double()  # type: ignore[arg-type]
+        drift = GraphHeatDrift(4, teleport=0.0, source=0.0, generator=stream(), **options).double()  # type: ignore[arg-type]
         for parameter in drift.parameters():
             torch.nn.init.normal_(parameter, generator=stream(2))
         assert float(drift.bind(operator(blocks), h)(0.0, h).detach().abs().max()) < 1e-6
@@ -86,14 +86,14 @@ def test_constant_features_are_a_fixed_point_of_stochastic_flows(blocks: Graph) 
 
 def test_the_default_is_personalised_pagerank(blocks: Graph) -> None:
     h, start, a = state(blocks), state(blocks, seed=2), 0.1
-    value = DiffusionDrift(4, teleport=a, generator=stream()).bind(operator(blocks), start)(0.0, h)
+    value = GraphHeatDrift(4, teleport=a, generator=stream()).bind(operator(blocks), start)(0.0, h)
     matrix = np.eye(blocks.num_nodes) - (1 - a) * dense(blocks)
     torch.testing.assert_close(value, a * start - apply_dense(matrix, h), atol=1e-6, rtol=0)
 
 
 def test_euler_with_unit_steps_is_appnp(blocks: Graph) -> None:
     start, a = state(blocks), 0.2
-    field = DiffusionDrift(4, teleport=a, generator=stream()).bind(operator(blocks), start)
+    field = GraphHeatDrift(4, teleport=a, generator=stream()).bind(operator(blocks), start)
     h, z = start, start
     for _ in range(6):
         h = h + field(0.0, h)
@@ -103,11 +103,11 @@ def test_euler_with_unit_steps_is_appnp(blocks: Graph) -> None:
 
 def test_settings_of_grand(blocks: Graph) -> None:
     h, start = state(blocks), state(blocks, seed=2)
-    drift = DiffusionDrift(4, teleport=0.0, rate=0.3, source=-0.4, generator=stream())
+    drift = GraphHeatDrift(4, teleport=0.0, rate=0.3, source=-0.4, generator=stream())
     value = drift.bind(operator(blocks), start)(0.0, h)
     expected = 0.3 * (apply_dense(dense(blocks), h) - h) - 0.4 * start
     torch.testing.assert_close(value, expected, atol=1e-6, rtol=0)
-    learned = DiffusionDrift(4, teleport=0.0, rate=0.3, learn_rate=True, source=-0.4, generator=stream()).double()
+    learned = GraphHeatDrift(4, teleport=0.0, rate=0.3, learn_rate=True, source=-0.4, generator=stream()).double()
     torch.testing.assert_close(learned.bind(operator(blocks), start)(0.0, h), value, atol=1e-6, rtol=0)
     assert [name for name, _ in learned.named_parameters()] == ["rate.raw"]
 
@@ -115,9 +115,9 @@ def test_settings_of_grand(blocks: Graph) -> None:
 def test_the_smoothed_source_goes_through_the_channel_of_the_noise(blocks: Graph) -> None:
     """posterior − prior = g B u with u = a H(0)/g, which is what makes the path KL exact."""
     h, start, a, g = state(blocks), state(blocks, seed=2), 0.1, 0.35
-    drift = DiffusionDrift(4, teleport=a, source_operator="smoothing", generator=stream())
+    drift = GraphHeatDrift(4, teleport=a, source_operator="smoothing", generator=stream())
     posterior = drift.bind(operator(blocks), start)(0.0, h)
-    prior = GraphDiffusionPrior(4, teleport=a).bind(operator(blocks), start)(0.0, h)
+    prior = GraphOUPrior(4, teleport=a).bind(operator(blocks), start)(0.0, h)
     channel = SmoothedDiffusion(4, sigma=g).bind(operator(blocks))
     torch.testing.assert_close(posterior - prior, channel.apply_control(a * start / g))  # type: ignore[attr-defined]
     rho = math.sqrt(float((dense(blocks) ** 2).sum(1).mean()))
@@ -125,7 +125,7 @@ def test_the_smoothed_source_goes_through_the_channel_of_the_noise(blocks: Graph
 
 
 def test_attention_is_scaled_dot_product_averaged_over_heads(blocks: Graph) -> None:
-    drift = DiffusionDrift(4, attention="nonlinear", heads=2, attention_width=6, generator=stream()).double()
+    drift = GraphHeatDrift(4, attention="nonlinear", heads=2, attention_width=6, generator=stream()).double()
     attention = drift.flow.attention
     assert attention is not None
     torch.nn.init.normal_(attention.query, generator=stream(3))
@@ -139,7 +139,7 @@ def test_attention_is_scaled_dot_product_averaged_over_heads(blocks: Graph) -> N
         expected[:, path] = 0.9 * weights @ h[:, path] - h[:, path] + 0.1 * start[:, path]
     torch.testing.assert_close(drift.bind(operator(blocks), start)(0.0, h), expected)
 
-    linear = DiffusionDrift(4, attention="linear", heads=2, attention_width=6, generator=stream()).double()
+    linear = GraphHeatDrift(4, attention="linear", heads=2, attention_width=6, generator=stream()).double()
     linear.load_state_dict(drift.state_dict())
     torch.testing.assert_close(linear.bind(operator(blocks), h)(0.0, h) - 0.1 * h, expected - 0.1 * start)
     moved = linear.bind(operator(blocks), start)(0.0, h)  # attention of another initial state
@@ -148,14 +148,14 @@ def test_attention_is_scaled_dot_product_averaged_over_heads(blocks: Graph) -> N
 
 def test_only_fixed_matrices_are_called_linear() -> None:
     kinds = {
-        kind: DiffusionDrift(4, attention=kind, generator=stream()).linear for kind in ("none", "linear", "nonlinear")
+        kind: GraphHeatDrift(4, attention=kind, generator=stream()).linear for kind in ("none", "linear", "nonlinear")
     }
     assert kinds == {"none": True, "linear": False, "nonlinear": False}
 
 
 def test_eigenvalues_of_the_default_drift_are_stable(blocks: Graph) -> None:
     a = 0.15
-    drift = DiffusionDrift(1, teleport=a, generator=stream())
+    drift = GraphHeatDrift(1, teleport=a, generator=stream())
     each = torch.eye(blocks.num_nodes, dtype=D)[:, :, None]
     jacobian = drift.bind(operator(blocks), torch.zeros_like(each))(0.0, each)[..., 0]
     values = torch.linalg.eigvalsh((jacobian + jacobian.T) / 2)
@@ -166,7 +166,7 @@ def test_eigenvalues_of_the_default_drift_are_stable(blocks: Graph) -> None:
 def test_random_walk_is_refused_without_self_loops() -> None:
     walk = Adjacency(sp.csr_array(np.array([[0, 1, 1], [1, 0, 0], [1, 0, 0]], dtype=np.float32))).matrix
     bare = SparseMatrix.from_scipy(walk, dtype=D)
-    drift = DiffusionDrift(2, operator="random-walk", generator=stream())
+    drift = GraphHeatDrift(2, operator="random-walk", generator=stream())
     with pytest.raises(BadUsage, match="E-OPERATOR"):
         drift.bind(bare, torch.zeros(3, 1, 2, dtype=D))
 
@@ -177,13 +177,13 @@ def test_random_walk_is_refused_without_self_loops() -> None:
 )
 def test_wrong_settings_of_diffusion_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(BadUsage, match=next(iter(wrong))):
-        DiffusionDrift(4, generator=stream(), **wrong)
+        GraphHeatDrift(4, generator=stream(), **wrong)
 
 
 def test_unknown_kinds_are_answered_with_the_known_ones() -> None:
     for wrong in ({"attention": "soft"}, {"operator": "laplacian"}, {"source_operator": "none"}):
         with pytest.raises(UnknownName, match="one of"):
-            DiffusionDrift(4, generator=stream(), **wrong)  # type: ignore[arg-type]
+            GraphHeatDrift(4, generator=stream(), **wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("operator_name", ["symmetric", "random-walk"])
@@ -191,7 +191,7 @@ def test_unknown_kinds_are_answered_with_the_known_ones() -> None:
 def test_a_reaction_of_no_strength_is_diffusion(blocks: Graph, attention: str, operator_name: str) -> None:
     shared: dict[str, Any] = {"rate": 0.6, "attention": attention, "operator": operator_name}
     h, start = state(blocks), state(blocks, seed=2)
-    diffusion = DiffusionDrift(4, teleport=0.0, source=0.0, generator=stream(), **shared).double()
+    diffusion = GraphHeatDrift(4, teleport=0.0, source=0.0, generator=stream(), **shared).double()
     for reaction in ("blurring-sharpening", "fisher", "allen-cahn", "zeldovich", "source"):
         drift = ReactionDrift(4, reaction=reaction, strength=0.0, generator=stream(), **shared).double()
         for parameter, other in zip(drift.flow.parameters(), diffusion.flow.parameters(), strict=True):
@@ -249,9 +249,9 @@ def test_second_order_is_newton_with_friction(blocks: Graph) -> None:
     force = drift.force.bind(operator(blocks), start[..., :3].contiguous())(0.4, q.contiguous())
     torch.testing.assert_close(value[..., :3], v, atol=0, rtol=0)
     torch.testing.assert_close(value[..., 3:], force - q - 0.3 * v)
-    loose = SecondOrderDrift(6, force="diffusion", settings={"teleport": 0.2}, generator=stream())
+    loose = SecondOrderDrift(6, force="graph-heat", settings={"teleport": 0.2}, generator=stream())
     q_only = torch.cat([q, torch.zeros_like(v)], -1)
-    inner = DiffusionDrift(3, teleport=0.2, generator=stream()).bind(operator(blocks), start[..., :3].contiguous())
+    inner = GraphHeatDrift(3, teleport=0.2, generator=stream()).bind(operator(blocks), start[..., :3].contiguous())
     torch.testing.assert_close(loose.bind(operator(blocks), start)(0.0, q_only)[..., 3:], inner(0.0, q.contiguous()))
     assert loose.linear and not drift.linear
 
