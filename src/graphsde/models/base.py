@@ -250,18 +250,17 @@ def merge_settings(below: dict[str, Any], above: dict[str, Any]) -> dict[str, An
     return merged
 
 
-MODELS: Registry[type[Model]] = Registry("model")
-
-
-def register_model(cls: type[Model]) -> type[Model]:
-    """Class decorator: makes a model known to ``graphsde list models`` and ``--model``."""
-    MODELS.add(cls.name, cls, summary=cls.summary, paper=cls.paper, year=cls.year, targets=list(handled_targets(cls)))
-    return cls
-
-
 def handled_targets(cls: type[Model]) -> tuple[str, ...]:
     """What the models of a class can predict, as the class itself says."""
     return tuple(cls.__dict__.get("targets", Model.targets))
+
+
+MODELS: Registry[type[Model]] = Registry(
+    "model",
+    base=Model,
+    facts=lambda cls: {"paper": cls.paper, "year": cls.year, "targets": list(handled_targets(cls))},
+)
+register_model = MODELS.add_class
 
 
 def encode(encoder: FeatureEncoder, graph: Graph) -> Tensor | Any:
