@@ -14,7 +14,8 @@ from graphsde.base.registry import Registry
 from graphsde.sde.diffusion import DIFFUSIONS, StateDependentDiffusion
 from graphsde.sde.drift import DRIFTS, DiffusionDrift, GCNDrift
 from graphsde.sde.field import PRIORS
-from graphsde.testing.parts import DIFFUSION_CHECKS, DRIFT_CHECKS, PRIOR_CHECKS, Broken, Check, ComponentCase
+from graphsde.testing.contract import Broken
+from graphsde.testing.parts import DIFFUSION_CHECKS, DRIFT_CHECKS, PRIOR_CHECKS, Check, ComponentCase
 
 DRIFT_SETTINGS: dict[str, list[dict[str, Any]]] = {
     "gcn": [
@@ -175,7 +176,7 @@ class _Wrong(StateDependentDiffusion):
 
 BROKEN_DIFFUSIONS: dict[str, dict[str, Callable[..., Any]]] = {
     "noise_enters_linearly": {"apply": lambda g, t, h, noise: g.scale(t, h) * noise.abs()},
-    "paths_do_not_mix": {"apply": lambda g, t, h, noise: g.scale(t, h) * noise.sum(1, keepdim=True)},
+    "noise_of_paths_does_not_mix": {"apply": lambda g, t, h, noise: g.scale(t, h) * noise.sum(1, keepdim=True)},
     "whitening_undoes_applying_or_is_refused": {"whiten": lambda g, t, h, difference: difference * g.scale(t, h)},
     "the_gain_multiplies": {"whiten": lambda g, t, h, difference: difference},
     "no_gain_is_no_noise": {"whiten": lambda g, t, h, difference: difference},
@@ -184,8 +185,8 @@ BROKEN_DIFFUSIONS: dict[str, dict[str, Callable[..., Any]]] = {
     "permuting_nodes_permutes_the_law": {
         "apply": lambda g, t, h, n: g.scale(t, h) * n * torch.arange(7)[:, None, None]
     },
-    "gradients_are_right": {"apply": lambda g, t, h, noise: g.scale(t, h).detach() * noise},
-    "keeps_shape_and_dtype": {"apply": lambda g, t, h, noise: (g.scale(t, h) * noise).double()},
+    "gradients_of_noise_are_right": {"apply": lambda g, t, h, noise: g.scale(t, h).detach() * noise},
+    "noise_keeps_shape_and_dtype": {"apply": lambda g, t, h, noise: (g.scale(t, h) * noise).double()},
 }
 
 
@@ -198,4 +199,4 @@ def test_the_contract_notices_a_wrong_diffusion(name: str) -> None:
 def test_a_component_of_another_kind_is_told_apart() -> None:
     case = ComponentCase(lambda width, generator: DiffusionDrift(width, generator=generator))
     with pytest.raises(Broken):
-        named(DIFFUSION_CHECKS, "paths_do_not_mix")(case)
+        named(DIFFUSION_CHECKS, "noise_of_paths_does_not_mix")(case)
