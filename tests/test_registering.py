@@ -135,3 +135,10 @@ def test_an_installed_plugin_is_known_to_the_command_line(installed: Path) -> No
     assert done.returncode == 0 and "warmth" in done.stdout
     (line,) = done.stderr.splitlines()  # the broken one, and nothing else
     assert line.startswith("E-PLUGIN") and "'colder' of the package 'cold'" in line
+
+
+def test_a_fresh_process_knows_the_parts_of_the_package(tmp_path: Path) -> None:
+    """Whoever asks a registry must have imported what is in it."""
+    asked = "import graphsde as gs; print(*(len(dir(part)) for part in (gs.prior, gs.drift, gs.diffusion, gs.solver)))"
+    done = run(tmp_path, "-c", asked)
+    assert [int(count) for count in done.stdout.split()] == [4, 5, 7, 8], done.stderr

@@ -43,7 +43,7 @@ def _drifts() -> list[dict[str, Any]]:
 
 
 def _priors() -> list[dict[str, Any]]:
-    from graphsde.sde.field import PRIORS
+    from graphsde.sde.prior import PRIORS
 
     return PRIORS.describe()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from graphsde.base.errors import BadInput, BadUsage, NotFitted
 from graphsde.base.interrupt import InterruptGuard
 from graphsde.base.registry import Registry
 from graphsde.graph.graph import Graph
+from graphsde.models.parameters import flat, plain, signature_of, split_params, with_settings_section
 from graphsde.nn.callbacks import Callback, EpochRecord
 from graphsde.nn.checkpoint import Checkpoint
 from graphsde.nn.encoding import FeatureEncoder
@@ -64,14 +66,51 @@ class Model(ABC):
     targets: ClassVar[tuple[str, ...]] = ("class",)
     """What it can predict. Each class says so for itself: a subclass may have another loss."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if hasattr(cls, "Settings"):
+            defaults = cls.default_settings()
+            cls.__signature__ = signature_of(defaults)  # type: ignore[attr-defined]
+            if cls.__dict__.get("__doc__"):
+                cls.__doc__ = with_settings_section(cls.__dict__["__doc__"], defaults)
+
     def __init__(self, **settings: Any) -> None:
-        self.given = settings
+        self._given = settings
         self.settings = self.Settings.parse(settings, f"model '{self.name}'")
+        self._first_settings = self.settings
         self.class_names: tuple[str, ...] | None = None
         self.target_scale: TargetScale | None = None  # of a model fitted on numbers, which has no classes
         self.history: list[EpochRecord] = []
         self.best_epoch: int | None = None
         self.calibrator: Calibrator | None = None
+
+    @classmethod
+    def default_settings(cls) -> ModelSettings:
+        """What a model has to which nothing was given, before it has seen a graph."""
+        return cls.Settings.model_construct()  # unchecked: a setting without a default may be missing
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The settings that the model was made with, given or not, as plain values; a fit does not change them.
+
+        Args:
+            deep: also parts of nested ones, as ``drift__name`` and ``consistency__weight``.
+        """
+        params = {name: plain(getattr(self._first_settings, name)) for name in self.Settings.model_fields}
+        return flat(params) if deep else params
+
+    def set_params(self, **params: Any) -> Self:
+        """Other settings, by the names of :meth:`get_params`; the model is then as one made with them, not fitted."""
+        if params:
+            whole, parts = split_params(params)
+            given = {name: plain(value) for name, value in self._given.items()}
+            fresh = type(self)(**merge_settings(given | whole, parts))  # before anything here is changed
+            vars(self).clear()
+            vars(self).update(vars(fresh))
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        """Made with what this one was given, and no more: the rest may still follow the graph."""
+        return type(self)(**copy.deepcopy(self._given))
 
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
         """Settings that suit ``graph`` better than the general defaults; what the user gave always wins."""
@@ -80,7 +119,7 @@ class Model(ABC):
     def resolve(self, graph: Graph) -> None:
         """Fill in :meth:`defaults_for` ``graph``, so that ``settings`` says everything that a fit will use."""
         self.require_target(graph)
-        values = merge_settings(self.defaults_for(graph), self.given)
+        values = merge_settings(self.defaults_for(graph), self._given)
         self.settings = self.Settings.parse(values, f"model '{self.name}'")
 
     def require_target(self, graph: Graph) -> None:

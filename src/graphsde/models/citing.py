@@ -7,7 +7,7 @@ from typing import Any
 from graphsde.models import MODELS
 from graphsde.sde.diffusion import DIFFUSIONS
 from graphsde.sde.drift import DRIFTS
-from graphsde.sde.field import PRIORS
+from graphsde.sde.prior import PRIORS
 from graphsde.sde.solvers import SOLVERS
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 from pydantic import Field
@@ -15,6 +15,7 @@ from graphsde.base.interrupt import Interrupted, InterruptGuard
 from graphsde.base.seeds import derive
 from graphsde.graph.graph import Graph
 from graphsde.models.base import MODELS, Estimate, Model, ModelSettings, register_model
+from graphsde.models.options import EnsembleOptions
 from graphsde.nn.callbacks import Callback, EpochRecord
 from graphsde.nn.checkpoint import Checkpoint, TrainState
 from graphsde.prediction import NumericPrediction, Perturb, Prediction
@@ -150,7 +151,7 @@ class Ensemble(Model):
     targets = ("class", "numeric")
     settings: EnsembleSettings
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, **settings: Unpack[EnsembleOptions]) -> None:
         super().__init__(**settings)
         self.members: list[Model] = []
         self._previous: list[Model] = []
@@ -158,7 +159,7 @@ class Ensemble(Model):
         self._member(0)  # wrong settings of the base are told now, not after the first fit has begun
 
     def resolve(self, graph: Graph) -> None:
-        self.settings = self.Settings.parse(self.given, f"model '{self.name}'")
+        self.settings = self.Settings.parse(self._given, f"model '{self.name}'")
         member = self._member(0)
         member.resolve(graph)
         plain = member.settings.model_dump(mode="json", exclude={"seed"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from pydantic import Field
@@ -11,6 +11,7 @@ from torch import nn
 from graphsde.graph.graph import Graph
 from graphsde.models.base import register_model
 from graphsde.models.neural import Inputs, NeuralModel, NeuralSettings, Outputs
+from graphsde.models.options import GCNOptions
 from graphsde.nn.layers import GraphConv, Randomness, dropout
 
 # Shchur et al.'s width and decay; raw features and the dropout were chosen on validation nodes
@@ -82,6 +83,9 @@ class GCN(NeuralModel):
     Settings = GCNSettings
     targets = ("class", "numeric")
     settings: GCNSettings
+
+    def __init__(self, **settings: Unpack[GCNOptions]) -> None:
+        super().__init__(**settings)
 
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
         return dict(_NUMERIC if graph.target == "numeric" else _PER_GRAPH.get(graph.name, {}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import torch
 from torch import nn
@@ -10,6 +10,7 @@ from torch import nn
 from graphsde.graph.graph import Graph
 from graphsde.models.base import register_model
 from graphsde.models.grand import FlowModel, FlowModule, FlowSettings
+from graphsde.models.options import GREADOptions
 from graphsde.sde.drift import ReactionDrift
 from graphsde.sde.drift.reaction import POINTWISE
 
@@ -67,6 +68,9 @@ class GREAD(FlowModel):
     year = 2023
     Settings = GREADSettings
     settings: GREADSettings
+
+    def __init__(self, **settings: Unpack[GREADOptions]) -> None:
+        super().__init__(**settings)
 
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
         return dict(_PER_GRAPH.get(graph.name, {}))

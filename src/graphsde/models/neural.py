@@ -169,7 +169,7 @@ class NeuralModel(Model):
         )
 
     @property
-    def head_width(self) -> int:
+    def _head_width(self) -> int:
         """Outputs per node of a fitted model: one per class, or mean and variance of a number."""
         return len(self._require_fitted()) if self.target_scale is None else 2
 

@@ -8,7 +8,9 @@ from torch import Tensor
 from graphsde.base.arguments import number, whole
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.nn.operators import scaled_plus_identity
-from graphsde.sde.field import BoundDrift, Prior, check_state, even_width, register_prior
+from graphsde.sde.field import PRIORS, BoundDrift, Prior, check_state, even_width, register_prior
+
+__all__ = ["PRIORS", "ConstantPrior", "GraphDiffusionPrior", "OrnsteinUhlenbeckPrior", "UnderdampedPrior"]
 
 
 @register_prior

@@ -19,8 +19,9 @@ from graphsde.nn.layers import GraphConv, Linear, dropout
 from graphsde.sde.brownian import BrownianMotion
 from graphsde.sde.diffusion import DIFFUSIONS
 from graphsde.sde.drift import DRIFTS
-from graphsde.sde.field import PRIORS, BoundDrift
+from graphsde.sde.field import BoundDrift
 from graphsde.sde.integrate import Path, Save, integrate
+from graphsde.sde.prior import PRIORS
 from graphsde.sde.solvers import SOLVERS, Solver
 
 SIGNAL_MOMENTUM = 0.95
