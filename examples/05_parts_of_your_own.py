@@ -6,22 +6,12 @@ Run: python examples/05_parts_of_your_own.py
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
 
 import graphsde as gs
-from graphsde.graph.sparse import SparseMatrix
-from graphsde.sde.brownian import Increment
-from graphsde.sde.drift import register_drift
-from graphsde.sde.field import Drift, Prior
-from graphsde.sde.prior import register_prior
-from graphsde.sde.solvers import StepSolver, System, register_solver
-from graphsde.sde.solvers.base import kl_rate, weighted
-from graphsde.testing.parts import DRIFT_CHECKS, PRIOR_CHECKS, ComponentCase
-from graphsde.testing.solvers import SOLVER_CHECKS, SolverCase
 
 
-@register_drift
-class Pull(Drift):
+@gs.register
+class Pull(gs.Drift):
     """Every node is pulled towards its neighbours with a learned strength per dimension.
 
     Paper: an example of this package; the flow is that of Chamberlain et al., "GRAND", ICML 2021.
@@ -32,22 +22,24 @@ class Pull(Drift):
 
     def __init__(self, width: int, *, generator: torch.Generator) -> None:
         super().__init__()
-        self.strength = nn.Parameter(torch.rand(width, generator=generator))
+        self.strength = torch.nn.Parameter(torch.rand(width, generator=generator))
 
-    def bind(self, adjacency: SparseMatrix, initial: Tensor, generator: torch.Generator | None = None) -> BoundPull:
+    def bind(
+        self, adjacency: gs.SparseMatrix, initial: torch.Tensor, generator: torch.Generator | None = None
+    ) -> BoundPull:
         return BoundPull(self.strength, adjacency.to(initial.dtype))
 
 
 class BoundPull:
-    def __init__(self, strength: Tensor, adjacency: SparseMatrix) -> None:
+    def __init__(self, strength: torch.Tensor, adjacency: gs.SparseMatrix) -> None:
         self.strength, self.adjacency, self.tensors = strength, adjacency, (strength,)
 
-    def __call__(self, t: float, h: Tensor) -> Tensor:
+    def __call__(self, t: float, h: torch.Tensor) -> torch.Tensor:
         return ((self.adjacency @ h.reshape(h.shape[0], -1)).view(h.shape) - h) * self.strength
 
 
-@register_prior
-class Shrink(Prior):
+@gs.register
+class Shrink(gs.Prior):
     """Everything decays at one rate. Paper: an example of this package."""
 
     name, summary = "shrink", "everything decays"
@@ -57,22 +49,22 @@ class Shrink(Prior):
         super().__init__()
         self.rate = rate
 
-    def bind(self, adjacency: SparseMatrix, initial: Tensor) -> BoundShrink:
+    def bind(self, adjacency: gs.SparseMatrix, initial: torch.Tensor) -> BoundShrink:
         return BoundShrink(self.rate)
 
 
 class BoundShrink:
-    tensors: tuple[Tensor, ...] = ()
+    tensors: tuple[torch.Tensor, ...] = ()
 
     def __init__(self, rate: float) -> None:
         self.rate = rate
 
-    def __call__(self, t: float, h: Tensor) -> Tensor:
+    def __call__(self, t: float, h: torch.Tensor) -> torch.Tensor:
         return -self.rate * h
 
 
-@register_solver
-class Midpoint(StepSolver):
+@gs.register
+class Midpoint(gs.StepSolver):
     """Midpoint rule with additive noise added at the end. Paper: an example of this package."""
 
     name, summary = "midpoint", "midpoint rule; strong order 1 with additive noise"
@@ -80,28 +72,20 @@ class Midpoint(StepSolver):
     strong_order, evaluations = {"none": 2.0, "additive": 1.0}, 2
 
     def step(
-        self, system: System, t: float, dt: float, carry: tuple[Tensor, ...], noise: Increment | None
-    ) -> tuple[tuple[Tensor, ...], Tensor | None]:
+        self, system: gs.System, t: float, dt: float, carry: tuple[torch.Tensor, ...], noise: gs.Increment | None
+    ) -> tuple[tuple[torch.Tensor, ...], torch.Tensor | None]:
         (h,) = carry
         first = system.drift(t, h)
-        middle = h + 0.5 * dt * first
-        second = system.drift(t + 0.5 * dt, middle)
-        moved = h + dt * second
+        moved = h + dt * system.drift(t + 0.5 * dt, h + 0.5 * dt * first)
         if system.diffusion is not None and noise is not None:
             moved = moved + system.diffusion.apply(t, h, noise.dw)
-        return (moved,), weighted(dt, (1.0, kl_rate(system, t, h, first)))
+        rate = gs.kl_rate(system, t, h, first)
+        return (moved,), None if rate is None else dt * rate
 
 
-def main() -> None:
-    drift = ComponentCase(lambda width, generator: Pull(width, generator=generator))
-    prior = ComponentCase(lambda width, generator: Shrink(width))
-    for check in DRIFT_CHECKS:
-        check(drift)
-    for check in PRIOR_CHECKS:
-        check(prior)
-    for check in SOLVER_CHECKS:
-        check(SolverCase(Midpoint))
-    print(f"{len(DRIFT_CHECKS)} + {len(PRIOR_CHECKS)} + {len(SOLVER_CHECKS)} promises kept")
+if __name__ == "__main__":
+    kept = gs.testing.check_drift(Pull), gs.testing.check_prior(Shrink), gs.testing.check_solver(Midpoint)
+    print(" + ".join(map(str, kept)), "promises kept")
 
     graph = gs.load("digits")
     model = gs.LGNSDE(
@@ -109,7 +93,3 @@ def main() -> None:
     )
     metrics = gs.evaluate(model.fit(graph).predict(graph, samples=16), graph)
     print(f"digits: {metrics['accuracy']:.1%} of {metrics['n_test']} test images are right")
-
-
-if __name__ == "__main__":
-    main()

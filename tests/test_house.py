@@ -175,7 +175,7 @@ def test_every_public_name_resolves() -> None:
 
     for name in graphsde.__all__:
         assert getattr(graphsde, name) is not None
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+    with pytest.raises(AttributeError, match="attribute nothing"):
         graphsde.nothing  # noqa: B018
 
 
@@ -185,7 +185,22 @@ def test_every_error_code_is_in_the_docs() -> None:
     assert used <= set(re.findall(r"E-[A-Z0-9-]+", page))
 
 
-def test_links_of_the_readme_lead_somewhere() -> None:
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_links_lead_somewhere(page: str) -> None:
     root = PACKAGE.parents[1]
-    for link in re.findall(r"\]\(([^)#]+)\)", (root / "README.md").read_text(encoding="utf-8")):
+    for link in re.findall(r"\]\(([^)#]+)\)", (root / page).read_text(encoding="utf-8")):
         assert (root / link).exists(), link
+
+
+def test_the_map_of_the_house_is_right() -> None:
+    page = (PACKAGE.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE) == ORDER
+
+
+def test_the_present_version_is_told_everywhere() -> None:
+    import graphsde
+
+    root = PACKAGE.parents[1]
+    heading = rf"^## \[{re.escape(graphsde.__version__)}\] - \d{{4}}-\d\d-\d\d$"
+    assert re.search(heading, (root / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert f"\nversion: {graphsde.__version__}\n" in (root / "CITATION.cff").read_text(encoding="utf-8")

@@ -14,7 +14,8 @@ from graphsde.base.registry import Registry
 from graphsde.sde.diffusion import DIFFUSIONS, StateDependentDiffusion
 from graphsde.sde.drift import DRIFTS, GCNDrift, GraphHeatDrift
 from graphsde.sde.prior import PRIORS
-from graphsde.testing.parts import DIFFUSION_CHECKS, DRIFT_CHECKS, PRIOR_CHECKS, Broken, Check, ComponentCase
+from graphsde.testing.contract import Broken
+from graphsde.testing.parts import DIFFUSION_CHECKS, DRIFT_CHECKS, PRIOR_CHECKS, Check, ComponentCase
 
 DRIFT_SETTINGS: dict[str, list[dict[str, Any]]] = {
     "gcn": [

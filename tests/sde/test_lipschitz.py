@@ -160,7 +160,7 @@ def test_smoothing_scale_of_nothing_is_zero() -> None:
 
 MODULES = [
     *(f"drift.{name}" for name in ("gcn", "gat", "graph_heat", "reaction", "second_order")),
-    *(f"diffusion.{name}" for name in ("independent", "state_dependent", "smoothed", "q_wiener")),
+    *(f"diffusion.{name}" for name in ("independent", "structured")),
     "prior",
     "lipschitz",
 ]

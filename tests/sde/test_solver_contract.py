@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from graphsde.sde.solvers import SOLVERS, Euler, ReversibleHeun
-from graphsde.testing.solvers import SOLVER_CHECKS, Broken, SolverCase, SolverCheck
+from graphsde.testing.contract import Broken
+from graphsde.testing.solvers import SOLVER_CHECKS, SolverCase, SolverCheck
 
 
 @pytest.mark.parametrize("check", SOLVER_CHECKS, ids=lambda c: c.__name__)

@@ -5,10 +5,18 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import warnings
 
 from graphsde.base.errors import BadUsage, shorten
 
 VARIABLE = "GRAPHSDE_PLUGINS"
+GROUP = "graphsde.plugins"
+
+_looked_for_installed = False
+
+
+class PluginWarning(UserWarning):
+    """An installed plugin that can't be loaded; everything else works."""
 
 
 def search_path() -> str:
@@ -36,3 +44,29 @@ def load_plugins(names: str | None = None) -> None:
                 place=VARIABLE,
                 fix="name a module that Python finds, for instance with PYTHONPATH=.",
             ) from error
+
+
+def load_installed() -> None:
+    """Load what installed packages offer under the entry point ``graphsde.plugins``, once in a process.
+
+    A registry does this when a name is missing or a listing is asked for. A package that can't be loaded is named in a
+    warning and left out: what somebody installed once must not keep others from working.
+    """
+    global _looked_for_installed
+    if _looked_for_installed:
+        return
+    _looked_for_installed = True  # first: a plugin may itself ask a registry
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group=GROUP):
+        try:
+            point.load()
+        except Exception as error:
+            package = "" if point.dist is None else f" of the package '{shorten(point.dist.name)}'"
+            told = shorten(f"{type(error).__name__}: {error}")
+            warnings.warn(
+                f"E-PLUGIN: the plugin '{shorten(point.name)}'{package} can't be loaded: {told}. "
+                "Fix: repair or uninstall it; everything else works.",
+                PluginWarning,
+                stacklevel=2,
+            )

@@ -1,16 +1,20 @@
-"""Names to things: a resolver whose failure lists the choices."""
+"""Names to things: a resolver whose failure lists the choices, and one decorator for every kind of thing."""
 
 from __future__ import annotations
 
 import difflib
+import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from graphsde.base.errors import BadUsage, UnknownName
+from graphsde.base.plugins import load_installed
 from graphsde.base.renames import current
 
 T = TypeVar("T")
+AnyClass = TypeVar("AnyClass", bound=type)
+AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -27,8 +31,12 @@ class Entry(Generic[T]):
 class Registry(Generic[T]):
     """A named collection that others may add to; a former name (:mod:`~graphsde.base.renames`) finds its entry too.
 
+    Installed plugins are loaded when a name is missing, or when somebody wants to know all names.
+
     Args:
         kind: what the entries are, in the singular, for error messages ("model", "split").
+        base: the class that all entries derive from, where they are classes; :data:`register` goes by it.
+        facts: what an entry says besides its summary, read from such a class.
 
     Example:
         >>> greetings = Registry("greeting")
@@ -39,9 +47,13 @@ class Registry(Generic[T]):
         'hello'
     """
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
+    def __init__(
+        self, kind: str, *, base: type | None = None, facts: Callable[[Any], dict[str, Any]] | None = None
+    ) -> None:
+        self.kind, self.base, self._facts = kind, base, facts
         self._entries: dict[str, Entry[T]] = {}
+        if base is not None:
+            _OF_CLASSES.append(self)
 
     def register(self, name: str, *, summary: str, **facts: Any) -> Callable[[T], T]:
         def keep(item: T) -> T:
@@ -58,29 +70,142 @@ class Registry(Generic[T]):
             raise BadUsage(f"the {self.kind} '{present}' was once named '{name}'", fix="choose another name")
         self._entries[name] = Entry(name, item, summary, facts)
 
+    def add_class(self, cls: AnyClass) -> AnyClass:
+        """Class decorator: makes a class known by its own ``name`` and ``summary``."""
+        item: Any = cls
+        for needed in ("name", "summary"):
+            if not isinstance(getattr(item, needed, None), str):
+                raise BadUsage(
+                    f"the {self.kind} {cls.__name__} has no {needed}",
+                    expected=f'a line {needed} = "…" in the class',
+                )
+        try:
+            facts = {} if self._facts is None else self._facts(item)
+        except AttributeError as error:
+            raise BadUsage(f"the {self.kind} '{item.name}' can't be registered: {error}", fix="set it") from None
+        self.add(item.name, item, summary=item.summary, **facts)
+        return cls
+
     def get(self, name: str) -> T:
         return self.entry(name).item
 
     def entry(self, name: str) -> Entry[T]:
-        try:
-            return self._entries[current(self.kind, name)]
-        except KeyError:
-            raise unknown_name(self.kind, name, self.names()) from None
+        if name not in self:
+            raise unknown_name(self.kind, name, self.names())
+        return self._entries[current(self.kind, name)]
 
     def names(self) -> list[str]:
+        load_installed()
         return list(self._entries)
 
     def describe(self) -> list[dict[str, Any]]:
+        load_installed()
         return [entry.as_dict() for entry in self._entries.values()]
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and current(self.kind, name) in self._entries
+        if not isinstance(name, str):
+            return False
+        present = current(self.kind, name)
+        if present not in self._entries:
+            load_installed()
+        return present in self._entries
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
+        return iter(self.names())
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self.names())
+
+
+_OF_CLASSES: list[Registry[Any]] = []
+# by name, as what is registered stands on floors above this one
+_OF_FUNCTIONS = {
+    "score": ("graphsde.uncertainty.scores", "SCORES"),
+    "conformal score": ("graphsde.uncertainty.conformal", "CONFORMAL_SCORES"),
+    "acquisition": ("graphsde.acting.acquisition", "ACQUISITIONS"),
+    "metric": ("graphsde.metrics", "METRICS"),
+    "split": ("graphsde.datasets.splits", "SPLITS"),
+    "shift": ("graphsde.datasets.shifts", "SHIFTS"),
+    "dataset": ("graphsde.datasets.benchmarks", "DATASETS"),
+}
+
+
+class Register:
+    """Makes a part of one's own known by name, to Python, to the command line and to benches.
+
+    A class goes where its base class says: a model, drift, diffusion, prior, solver, calibrator, task or engine. A
+    function needs a word on what it is, and a name; its summary is the first line of its docstring unless given.
+
+    Example:
+        >>> import graphsde as gs
+        >>> @gs.register.score("coldness", needs=("probs",))
+        ... def coldness(prediction):
+        ...     \"\"\"one minus the probability of the first class\"\"\"
+        ...     return 1 - prediction.mean[:, 0]
+        >>> gs.register
+        <register: @gs.register for a class, @gs.register.score("name") and the like for a function>
+    """
+
+    def __call__(self, cls: AnyClass) -> AnyClass:
+        """Class decorator."""
+        for registry in _OF_CLASSES:
+            if isinstance(cls, type) and registry.base is not None and issubclass(cls, registry.base):
+                return registry.add_class(cls)
+        kinds = ", ".join(name.replace(" ", "_") for name in _OF_FUNCTIONS)
+        raise BadUsage(
+            f"{getattr(cls, '__name__', cls)!r} is of no kind that can be registered",
+            expected="a subclass of Model, Drift, Diffusion, Prior, Solver, Calibrator, Task or Engine",
+            fix=f'for a function say what it is: @gs.register.score("name"), or one of {kinds}',
+        )
+
+    def score(self, name: str, *, summary: str = "", **facts: Any) -> Callable[[AnyFunction], AnyFunction]:
+        """``score(prediction, …) -> [N]``, higher = more uncertain; facts as ``needs=("probs",)`` say what it reads."""
+        return self._function("score", name, summary, facts)
+
+    def conformal_score(self, name: str, *, summary: str = "", **facts: Any) -> Callable[[AnyFunction], AnyFunction]:
+        """``score(case, **options) -> [N, C]``, higher = stranger."""
+        return self._function("conformal score", name, summary, facts)
+
+    def acquisition(self, name: str, *, summary: str = "", **facts: Any) -> Callable[[AnyFunction], AnyFunction]:
+        """``choose(candidates, budget) -> positions``, the most wanted first."""
+        return self._function("acquisition", name, summary, facts)
+
+    def metric(self, name: str, *, summary: str = "", **facts: Any) -> Callable[[AnyFunction], AnyFunction]:
+        """``metric(…) -> float``; the facts ``takes`` and ``better`` say of what, and which way it points."""
+        return self._function("metric", name, summary, facts)
+
+    def split(self, name: str, *, summary: str = "", **facts: Any) -> Callable[[AnyFunction], AnyFunction]:
+        """``maker(graph, *, seed=0, **options) -> Split``."""
+        return self._function("split", name, summary, facts)
+
+    def shift(self, name: str, *, summary: str = "", **facts: Any) -> Callable[[AnyFunction], AnyFunction]:
+        """``maker(graph, *, seed=0, **options) -> Graph``."""
+        return self._function("shift", name, summary, facts)
+
+    def dataset(self, name: str, *, summary: str = "", **facts: Any) -> Callable[[AnyFunction], AnyFunction]:
+        """``loader(*, size, root, download, progress) -> Graph``."""
+        return self._function("dataset", name, summary, facts)
+
+    def _function(
+        self, kind: str, name: str, summary: str, facts: dict[str, Any]
+    ) -> Callable[[AnyFunction], AnyFunction]:
+        module, attribute = _OF_FUNCTIONS[kind]
+        registry: Registry[Any] = getattr(importlib.import_module(module), attribute)
+
+        def keep(function: AnyFunction) -> AnyFunction:
+            first_line = (function.__doc__ or "").strip().partition("\n")[0]
+            if not (summary or first_line):
+                raise BadUsage(f"the {kind} '{name}' says nothing of itself", fix="give it a docstring, or summary='…'")
+            registry.add(name, function, summary=summary or first_line, **facts)
+            return function
+
+        return keep
+
+    def __repr__(self) -> str:
+        return '<register: @gs.register for a class, @gs.register.score("name") and the like for a function>'
+
+
+register = Register()
 
 
 def unknown_name(kind: str, name: str, choices: list[str]) -> UnknownName:

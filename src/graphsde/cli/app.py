@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import typer
 
 from graphsde._version import __version__
 from graphsde.base.errors import GraphsdeError, shorten
+from graphsde.base.plugins import load_installed, load_plugins
 from graphsde.cli import (
     ask,
     bench,
@@ -99,10 +101,12 @@ def _guarded(verb: Callable[..., None], name: str) -> Callable[..., None]:
 
 
 def _load_plugins() -> None:
-    if os.environ.get("GRAPHSDE_PLUGINS"):
-        from graphsde.base.plugins import load_plugins
-
-        load_plugins()
+    load_plugins()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        load_installed()
+    for warning in told:  # in one line, without the place in our code
+        typer.echo(str(warning.message), err=True)
 
 
 def _fail(message: str, code: int) -> None:

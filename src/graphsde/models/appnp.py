@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from pydantic import Field
@@ -12,6 +12,7 @@ from graphsde.graph.graph import Graph
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.models.base import register_model
 from graphsde.models.neural import Inputs, NeuralModel, NeuralSettings, Outputs
+from graphsde.models.options import APPNPOptions
 from graphsde.nn.layers import Linear, Randomness, dropout
 
 
@@ -78,6 +79,9 @@ class APPNP(NeuralModel):
     year = 2019
     Settings = APPNPSettings
     settings: APPNPSettings
+
+    def __init__(self, **settings: Unpack[APPNPOptions]) -> None:
+        super().__init__(**settings)
 
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         return APPNPModule(width, classes, self.settings, generator)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from graphsde.base.interrupt import InterruptGuard
 from graphsde.base.registry import Registry
 from graphsde.graph.graph import Graph
 from graphsde.graph.target import TARGETS
+from graphsde.models.parameters import flat, plain, signature_of, split_params, with_settings_section
 from graphsde.models.recipes import recipe
 from graphsde.nn.callbacks import Callback, EpochRecord
 from graphsde.nn.checkpoint import Checkpoint
@@ -66,9 +68,18 @@ class Model(ABC):
     targets: ClassVar[tuple[str, ...]] = ("classification",)
     """What it can predict. Each class says so for itself: a subclass may have another loss."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if hasattr(cls, "Settings"):
+            defaults = cls.default_settings()
+            cls.__signature__ = signature_of(defaults)  # type: ignore[attr-defined]
+            if cls.__dict__.get("__doc__"):
+                cls.__doc__ = with_settings_section(cls.__dict__["__doc__"], defaults)
+
     def __init__(self, **settings: Any) -> None:
-        self.given = settings
+        self._given = settings
         self.settings = self.Settings.parse(settings, f"model '{self.name}'")
+        self._first_settings = self.settings
         self.class_names: tuple[str, ...] | None = None
         self.target_scale: TargetScale | None = None  # of a model fitted on numbers, which has no classes
         self.history: list[EpochRecord] = []
@@ -79,6 +90,34 @@ class Model(ABC):
     def target_kind(self) -> str:
         """What a fitted model predicts: ``classification`` or ``regression``."""
         return "classification" if self.target_scale is None else "regression"
+
+    @classmethod
+    def default_settings(cls) -> ModelSettings:
+        """What a model has to which nothing was given, before it has seen a graph."""
+        return cls.Settings.model_construct()  # unchecked: a setting without a default may be missing
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The settings that the model was made with, given or not, as plain values; a fit does not change them.
+
+        Args:
+            deep: also parts of nested ones, as ``drift__name`` and ``consistency__weight``.
+        """
+        params = {name: plain(getattr(self._first_settings, name)) for name in self.Settings.model_fields}
+        return flat(params) if deep else params
+
+    def set_params(self, **params: Any) -> Self:
+        """Other settings, by the names of :meth:`get_params`; the model is then as one made with them, not fitted."""
+        if params:
+            whole, parts = split_params(params)
+            given = {name: plain(value) for name, value in self._given.items()}
+            fresh = type(self)(**merge_settings(given | whole, parts))  # before anything here is changed
+            vars(self).clear()
+            vars(self).update(vars(fresh))
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        """Made with what this one was given, and no more: the rest may still follow the graph."""
+        return type(self)(**copy.deepcopy(self._given))
 
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
         """Settings that suit ``graph`` better than the general defaults; what the user gave always wins.
@@ -91,7 +130,7 @@ class Model(ABC):
     def resolve(self, graph: Graph) -> None:
         """Fill in :meth:`defaults_for` ``graph``, so that ``settings`` says everything that a fit will use."""
         self.require_target(graph)
-        values = merge_settings(self.defaults_for(graph), self.given)
+        values = merge_settings(self.defaults_for(graph), self._given)
         self.settings = self.Settings.parse(values, f"model '{self.name}'")
 
     def require_target(self, graph: Graph) -> None:
@@ -261,18 +300,17 @@ def merge_settings(below: dict[str, Any], above: dict[str, Any]) -> dict[str, An
     return merged
 
 
-MODELS: Registry[type[Model]] = Registry("model")
-
-
-def register_model(cls: type[Model]) -> type[Model]:
-    """Class decorator: makes a model known to ``graphsde list models`` and ``--model``."""
-    MODELS.add(cls.name, cls, summary=cls.summary, paper=cls.paper, year=cls.year, targets=list(handled_targets(cls)))
-    return cls
-
-
 def handled_targets(cls: type[Model]) -> tuple[str, ...]:
     """What the models of a class can predict, as the class itself says."""
     return tuple(cls.__dict__.get("targets", Model.targets))
+
+
+MODELS: Registry[type[Model]] = Registry(
+    "model",
+    base=Model,
+    facts=lambda cls: {"paper": cls.paper, "year": cls.year, "targets": list(handled_targets(cls))},
+)
+register_model = MODELS.add_class
 
 
 def encode(encoder: FeatureEncoder, graph: Graph) -> Tensor | Any:

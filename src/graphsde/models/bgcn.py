@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any, Unpack, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -16,6 +16,7 @@ from graphsde.graph.graph import Graph
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.models.base import register_model
 from graphsde.models.neural import Inputs, NeuralSettings, Outputs
+from graphsde.models.options import BGCNOptions
 from graphsde.models.sampled import SampledLearner, SampledModel
 from graphsde.nn.attention import edge_space
 from graphsde.nn.encoding import FeatureEncoder
@@ -320,6 +321,9 @@ class BGCN(SampledModel):
     year = 2020
     Settings = BGCNSettings
     settings: BGCNSettings
+
+    def __init__(self, **settings: Unpack[BGCNOptions]) -> None:
+        super().__init__(**settings)
 
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         return BGCNModule(width, classes, self.settings, generator)

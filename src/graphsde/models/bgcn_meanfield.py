@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import torch
 from pydantic import Field
@@ -13,6 +13,7 @@ from graphsde.graph.graph import Graph
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.models.base import register_model
 from graphsde.models.neural import Inputs, NeuralSettings, Outputs
+from graphsde.models.options import BGCNMeanFieldOptions
 from graphsde.models.sampled import SampledLearner, SampledModel
 from graphsde.nn.encoding import FeatureEncoder
 from graphsde.nn.keyed_masks import KeyedMasks
@@ -160,6 +161,9 @@ class BGCNMeanField(SampledModel):
     year = 2015
     Settings = BGCNMeanFieldSettings
     settings: BGCNMeanFieldSettings
+
+    def __init__(self, **settings: Unpack[BGCNMeanFieldOptions]) -> None:
+        super().__init__(**settings)
 
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         return BGCNMeanFieldModule(width, classes, self.settings, generator)

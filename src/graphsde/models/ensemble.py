@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 from pydantic import Field
@@ -16,6 +16,7 @@ from graphsde.base.registry import Rules
 from graphsde.base.seeds import derive
 from graphsde.graph.graph import Graph
 from graphsde.models.base import MODELS, Estimate, Model, ModelSettings, register_model
+from graphsde.models.options import EnsembleOptions
 from graphsde.nn.callbacks import Callback, EpochRecord
 from graphsde.nn.checkpoint import Checkpoint, TrainState
 from graphsde.prediction import ClassPrediction, Perturb, Prediction, RegressionPrediction
@@ -151,7 +152,7 @@ class Ensemble(Model):
     targets = ("classification", "regression")
     settings: EnsembleSettings
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, **settings: Unpack[EnsembleOptions]) -> None:
         super().__init__(**settings)
         self.members: list[Model] = []
         self._previous: list[Model] = []
@@ -159,7 +160,7 @@ class Ensemble(Model):
         self._member(0)  # wrong settings of the base are told now, not after the first fit has begun
 
     def resolve(self, graph: Graph) -> None:
-        self.settings = self.Settings.parse(self.given, f"model '{self.name}'")
+        self.settings = self.Settings.parse(self._given, f"model '{self.name}'")
         member = self._member(0)
         member.resolve(graph)
         plain = member.settings.model_dump(mode="json", exclude={"seed"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from pydantic import Field
@@ -13,6 +13,7 @@ from graphsde.graph.graph import Graph
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.models.base import register_model
 from graphsde.models.neural import Inputs, NeuralModel, NeuralSettings, Outputs
+from graphsde.models.options import GATOptions
 from graphsde.nn.attention import EdgeSpace, additive_attention, edge_space
 from graphsde.nn.keyed_masks import KeyedMasks
 from graphsde.nn.layers import Features, Randomness, dropout, glorot
@@ -130,6 +131,9 @@ class GAT(NeuralModel):
     version = 2
     Settings = GATSettings
     settings: GATSettings
+
+    def __init__(self, **settings: Unpack[GATOptions]) -> None:
+        super().__init__(**settings)
 
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         return GATModule(width, classes, self.settings, generator)

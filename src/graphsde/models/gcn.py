@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from pydantic import Field
@@ -10,6 +10,7 @@ from torch import nn
 
 from graphsde.models.base import register_model
 from graphsde.models.neural import Inputs, NeuralModel, NeuralSettings, Outputs
+from graphsde.models.options import GCNOptions
 from graphsde.nn.layers import GraphConv, Randomness, dropout
 
 
@@ -75,6 +76,9 @@ class GCN(NeuralModel):
     Settings = GCNSettings
     targets = ("classification", "regression")
     settings: GCNSettings
+
+    def __init__(self, **settings: Unpack[GCNOptions]) -> None:
+        super().__init__(**settings)
 
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         return GCNModule(width, classes, self.settings, generator)

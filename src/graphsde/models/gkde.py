@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, Unpack
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from graphsde.models.base import Estimate, Model, register_model
 from graphsde.models.evidential import LARGEST_LOG_EVIDENCE, EvidentialModel, dirichlet_kl
 from graphsde.models.gcn import GCN
 from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, NeuralSettings, Outputs
+from graphsde.models.options import GKDEOptions
 from graphsde.nn.callbacks import Callback
 from graphsde.nn.checkpoint import Checkpoint
 from graphsde.nn.encoding import FeatureEncoder
@@ -101,7 +102,7 @@ class GKDE(EvidentialModel):
     Settings = GKDESettings
     settings: GKDESettings
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, **settings: Unpack[GKDEOptions]) -> None:
         super().__init__(**settings)
         self._lesson: Tensor | None = None
         self._taught_by: GCN | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,6 +19,7 @@ from graphsde.graph.sparse import SparseMatrix
 from graphsde.models.base import encode, register_model
 from graphsde.models.gcn import GCN, GCNSettings
 from graphsde.models.neural import GraphLearner, Inputs
+from graphsde.models.options import GNNSafeOptions
 from graphsde.models.recipes import recipe
 from graphsde.nn.encoding import FeatureEncoder
 
@@ -79,8 +80,12 @@ class GNNSafe(GCN):
     Settings = GNNSafeSettings
     settings: GNNSafeSettings
 
+    def __init__(self, **settings: Unpack[GNNSafeOptions]) -> None:
+        given: dict[str, Any] = {**settings}  # more than a GCN knows of
+        super().__init__(**given)
+
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
-        kind = exposure_of(self.given.get("exposure", "auto"), graph)
+        kind = exposure_of(self._given.get("exposure", "auto"), graph)
         return {"exposure": kind, **recipe(GNNSafe.name, graph)[kind]}
 
     def make_learner(self, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> GraphLearner:

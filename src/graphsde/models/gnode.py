@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from graphsde.base.errors import BadUsage
 from graphsde.graph.graph import Graph
 from graphsde.models.base import register_model
 from graphsde.models.lgnsde.model import LGNSDE
 from graphsde.models.lgnsde.presets import preset_settings
+from graphsde.models.options import LGNSDEOptions
 from graphsde.models.recipes import has_words, recipe
 
 # Poli et al.'s shape on the citation graphs: GCN encoder and decoder, width 64, Runge-Kutta; horizon, dropout and decay
@@ -66,13 +67,16 @@ class GNODE(LGNSDE):
     paper = "Poli et al., Graph neural ordinary differential equations"
     year = 2019
     version = 2
+    default_preset = "gnode"
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, **settings: Unpack[LGNSDEOptions]) -> None:
         if settings.get("sigma", 0.0) != 0.0:
             raise BadUsage("a graph ODE has no noise", code="E-SETTING", found=settings["sigma"], fix="use lgnsde")
-        super().__init__(**{"preset": "gnode", **settings})
+        given: dict[str, Any] = {"preset": self.default_preset, **settings}
+        super().__init__(**given)
 
-    def preset_values(self, preset: str, graph: Graph | None) -> dict[str, Any]:
+    @classmethod
+    def preset_values(cls, preset: str, graph: Graph | None) -> dict[str, Any]:
         if preset == "gnode":
             return _SHAPE | ({} if graph is None else _words_as_they_are(graph) | recipe(GNODE.name, graph))
         return preset_settings(preset, graph) | {"sigma": 0.0, "kl_weight": 0.0}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import torch
 from pydantic import Field
@@ -16,6 +16,7 @@ from graphsde.graph.graph import Graph
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.models.base import register_model
 from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, NeuralSettings, Response
+from graphsde.models.options import GNSDOptions
 from graphsde.nn.encoding import FeatureEncoder
 from graphsde.nn.layers import Linear, dropout
 from graphsde.nn.training import Validation
@@ -109,10 +110,12 @@ class GNSDSettings(NeuralSettings):
             slow modes and every dimension. The second is spread over the graph, but renumbering the nodes changes its
             samples (not their law).
         modes: how many, for ``q-wiener``.
-        horizon, steps: the time axis; Euler–Maruyama in equal steps.
+        horizon: T, where the time axis ends.
+        steps: how many equal ones of Euler–Maruyama lead there.
         dropout: on the features.
         weight_decay: on all parameters.
-        paths, validation_paths: per training step and in validation.
+        paths: drawn in every training step.
+        validation_paths: drawn for every look at the validation nodes.
         gradients: ``store``, or ``checkpoint`` for less memory at 1.8 times the time.
     """
 
@@ -214,6 +217,9 @@ class GNSD(NeuralModel):
     year = 2024
     Settings = GNSDSettings
     settings: GNSDSettings
+
+    def __init__(self, **settings: Unpack[GNSDOptions]) -> None:
+        super().__init__(**settings)
 
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         return GNSDModule(width, classes, self.settings, generator)

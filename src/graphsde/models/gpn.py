@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import torch
 from pydantic import Field
@@ -16,6 +16,7 @@ from graphsde.graph.sparse import SparseMatrix
 from graphsde.models.base import Estimate, merge_settings, register_model
 from graphsde.models.evidential import LARGEST_LOG_EVIDENCE, EvidentialModel, dirichlet_entropy, uncertain_cross_entropy
 from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, NeuralSettings, Outputs
+from graphsde.models.options import GPNOptions
 from graphsde.nn.encoding import FeatureEncoder
 from graphsde.nn.layers import Linear, Randomness, dropout
 
@@ -226,6 +227,9 @@ class GPN(EvidentialModel):
     Settings = GPNSettings
     settings: GPNSettings
 
+    def __init__(self, **settings: Unpack[GPNOptions]) -> None:
+        super().__init__(**settings)
+
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         return GPNModule(width, classes, self.settings, generator)
 
@@ -244,7 +248,7 @@ class GPN(EvidentialModel):
     def estimate(self, graph: Graph) -> Estimate:
         """Rehearsed without the warm-up, whose epochs are the cheaper ones."""
         self.resolve(graph)
-        return NeuralModel.estimate(type(self)(**merge_settings(self.given, {"warmup": 0})), graph)
+        return NeuralModel.estimate(type(self)(**merge_settings(self._given, {"warmup": 0})), graph)
 
     def activations(self, graph: Graph) -> int:
         s = self.settings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import torch
 from pydantic import Field
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from graphsde.graph.graph import Graph
 from graphsde.models.base import register_model
 from graphsde.models.neural import Inputs, NeuralModel, NeuralSettings, Outputs
+from graphsde.models.options import GRANDOptions
 from graphsde.nn.layers import Linear, Randomness, dropout
 from graphsde.sde.drift import GraphHeatDrift
 from graphsde.sde.field import Drift
@@ -33,7 +34,8 @@ class FlowSettings(NeuralSettings):
         solver: ``rk4`` or ``euler`` in equal steps, or ``dopri5``, which chooses its own.
         steps: how many equal steps. The diffusion's eigenvalues lie in [−2α, 0], α < 1, so that steps up to 1.39 are
             stable for ``rk4`` and steps up to 1 for ``euler``.
-        rtol, atol, max_evaluations: of ``dopri5``; it refuses to go on after so many evaluations.
+        rtol, atol: what ``dopri5`` may be wrong by, relatively and absolutely.
+        max_evaluations: after which ``dopri5`` refuses to go on.
         gradients: ``store``, or ``checkpoint`` for less memory at 1.8 times the time (not with ``dopri5``).
         attention: how alike two nodes are: ``scaled-dot``, ``cosine`` or ``exp-kernel``.
         heads: of the attention, whose mean is taken.
@@ -152,6 +154,9 @@ class GRAND(FlowModel):
     year = 2021
     Settings = GRANDSettings
     settings: GRANDSettings
+
+    def __init__(self, **settings: Unpack[GRANDOptions]) -> None:
+        super().__init__(**settings)
 
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         s = self.settings

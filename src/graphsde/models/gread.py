@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Unpack
 
 import torch
 from torch import nn
 
 from graphsde.models.base import register_model
 from graphsde.models.grand import FlowModel, FlowModule, FlowSettings
+from graphsde.models.options import GREADOptions
 from graphsde.sde.drift import ReactionDrift
 from graphsde.sde.drift.reaction import POINTWISE
 
@@ -66,6 +67,9 @@ class GREAD(FlowModel):
     year = 2023
     Settings = GREADSettings
     settings: GREADSettings
+
+    def __init__(self, **settings: Unpack[GREADOptions]) -> None:
+        super().__init__(**settings)
 
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         s = self.settings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from graphsde.base.interrupt import InterruptGuard
 from graphsde.graph.build import require_trainable
 from graphsde.graph.graph import Graph
 from graphsde.models.base import Estimate, Model, ModelSettings, register_model
+from graphsde.models.options import LabelPropagationOptions
 from graphsde.nn.callbacks import Callback
 from graphsde.nn.checkpoint import Checkpoint
 from graphsde.prediction import ClassPrediction, Perturb, Prediction
@@ -56,9 +57,9 @@ class LabelPropagation(Model):
     Settings = LabelPropagationSettings
     settings: LabelPropagationSettings
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, **settings: Unpack[LabelPropagationOptions]) -> None:
         super().__init__(**settings)
-        self.known: dict[Any, int] = {}
+        self._known: dict[Any, int] = {}
 
     def fit(
         self,
@@ -72,7 +73,7 @@ class LabelPropagation(Model):
         require_trainable(graph, early_stop=False)
         assert graph.labels is not None and graph.train_mask is not None
         rows = np.flatnonzero(graph.train_mask)
-        self.known = dict(zip(graph.node_ids[rows].tolist(), graph.labels[rows].tolist(), strict=True))
+        self._known = dict(zip(graph.node_ids[rows].tolist(), graph.labels[rows].tolist(), strict=True))
         self.class_names, self.calibrator = graph.class_names, None
         return self
 
@@ -87,7 +88,7 @@ class LabelPropagation(Model):
         self._refuse_perturbation(perturb)
         self._check_classes(graph)
         ids = graph.node_ids.tolist()
-        rows = np.array([row for row, node in enumerate(ids) if node in self.known], dtype=np.int64)
+        rows = np.array([row for row, node in enumerate(ids) if node in self._known], dtype=np.int64)
         if not rows.size:
             raise BadInput(
                 "none of the training nodes is in this graph, so there are no labels to spread",
@@ -95,14 +96,14 @@ class LabelPropagation(Model):
                 fix="predict on a graph that contains training nodes, or use a model that reads features",
             )
         source = np.zeros((graph.num_nodes, len(names)))
-        source[rows, [self.known[ids[row]] for row in rows]] = 1.0
+        source[rows, [self._known[ids[row]] for row in rows]] = 1.0
         operator = graph.adjacency.normalized.astype(np.float64)
         spread = source.copy()
         for _ in range(self.settings.steps):
             spread = self.settings.alpha * (operator @ spread) + (1 - self.settings.alpha) * source
             spread[rows] = source[rows]
         total = spread.sum(axis=1, keepdims=True)
-        frequency = np.bincount(list(self.known.values()), minlength=len(names)) / len(self.known)
+        frequency = np.bincount(list(self._known.values()), minlength=len(names)) / len(self._known)
         probs = np.where(total > 0, spread / np.where(total > 0, total, 1.0), frequency)
         return self._calibrated(ClassPrediction(probs[None], graph.node_ids, names, "deterministic"), graph)
 
@@ -111,8 +112,8 @@ class LabelPropagation(Model):
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         self._require_fitted()
-        labels = torch.tensor(list(self.known.values()), dtype=torch.int64)
-        return {"labels": labels}, {"node_ids": list(self.known)}
+        labels = torch.tensor(list(self._known.values()), dtype=torch.int64)
+        return {"labels": labels}, {"node_ids": list(self._known)}
 
     def restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-        self.known = dict(zip(values["node_ids"], tensors["labels"].tolist(), strict=True))
+        self._known = dict(zip(values["node_ids"], tensors["labels"].tolist(), strict=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from pydantic import Field
 from torch import nn
@@ -10,6 +10,7 @@ from torch import nn
 from graphsde.graph.graph import Graph
 from graphsde.models.base import register_model
 from graphsde.models.gcn import GCN, GCNSettings
+from graphsde.models.options import MCDropoutOptions
 from graphsde.models.sampled import SampledLearner, SampledModel
 from graphsde.nn.encoding import FeatureEncoder
 
@@ -49,6 +50,9 @@ class MCDropout(SampledModel, GCN):
     year = 2016
     Settings = MCDropoutSettings
     settings: MCDropoutSettings
+
+    def __init__(self, **settings: Unpack[MCDropoutOptions]) -> None:
+        super().__init__(**settings)
 
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
         """The GCN's, but for a dropout of zero, which would leave nothing to sample."""

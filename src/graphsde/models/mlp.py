@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from pydantic import Field
@@ -10,6 +10,7 @@ from torch import nn
 
 from graphsde.models.base import register_model
 from graphsde.models.neural import Inputs, NeuralModel, NeuralSettings, Outputs
+from graphsde.models.options import MLPOptions
 from graphsde.nn.layers import Linear, dropout
 
 
@@ -59,6 +60,9 @@ class MLP(NeuralModel):
     year = 1986
     Settings = MLPSettings
     settings: MLPSettings
+
+    def __init__(self, **settings: Unpack[MLPOptions]) -> None:
+        super().__init__(**settings)
 
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         return MLPModule(width, classes, self.settings, generator)

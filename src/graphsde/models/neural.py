@@ -136,7 +136,7 @@ class NeuralModel(Model):
         return self._calibrated(ANSWERS.of(self)(self, response, graph.node_ids), graph)
 
     @property
-    def head_width(self) -> int:
+    def _head_width(self) -> int:
         """Outputs per node of a fitted model: one per class, or mean and variance of a number."""
         return LIKELIHOODS.of(self).width(len(self._require_fitted()))
 

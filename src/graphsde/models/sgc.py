@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,6 +16,7 @@ from graphsde.graph.graph import Graph
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.models.base import register_model
 from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, NeuralSettings, Outputs
+from graphsde.models.options import SGCOptions
 from graphsde.nn.encoding import FeatureEncoder
 from graphsde.nn.layers import Features, Randomness, glorot
 from graphsde.nn.training import Validation
@@ -81,6 +82,9 @@ class SGC(NeuralModel):
     year = 2019
     Settings = SGCSettings
     settings: SGCSettings
+
+    def __init__(self, **settings: Unpack[SGCOptions]) -> None:
+        super().__init__(**settings)
 
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         return SGCModule(width, classes, self.settings, generator)

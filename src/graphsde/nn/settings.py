@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any, Literal, Self
+import inspect
+import re
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -15,6 +17,19 @@ class Settings(BaseModel):
     """Base of all settings: unknown names are refused, values are checked, nothing changes after construction."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    spelt_as: ClassVar[Any] = dict[str, Any]
+    """What may stand in place of such settings where they are a part of others."""
+
+    @classmethod
+    def meanings(cls) -> dict[str, str]:
+        """What each setting is for: from the ``Args`` of the class and of those that it derives from."""
+        found: dict[str, str] = {}
+        for one in reversed(cls.__mro__):
+            _, _, section = inspect.cleandoc(one.__dict__.get("__doc__") or "").partition("\nArgs:\n")
+            told = re.split(r"^\S", section, maxsplit=1, flags=re.MULTILINE)[0]
+            for names, words in re.findall(r"^    (\w[\w, ]*): (.*(?:\n {5,}.*)*)", told, flags=re.MULTILINE):
+                found |= dict.fromkeys(names.split(", "), " ".join(words.split()))
+        return {name: found[name] for name in cls.model_fields if name in found}
 
     @classmethod
     def parse(cls, values: dict[str, Any], what: str) -> Self:

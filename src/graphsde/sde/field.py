@@ -194,34 +194,26 @@ def refuse_infinite_kl(name: str) -> BadUsage:
     )
 
 
-DRIFTS: Registry[type[Drift]] = Registry("drift")
+def _origin(cls: type[Component]) -> dict[str, Any]:
+    return {"paper": cls.paper, "year": cls.year}
+
+
+DRIFTS: Registry[type[Drift]] = Registry("drift", base=Drift, facts=_origin)
 """Every drift. The facts of an entry are ``paper`` and ``year``; the constructor takes ``width``, the drift's own
 settings and ``generator``."""
 
+register_drift = DRIFTS.add_class
 
-def register_drift(cls: type[Drift]) -> type[Drift]:
-    """Class decorator: makes a drift known by its name."""
-    DRIFTS.add(cls.name, cls, summary=cls.summary, paper=cls.paper, year=cls.year)
-    return cls
-
-
-DIFFUSIONS: Registry[type[Diffusion]] = Registry("diffusion")
+DIFFUSIONS: Registry[type[Diffusion]] = Registry(
+    "diffusion", base=Diffusion, facts=lambda cls: {**_origin(cls), "noise": cls.noise}
+)
 """Every diffusion. The facts of an entry are ``paper``, ``year`` and ``noise`` (additive or diagonal); the constructor
 takes ``width``, ``sigma`` and the diffusion's own settings."""
 
+register_diffusion = DIFFUSIONS.add_class
 
-def register_diffusion(cls: type[Diffusion]) -> type[Diffusion]:
-    """Class decorator: makes a diffusion known by its name."""
-    DIFFUSIONS.add(cls.name, cls, summary=cls.summary, paper=cls.paper, year=cls.year, noise=cls.noise)
-    return cls
-
-
-PRIORS: Registry[type[Prior]] = Registry("prior")
+PRIORS: Registry[type[Prior]] = Registry("prior", base=Prior, facts=_origin)
 """Every prior. The facts of an entry are ``paper`` and ``year``; the constructor takes ``width`` and the prior's own
 settings."""
 
-
-def register_prior(cls: type[Prior]) -> type[Prior]:
-    """Class decorator: makes a prior known by its name."""
-    PRIORS.add(cls.name, cls, summary=cls.summary, paper=cls.paper, year=cls.year)
-    return cls
+register_prior = PRIORS.add_class

@@ -10,14 +10,7 @@ from graphsde.graph.sparse import SparseMatrix
 from graphsde.nn.operators import scaled_plus_identity
 from graphsde.sde.field import PRIORS, BoundDrift, Prior, check_state, even_width, register_prior
 
-__all__ = [
-    "PRIORS",
-    "ConstantPrior",
-    "GraphOUPrior",
-    "OrnsteinUhlenbeckPrior",
-    "UnderdampedPrior",
-    "register_prior",
-]
+__all__ = ["PRIORS", "ConstantPrior", "GraphOUPrior", "OrnsteinUhlenbeckPrior", "UnderdampedPrior"]
 
 
 @register_prior

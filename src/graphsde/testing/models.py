@@ -1,11 +1,11 @@
 """What every model promises, as checks that anybody can run on a model of their own.
 
-Example, in a test file of yours::
+Example: ``gs.testing.check_model(MyModel, {"epochs": 3})``, or one by one in a test file of yours::
 
     import pytest
     from graphsde.testing.models import MODEL_CHECKS, ModelCase
 
-    CASE = ModelCase(lambda **settings: MyModel(epochs=3, **settings))
+    CASE = ModelCase(lambda **settings: MyModel(**{"epochs": 3, **settings}))
 
     @pytest.mark.parametrize("check", MODEL_CHECKS, ids=lambda c: c.__name__)
     def test_contract(check, tmp_path):
@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import random
+import itertools
+import tempfile
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -28,21 +29,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from graphsde.base.errors import BadInput, BadUsage, GraphsdeError, NotFitted
+from graphsde.base.errors import BadInput, BadUsage, NotFitted
 from graphsde.graph.build import from_arrays
 from graphsde.graph.graph import Graph
 from graphsde.graph.target import UNLABELLED
 from graphsde.models.base import MODELS, Model
 from graphsde.models.files import load_model
 from graphsde.prediction import ClassPrediction, Perturb, Prediction, require
+from graphsde.testing.contract import contract as contract_of
+from graphsde.testing.contract import global_randomness, promise, refuses, run_checks, unchanged
 
 SAMPLES = 3
 Check = Callable[["ModelCase", Path], None]
 MODEL_CHECKS: list[Check] = []
-
-
-class Broken(AssertionError):
-    """A promise that a model does not keep."""
+contract = contract_of(MODEL_CHECKS)
 
 
 class ModelCase:
@@ -110,34 +110,6 @@ def contract_graph(seed: int = 0) -> Graph:
     )
 
 
-def contract(check: Check) -> Check:
-    MODEL_CHECKS.append(check)
-    return check
-
-
-def promise(kept: object, words: str) -> None:
-    if not kept:
-        raise Broken(words)
-
-
-def refuses(kind: type[GraphsdeError], action: Callable[[], object], words: str) -> GraphsdeError:
-    try:
-        action()
-    except kind as error:
-        return error
-    raise Broken(f"{words}: {kind.__name__} was expected")
-
-
-def global_randomness() -> list[np.ndarray]:
-    """The state of everybody's shared generators, which no model may draw from."""
-    numpy_state = np.random.get_state(legacy=False)["state"]["key"]  # noqa: NPY002 (only looked at)  # type: ignore[index]
-    return [torch.get_rng_state().numpy().copy(), np.array(numpy_state), np.array(random.getstate()[1])]
-
-
-def unchanged(before: list[np.ndarray]) -> bool:
-    return all(np.array_equal(then, now) for then, now in zip(before, global_randomness(), strict=True))
-
-
 def same(one: Prediction, two: Prediction, words: str, *, within: float = 0.0) -> None:
     first, second = (require(each, ClassPrediction, "this check").probs for each in (one, two))
     gap = float(np.abs(first - second).max())
@@ -153,7 +125,7 @@ def has_name_summary_paper_and_year(case: ModelCase, folder: Path) -> None:
 @contract
 def is_registered_under_its_name(case: ModelCase, folder: Path) -> None:
     model = case.make()
-    promise(model.name in MODELS and MODELS.get(model.name) is type(model), "register it with @register_model")
+    promise(model.name in MODELS and MODELS.get(model.name) is type(model), "register it with @gs.register")
 
 
 @contract
@@ -512,3 +484,43 @@ def a_calibrator_is_kept_with_the_model(case: ModelCase, folder: Path) -> None:
     promise(calibrated.uncalibrated is not None, "predict applies the calibrator")
     same(load_model(folder).predict(case.graph, samples=SAMPLES), calibrated, "calibrated, after save and load")
     same(calibrated.untempered(), case.prediction.untempered(), "what the calibrator did can be undone")
+
+
+def check_model(
+    make: Callable[..., Model],
+    settings: dict[str, Any] | None = None,
+    *,
+    uses_features: bool = True,
+    uses_edges: bool = True,
+    inductive: bool = True,
+    fixed_samples: bool = False,
+) -> int:
+    """Hold a model to all that every model promises; it is fitted some twenty times on thirty nodes.
+
+    Args:
+        make: the model's class.
+        settings: that make it small and quick, as ``{"epochs": 5}``.
+        uses_features, uses_edges, inductive, fixed_samples: see :class:`ModelCase`.
+
+    Returns:
+        How many promises were kept.
+
+    Raises:
+        AssertionError: the first broken promise, with the name of its check.
+    """
+    case = ModelCase(
+        lambda **given: make(**{**(settings or {}), **given}),
+        uses_features=uses_features,
+        uses_edges=uses_edges,
+        inductive=inductive,
+        fixed_samples=fixed_samples,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        places = (Path(folder) / str(number) for number in itertools.count())
+
+        def arguments() -> tuple[ModelCase, Path]:
+            place = next(places)
+            place.mkdir()
+            return case, place
+
+        return run_checks(MODEL_CHECKS, arguments)

@@ -1,6 +1,6 @@
 """What every drift, prior and diffusion promises, as checks that anybody can run on one of their own.
 
-Example, in a test file of yours::
+Example: ``gs.testing.check_drift(MyDrift)``, or one by one in a test file of yours::
 
     import pytest
     from graphsde.testing.parts import DRIFT_CHECKS, ComponentCase
@@ -41,6 +41,7 @@ from graphsde.sde.field import (
     ElementwiseDiffusion,
     Prior,
 )
+from graphsde.testing.contract import Broken, contract, global_randomness, promise, run_checks, unchanged
 
 NODES, PATHS, TIME = 7, 2, 0.3
 ComponentT = TypeVar("ComponentT", bound=Component)
@@ -48,10 +49,6 @@ Check = Callable[["ComponentCase"], None]
 DRIFT_CHECKS: list[Check] = []
 PRIOR_CHECKS: list[Check] = []
 DIFFUSION_CHECKS: list[Check] = []
-
-
-class Broken(AssertionError):
-    """A promise that a component does not keep."""
 
 
 class ComponentCase(Generic[ComponentT]):
@@ -93,20 +90,6 @@ def small_graph(order: Sequence[int] | None = None, *, edges: bool = True) -> Sp
     return SparseMatrix.from_scipy(
         Adjacency(sp.csr_array(dense.astype(np.float32))).normalized, symmetric=True, dtype=torch.float64
     )
-
-
-def contract(*lists: list[Check]) -> Callable[[Check], Check]:
-    def keep(check: Check) -> Check:
-        for checks in lists:
-            checks.append(check)
-        return check
-
-    return keep
-
-
-def promise(kept: object, words: str) -> None:
-    if not kept:
-        raise Broken(words)
 
 
 def close(one: Tensor, two: Tensor, words: str, *, within: float = 1e-9) -> None:
@@ -169,7 +152,7 @@ def has_name_summary_paper_and_year(case: ComponentCase[Component]) -> None:
 def is_registered_under_its_name(case: ComponentCase[Component]) -> None:
     one = case.fresh()
     registry = DRIFTS if isinstance(one, Drift) else DIFFUSIONS if isinstance(one, Diffusion) else PRIORS
-    promise(one.name in registry and registry.get(one.name) is type(one), f"register it as a {registry.kind}")
+    promise(one.name in registry and registry.get(one.name) is type(one), "register it with @gs.register")
 
 
 @contract(*EVERYWHERE)
@@ -180,14 +163,9 @@ def equal_generators_make_equal_weights(case: ComponentCase[Component]) -> None:
 
 @contract(*EVERYWHERE)
 def making_it_does_not_touch_global_randomness(case: ComponentCase[Component]) -> None:
-    def shared() -> list[np.ndarray]:
-        key = np.random.get_state(legacy=False)["state"]["key"]  # noqa: NPY002 (only looked at)
-        return [torch.get_rng_state().numpy().copy(), np.array(key)]
-
-    before = shared()
+    before = global_randomness()
     case.fresh()
-    unchanged = all(np.array_equal(then, now) for then, now in zip(before, shared(), strict=True))
-    promise(unchanged, "the shared random generators are untouched")
+    promise(unchanged(before), "the shared random generators are untouched")
 
 
 @contract(*EVERYWHERE)
@@ -514,3 +492,35 @@ def tensors_lists_all_that_gradients_of_noise_must_reach(case: ComponentCase[Dif
     u = _whitened(bound, h, push.detach())
     if u is not None:
         gradients_agree("whiten, gathered at 'tensors'", u, bound.tensors, parameters)
+
+
+def check_drift(make: Callable[..., Drift], *, width: int = 4, **settings: Any) -> int:
+    """Hold a drift to all that every drift promises.
+
+    Args:
+        make: the drift's class, called as ``make(width, generator=generator, **settings)``.
+        width: one that it accepts.
+        settings: its own.
+
+    Returns:
+        How many promises were kept.
+
+    Raises:
+        AssertionError: the first broken promise, with the name of its check.
+    """
+    return _check(DRIFT_CHECKS, lambda d, generator: make(d, generator=generator, **settings), width)
+
+
+def check_prior(make: Callable[..., Prior], *, width: int = 4, **settings: Any) -> int:
+    """Hold a prior, made as ``make(width, **settings)``, to all that every prior promises; as :func:`check_drift`."""
+    return _check(PRIOR_CHECKS, lambda d, generator: make(d, **settings), width)
+
+
+def check_diffusion(make: Callable[..., Diffusion], *, width: int = 4, **settings: Any) -> int:
+    """Hold a diffusion, made as ``make(width, **settings)``, to all that every one promises; as :func:`check_drift`."""
+    return _check(DIFFUSION_CHECKS, lambda d, generator: make(d, **settings), width)
+
+
+def _check(checks: list[Check], make: Callable[[int, torch.Generator], Component], width: int) -> int:
+    case = ComponentCase(make, width=width)
+    return run_checks(checks, lambda: (case,))

@@ -1,6 +1,6 @@
 """What every solver promises, as checks that anybody can run on a solver of their own.
 
-Example, in a test file of yours::
+Example: ``gs.testing.check_solver(MySolver)``, or one by one in a test file of yours::
 
     import pytest
     from graphsde.testing.solvers import SOLVER_CHECKS, SolverCase
@@ -25,6 +25,8 @@ from graphsde.sde.brownian import BrownianMotion, node_keys
 from graphsde.sde.field import BoundDiffusion, BoundDrift, NodeNoise, Noise
 from graphsde.sde.integrate import Path, integrate
 from graphsde.sde.solvers import SOLVERS, ReversibleSolver, Solver, StepSolver, System
+from graphsde.testing.contract import contract as contract_of
+from graphsde.testing.contract import promise, run_checks
 
 
 class Field:
@@ -100,21 +102,8 @@ class ProportionalNoise(NodeNoise):
 
 SolverCheck = Callable[["SolverCase"], None]
 SOLVER_CHECKS: list[SolverCheck] = []
+contract = contract_of(SOLVER_CHECKS)
 NODES, PATHS, WIDTH = 6, 50, 3
-
-
-class Broken(AssertionError):
-    """A promise that a solver does not keep."""
-
-
-def contract(check: SolverCheck) -> SolverCheck:
-    SOLVER_CHECKS.append(check)
-    return check
-
-
-def promise(kept: object, words: str) -> None:
-    if not kept:
-        raise Broken(words)
 
 
 class SolverCase:
@@ -272,7 +261,7 @@ def has_name_summary_paper_and_year(case: SolverCase) -> None:
 @contract
 def is_registered_under_its_name(case: SolverCase) -> None:
     solver = case.solver
-    promise(solver.name in SOLVERS and SOLVERS.get(solver.name) is type(solver), "register it with @register_solver")
+    promise(solver.name in SOLVERS and SOLVERS.get(solver.name) is type(solver), "register it with @gs.register")
 
 
 @contract
@@ -413,3 +402,21 @@ def _gradients(case: SolverCase, kind: Noise, mode: str) -> list[Tensor]:
     loss = path.final.square().sum() + path.saved[1].sum() + (0.0 if path.kl is None else path.kl.sum())
     wanted = [rate, level, start, *([] if kind == "none" else [size])]
     return list(torch.autograd.grad(loss, wanted))
+
+
+def check_solver(make: Callable[..., Solver], *, horizon: float = 1.0, **settings: Any) -> int:
+    """Hold a solver to all that every solver promises: its orders, its KL, its count of evaluations, its gradients.
+
+    Args:
+        make: the solver's class, called as ``make(**settings)``.
+        horizon: T of the equations that it is tried on.
+        settings: its own.
+
+    Returns:
+        How many promises were kept.
+
+    Raises:
+        AssertionError: the first broken promise, with the name of its check.
+    """
+    case = SolverCase(lambda: make(**settings), horizon=horizon)
+    return run_checks(SOLVER_CHECKS, lambda: (case,))

@@ -135,10 +135,5 @@ def cannot_start(reason: str) -> GraphsdeError:
     )
 
 
-ENGINES: Registry[type[Engine]] = Registry("engine")
-
-
-def register_engine(cls: type[Engine]) -> type[Engine]:
-    """Class decorator: makes an engine known to ``graphsde list engines`` and ``--engine``."""
-    ENGINES.add(cls.name, cls, summary=cls.summary)
-    return cls
+ENGINES: Registry[type[Engine]] = Registry("engine", base=Engine)
+register_engine = ENGINES.add_class

@@ -108,13 +108,10 @@ class Task(ABC):
         """Train on ``graph`` as :meth:`prepare` left it, and measure."""
 
 
-TASKS: Registry[type[Task]] = Registry("task")
-
-
-def register_task(cls: type[Task]) -> type[Task]:
-    """Class decorator: makes a task known to ``graphsde list tasks`` and ``graphsde bench``."""
-    TASKS.add(cls.name, cls, summary=cls.summary, version=cls.version, headline=list(cls.headline))
-    return cls
+TASKS: Registry[type[Task]] = Registry(
+    "task", base=Task, facts=lambda cls: {"version": cls.version, "headline": list(cls.headline)}
+)
+register_task = TASKS.add_class
 
 
 Say = Callable[[str], None]

@@ -6,7 +6,7 @@ import copy
 import time
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from graphsde.models.graph_gp.kernel import FeatureMap, Knowledge, NodeKernel, P
 from graphsde.models.graph_gp.learner import GraphGPLearner, latent_noise
 from graphsde.models.graph_gp.regression import RegressionKnowledge, RegressionLearner
 from graphsde.models.graph_gp.settings import GraphGPSettings
+from graphsde.models.options import GraphGPOptions
 from graphsde.nn.callbacks import Callback
 from graphsde.nn.checkpoint import Checkpoint
 from graphsde.nn.likelihood import TargetScale
@@ -73,11 +74,11 @@ class GraphGP(Model):
     targets = ("classification", "regression")
     settings: GraphGPSettings
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, **settings: Unpack[GraphGPOptions]) -> None:
         super().__init__(**settings)
         self.module: Knowledge | RegressionKnowledge | None = None
         self.inducing: list[Any] = []
-        self.feature_map: FeatureMap | None = None
+        self._feature_map: FeatureMap | None = None
         self._first: Knowledge | RegressionKnowledge | None = None
         self._first_map: FeatureMap | None = None
 
@@ -98,7 +99,7 @@ class GraphGP(Model):
             rows, self.target_scale = learner.posterior.inducing, None
             self.module = learner.posterior.knowledge(learner.labels[rows])
         self.inducing = graph.node_ids[rows.numpy()].tolist()
-        self.feature_map = feature_map
+        self._feature_map = feature_map
         self.class_names, self.calibrator = graph.class_names, None
         self.history, self.best_epoch = result.records, result.best_epoch
         return self
@@ -116,7 +117,7 @@ class GraphGP(Model):
                 found=previous.settings.features,
                 expected=self.settings.features,
             )
-        self._first, self._first_map = previous.module, previous.feature_map
+        self._first, self._first_map = previous.module, previous._feature_map
         return self
 
     @property
@@ -176,7 +177,7 @@ class GraphGP(Model):
                 code="E-NO-LABELS",
                 fix="predict on a graph that contains training nodes, or use a model that reads features",
             )
-        kernel = copy.deepcopy(self.module.kernel).on(self._places(graph, self.feature_map))
+        kernel = copy.deepcopy(self.module.kernel).on(self._places(graph, self._feature_map))
         rows = torch.tensor([place[self.inducing[k]] for k in present])
         if isinstance(self.module, RegressionKnowledge):
             with torch.no_grad():
@@ -215,7 +216,7 @@ class GraphGP(Model):
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         self._require_fitted()
         assert self.module is not None
-        features = None if self.feature_map is None else self.feature_map.as_dict()
+        features = None if self._feature_map is None else self._feature_map.as_dict()
         values: dict[str, Any] = {"inducing": self.inducing, "features": features}
         if self.target_scale is not None:
             values["target"] = self.target_scale.as_dict()
@@ -228,7 +229,7 @@ class GraphGP(Model):
         named = all(isinstance(node, str | int) for node in self.inducing)
         if not named or tensors["prior"].shape[0] != len(self.inducing):  # before anything of that size is made
             raise ValueError("the inducing nodes are not those of the tensors")
-        self.feature_map = None if values["features"] is None else FeatureMap.from_dict(values["features"])
+        self._feature_map = None if values["features"] is None else FeatureMap.from_dict(values["features"])
         self.target_scale = TargetScale.from_dict(values["target"]) if "target" in values else None
         kernel = NodeKernel(1.0, 1.0, 1.0, self.settings.features)
         if self.target_scale is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from graphsde.models.lgnsde.module import LGNSDEModule, Noise
 from graphsde.models.lgnsde.presets import REGRESSION, follow_parts, preset_for, preset_settings
 from graphsde.models.lgnsde.settings import LGNSDESettings, plain_parts
 from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, Response
+from graphsde.models.options import LGNSDEOptions
 from graphsde.nn.encoding import FeatureEncoder
 from graphsde.prediction import Kind, Trajectories
 from graphsde.sde.brownian import node_keys
@@ -45,7 +46,7 @@ class LGNSDE(NeuralModel):
     Args:
         preset: ``universal`` (default), ``closed-world``, ``open-world``, ``paper`` or ``released``; what it leaves
             open is filled in from the graph when fitting.
-        settings: any of :class:`~graphsde.models.lgnsde.settings.LGNSDESettings`; they win over the preset.
+        settings: those below; they win over the preset. The defaults are those of the default preset.
 
     For regression the decoder gives mean and variance of a Gaussian on every path.
 
@@ -67,26 +68,33 @@ class LGNSDE(NeuralModel):
     Settings = LGNSDESettings
     targets = ("classification", "regression")
     settings: LGNSDESettings
+    default_preset: ClassVar[str] = LGNSDESettings.model_fields["preset"].default
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, **settings: Unpack[LGNSDEOptions]) -> None:
         given = plain_parts(settings)
-        if "preset" not in given and preset_for(given) != LGNSDESettings.model_fields["preset"].default:
+        if "preset" not in given and preset_for(given) != self.default_preset:
             given["preset"] = preset_for(given)
-        preset = given.get("preset", LGNSDESettings.model_fields["preset"].default)
+        preset = given.get("preset", self.default_preset)
         super().__init__(**merge_settings(follow_parts(self.preset_values(preset, None), given), given))
-        self.given = given
+        self._given = given
 
     @classmethod
     def preset(cls, preset: str, **settings: Any) -> Self:
         """A model with a preset's settings: ``LGNSDE.preset("open-world", hidden=64)``."""
         return cls(preset=preset, **settings)
 
-    def preset_values(self, preset: str, graph: Graph | None) -> dict[str, Any]:
+    @classmethod
+    def default_settings(cls) -> LGNSDESettings:
+        preset = cls.default_preset
+        return LGNSDESettings.parse({**cls.preset_values(preset, None), "preset": preset}, f"model '{cls.name}'")
+
+    @classmethod
+    def preset_values(cls, preset: str, graph: Graph | None) -> dict[str, Any]:
         """What a preset sets, for a graph where that depends on it."""
         return preset_settings(preset, graph)
 
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
-        values = follow_parts(self.preset_values(self.settings.preset, graph), self.given)
+        values = follow_parts(self.preset_values(self.settings.preset, graph), self._given)
         return merge_settings(values, REGRESSION) if graph.target_kind == "regression" else values
 
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
@@ -128,7 +136,7 @@ class LGNSDE(NeuralModel):
         assert isinstance(self.module, LGNSDEModule)
         stream, keys = derive(seed, "prediction paths"), node_keys(graph.node_ids)
         kept = samples if self.module.noisy else 1
-        logits = torch.empty(kept, graph.num_nodes, self.head_width)
+        logits = torch.empty(kept, graph.num_nodes, self._head_width)
         embedding = torch.zeros(graph.num_nodes, self.settings.hidden, dtype=torch.float64)
         for paths, used in chunks(kept, graph.num_nodes * self.settings.hidden):
             state = self.module.evolve(inputs, Noise(stream, keys, paths), None).state

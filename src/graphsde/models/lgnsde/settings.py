@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -19,8 +19,14 @@ from graphsde.sde.solvers import SOLVERS
 
 
 class Part(Settings):
-    """A drift, prior, diffusion or solver by name, with its own options."""
+    """A drift, prior, diffusion or solver by name, with its own options.
 
+    Args:
+        name: one that is registered.
+        options: of the part.
+    """
+
+    spelt_as: ClassVar[Any] = str | dict[str, Any]
     name: str
     options: dict[str, Any] = Field(default_factory=dict)
 
@@ -57,24 +63,33 @@ class LGNSDESettings(NeuralSettings):
         hidden: width of the latent state.
         encoder, decoder: ``linear`` acts on each node alone, ``gcn`` is one graph convolution.
         encoder_activation: after the encoder.
-        feature_dropout, node_dropout, latent_dropout: on the input's entries, on whole rows of H(0), on its entries.
+        feature_dropout: on the input's entries.
+        node_dropout: on whole rows of H(0).
+        latent_dropout: on the entries of H(0).
         decoder_dropout: on relu(H(T)).
         decoder_activation: before the last layer.
-        drift, prior, diffusion, solver: parts by name, see ``graphsde list``.
+        drift: the posterior's, by name: ``"gcn"``, or with options ``gs.drift.GCN(layers=3)``.
+        prior: the drift that the posterior is held against, by name or as ``gs.prior.OU(theta=1.0)``.
+        diffusion: the noise, by name; see ``graphsde list diffusions``.
+        solver: by name; see ``graphsde list solvers``.
         sigma: scale of the noise: absolute, or relative to the signal.
         sigma_is: ``absolute``, or ``ratio``: noise-to-signal ratio at the horizon, the signal being the running root
             mean square of the noise-free state, learned in training and frozen at prediction.
-        horizon, steps: the time axis: an integer number of steps.
+        horizon: T, where the time axis ends.
+        steps: how many, of equal length, lead there.
         gradients: how memory is traded for time: ``store``, ``checkpoint`` or ``reversible``.
         objective: ``mean`` (expected log-likelihood) or ``log-mean`` (log of the mean likelihood over paths).
         kl_weight: weight of the path KL.
         kl_unit: ``elbo`` divides the KL by the number of training nodes, so that 1 is the evidence lower bound;
             ``node`` divides it by the number of all nodes, which transfers better between graphs.
         kl_warmup: epochs until the KL has its full weight.
-        consistency: see :class:`ConsistencySettings`.
-        paths, validation_paths: paths per training step and in validation.
+        consistency: agreement among the paths of a node, as ``{"kind": "sharpen", "weight": 1.0}``; see
+            :class:`ConsistencySettings`.
+        paths: drawn in every training step.
+        validation_paths: drawn for every look at the validation nodes.
         temperature: fit one temperature on the validation nodes after training.
         weight_decay: on the encoder, and on the rest if ``decay_all``.
+        decay_all: weight decay on every parameter.
     """
 
     preset: str = "universal"
@@ -144,7 +159,7 @@ def _spelt(part: Any) -> Any:
     return part.model_dump() if isinstance(part, Part) else part
 
 
-def plain_parts(settings: dict[str, Any]) -> dict[str, Any]:
+def plain_parts(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Short forms spelt out: ``drift="gcn"`` is ``drift={"name": "gcn"}``, a solver's ``steps`` are the model's, and a
     former name is the present one."""
     spelt = as_currently({name: _spelt(value) if name in PART_NAMES else value for name, value in settings.items()})

@@ -5,11 +5,13 @@ from graphsde.sde.diffusion.independent import (
     LearnedDiffusion,
     PerDimensionDiffusion,
     ScaledDiffusion,
+)
+from graphsde.sde.diffusion.structured import (
+    QWienerDiffusion,
+    SmoothedDiffusion,
+    StateDependentDiffusion,
     VelocityDiffusion,
 )
-from graphsde.sde.diffusion.q_wiener import QWienerDiffusion
-from graphsde.sde.diffusion.smoothed import SmoothedDiffusion
-from graphsde.sde.diffusion.state_dependent import StateDependentDiffusion
 from graphsde.sde.field import DIFFUSIONS, register_diffusion
 
 __all__ = [

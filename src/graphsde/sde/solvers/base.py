@@ -247,22 +247,18 @@ class ReversibleSolver(StepSolver):
         """The carry at ``t`` from the carry at ``t + dt``."""
 
 
-SOLVERS: Registry[type[Solver]] = Registry("solver")
-
-
-def register_solver(cls: type[Solver]) -> type[Solver]:
-    """Class decorator: makes a solver known by its name."""
-    SOLVERS.add(
-        cls.name,
-        cls,
-        summary=cls.summary,
-        paper=cls.paper,
-        year=cls.year,
-        noise=tuple(cls.strong_order),
-        strong_order=dict(cls.strong_order),
-        evaluations=cls.evaluations,
-    )
-    return cls
+SOLVERS: Registry[type[Solver]] = Registry(
+    "solver",
+    base=Solver,
+    facts=lambda cls: {
+        "paper": cls.paper,
+        "year": cls.year,
+        "noise": tuple(cls.strong_order),
+        "strong_order": dict(cls.strong_order),
+        "evaluations": cls.evaluations,
+    },
+)
+register_solver = SOLVERS.add_class
 
 
 def is_zero(diffusion: BoundDiffusion) -> bool:

@@ -120,10 +120,7 @@ def centred_logits(prediction: ClassPrediction) -> Tensor:
     return logs - logs.mean(-1, keepdim=True)
 
 
-CALIBRATORS: Registry[type[Calibrator]] = Registry("calibrator")
-
-
-def register_calibrator(cls: type[Calibrator]) -> type[Calibrator]:
-    """Class decorator: makes a calibrator known to ``graphsde list calibrators`` and ``--by``."""
-    CALIBRATORS.add(cls.name, cls, summary=cls.summary, paper=cls.paper, year=cls.year, target=cls.target)
-    return cls
+CALIBRATORS: Registry[type[Calibrator]] = Registry(
+    "calibrator", base=Calibrator, facts=lambda cls: {"paper": cls.paper, "year": cls.year, "target": cls.target}
+)
+register_calibrator = CALIBRATORS.add_class

@@ -102,9 +102,7 @@ def spreads(name: str) -> bool:
     return bool(plus) or bool(SCORES.entry(base).facts.get("spreads", False))
 
 
-def available_scores(
-    prediction: ClassPrediction, graph: Graph | None = None, model: Predictor | None = None
-) -> list[str]:
+def available_scores(prediction: Prediction, graph: Graph | None = None, model: Predictor | None = None) -> list[str]:
     """Names of the scores that are defined for this prediction."""
     return [name for name in SCORES if _obstacle(SCORES.entry(name), prediction, graph, model) is None]
 

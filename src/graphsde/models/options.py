@@ -1,0 +1,226 @@
+"""What may be given to each model, for type checkers: a model's ``Settings`` in another spelling.
+
+Written by ``studies/model_options.py``; a test compares names and types.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+if TYPE_CHECKING:
+    from graphsde.models.lgnsde.settings import ConsistencySettings, Part
+
+
+class TrainOptions(TypedDict, total=False):
+    epochs: int
+    lr: float
+    optimizer: Literal["adam", "adamax"]
+    patience: int
+    evaluate_every: int
+    early_stop: bool
+
+
+class ModelOptions(TypedDict, total=False):
+    seed: int
+
+
+class NeuralOptions(ModelOptions, TrainOptions, total=False):
+    scaling: Literal["auto", "row", "standard", "none"]
+
+
+class APPNPOptions(NeuralOptions, total=False):
+    hidden: int
+    dropout: float
+    teleport: float
+    steps: int
+    weight_decay: float
+
+
+class BGCNOptions(NeuralOptions, total=False):
+    layers: int
+    hidden: int
+    blocks: int
+    dropout: float
+    alpha: float
+    temperature: float
+    penalty: float
+    kl_weight: float
+    kl_warmup: int
+
+
+class BGCNMeanFieldOptions(NeuralOptions, total=False):
+    hidden: int
+    activation: Literal["relu", "softplus"]
+    dropout: float
+    init: Literal["glorot", "normal"]
+    rho: float
+    kl_weight: float
+    kl_unit: Literal["elbo", "weight"]
+
+
+class EnsembleOptions(ModelOptions, total=False):
+    base: str
+    base_settings: dict[str, Any]
+    members: int
+
+
+class GATOptions(NeuralOptions, total=False):
+    heads: int
+    head_width: int
+    output_heads: int
+    dropout: float
+    attention_dropout: float
+    weight_decay: float
+
+
+class GCNOptions(NeuralOptions, total=False):
+    hidden: int
+    dropout: float
+    weight_decay: float
+    decay_all: bool
+    activation: str
+    batch_norm: bool
+
+
+class GKDEOptions(NeuralOptions, total=False):
+    hidden: int
+    dropout: float
+    weight_decay: float
+    bandwidth: float
+    prior_weight: float
+    teacher_weight: float
+    teacher_ramp: int
+    reduction: Literal["mean", "sum"]
+
+
+class GNNSafeOptions(GCNOptions, total=False):
+    exposure: Literal["auto", "nodes", "features", "structure"]
+    margin_in: float
+    margin_out: float
+    energy_weight: float
+    propagate: int
+
+
+class LGNSDEOptions(NeuralOptions, total=False):
+    preset: str
+    hidden: int
+    encoder: Literal["linear", "gcn"]
+    encoder_activation: Literal["none", "relu"]
+    feature_dropout: float
+    node_dropout: float
+    latent_dropout: float
+    decoder: Literal["linear", "gcn"]
+    decoder_activation: Literal["none", "relu"]
+    decoder_dropout: float
+    drift: str | dict[str, Any] | Part
+    prior: str | dict[str, Any] | Part
+    diffusion: str | dict[str, Any] | Part
+    solver: str | dict[str, Any] | Part
+    sigma: float
+    sigma_is: Literal["absolute", "ratio"]
+    horizon: float
+    steps: int
+    gradients: Literal["store", "checkpoint", "reversible"]
+    objective: Literal["mean", "log-mean"]
+    kl_weight: float
+    kl_unit: Literal["elbo", "node"]
+    kl_warmup: int
+    consistency: dict[str, Any] | ConsistencySettings
+    paths: int
+    validation_paths: int
+    temperature: bool
+    decay_all: bool
+    weight_decay: float
+
+
+class GNSDOptions(NeuralOptions, total=False):
+    hidden: int
+    noise: Literal["diagonal", "q-wiener"]
+    modes: int
+    horizon: float
+    steps: int
+    dropout: float
+    weight_decay: float
+    paths: int
+    validation_paths: int
+    gradients: Literal["store", "checkpoint"]
+
+
+class GPNOptions(NeuralOptions, total=False):
+    hidden: int
+    latent: int
+    flow_layers: int
+    feature_dropout: float
+    dropout: float
+    teleport: float
+    steps: int
+    budget: Literal["latent", "latent-plus-classes"]
+    entropy_weight: float
+    weight_decay: float
+    warmup: int
+
+
+class FlowOptions(NeuralOptions, total=False):
+    hidden: int
+    input_dropout: float
+    dropout: float
+    weight_decay: float
+    horizon: float
+    solver: Literal["rk4", "euler", "dopri5"]
+    steps: int
+    rtol: float
+    atol: float
+    max_evaluations: int
+    gradients: Literal["store", "checkpoint"]
+    attention: Literal["scaled-dot", "cosine", "exp-kernel"]
+    heads: int
+    attention_width: int
+
+
+class GRANDOptions(FlowOptions, total=False):
+    variant: Literal["linear", "nonlinear"]
+    source: bool
+    normalise: Literal["rows", "columns"]
+    sharing: Literal["softmax", "squareplus"]
+
+
+class GraphGPOptions(ModelOptions, TrainOptions, total=False):
+    laplacian: Literal["normalised", "unnormalised"]
+    modes: int | None
+    nu: float
+    kappa: float | None
+    sigma: float
+    learn_kernel: bool
+    kernel_lr: float
+    covariance: Literal["full", "diagonal"]
+    inducing: int
+    batch: int
+    draws: int
+    features: Literal["none", "linear", "rbf"]
+    hops: int
+    scaling: Literal["auto", "row", "standard", "none"]
+
+
+class GREADOptions(FlowOptions, total=False):
+    reaction: Literal["bs", "fisher", "allen-cahn", "zeldovich", "source", "fb", "fb*"]
+    adjacency: Literal["soft", "original"]
+
+
+class LabelPropagationOptions(ModelOptions, total=False):
+    alpha: float
+    steps: int
+
+
+class MCDropoutOptions(GCNOptions, total=False):
+    pass
+
+
+class MLPOptions(NeuralOptions, total=False):
+    hidden: int
+    dropout: float
+    weight_decay: float
+
+
+class SGCOptions(NeuralOptions, total=False):
+    steps: int
+    weight_decay: float
