@@ -117,6 +117,7 @@ class Entries:
         )
 
 
+_LOOPS = "dropped: the propagation adds its own"
 BYTES_PER_EDGE = 160  # at the peak of clean_edges: keys, order, both directions, weights; measured 95 to 151
 
 Ends = tuple[Sequence[Any] | np.ndarray, Sequence[Any] | np.ndarray]
@@ -161,11 +162,15 @@ def clean_edges(
     keep = (sources >= 0) & (sources < num_nodes) & (targets >= 0) & (targets < num_nodes)
     if not keep.all():
         findings.append(_unknown_ends(~keep, sources, targets, num_nodes, written, options, edge_place))
-    for dropped, tell in ((values == 0, _zero_weights), (sources == targets, _self_loops)):
-        dropped &= keep
-        if dropped.any():
-            findings.append(tell(np.flatnonzero(dropped), edge_place))
-            keep &= ~dropped
+    for code, one, many, dropped in (
+        ("W-WEIGHT-ZERO", "edge of weight zero dropped", "edges of weight zero dropped", values == 0),
+        ("W-SELF-LOOPS", f"self loop {_LOOPS}", f"self loops {_LOOPS}", sources == targets),
+    ):
+        dropped_rows = np.flatnonzero(dropped & keep)
+        if count := len(dropped_rows):
+            where = tuple(edge_place(int(row)) for row in dropped_rows[:SHOWN])
+            findings.append(Finding(code, "warning", f"{count:,} {many if count > 1 else one}", count, where))
+            keep[dropped_rows] = False
     rows = np.flatnonzero(keep)
     sources, targets, values = sources[rows].astype(np.int64), targets[rows].astype(np.int64), values[rows]
     if weights is None:
@@ -271,16 +276,6 @@ def _unknown_ends(
     )
 
 
-def _zero_weights(rows: np.ndarray, edge_place: Callable[[int], str]) -> Finding:
-    message = f"{len(rows):,} {'edges' if len(rows) > 1 else 'edge'} of weight zero dropped"
-    return Finding("W-WEIGHT-ZERO", "warning", message, len(rows), _first(rows, edge_place))
-
-
-def _self_loops(rows: np.ndarray, edge_place: Callable[[int], str]) -> Finding:
-    message = f"{len(rows):,} self {'loops' if len(rows) > 1 else 'loop'} dropped: the propagation adds its own"
-    return Finding("W-SELF-LOOPS", "warning", message, len(rows), _first(rows, edge_place))
-
-
 def _tell_merged(repeated: int, listed: int, entries: int) -> list[Finding]:
     findings = []
     if not entries:
@@ -295,7 +290,3 @@ def _tell_merged(repeated: int, listed: int, entries: int) -> list[Finding]:
             Finding("W-SYMMETRISED", "note", message, entries - listed, hint="directed=True keeps directions")
         )
     return findings
-
-
-def _first(rows: np.ndarray, edge_place: Callable[[int], str]) -> tuple[str, ...]:
-    return tuple(edge_place(int(row)) for row in rows[:SHOWN])

@@ -17,6 +17,12 @@ MISSING = frozenset({"", "NA", "NaN", "nan", "null"})
 MAX_CLASSES = 10_000  # beyond it the column is an id or a number to regress on, and [N, C] arrays stop fitting
 EXACT = 2**53  # whole numbers beyond it are no longer exact as floats
 
+_KINDS: tuple[tuple[Any, str], ...] = (
+    (str, "text"),
+    ((bool, np.bool_), "truth value"),  # before whole numbers: True is one of those, too
+    ((int, np.integer), "whole number"),
+    ((float, np.floating), "decimal"),
+)
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][+-]?[0-9]+)?")
 
@@ -222,13 +228,7 @@ def is_missing(item: Any) -> bool:
 
 
 def _kind(item: Any) -> str:
-    if isinstance(item, str):
-        return "text"
-    if isinstance(item, (bool, np.bool_)):
-        return "truth value"
-    if isinstance(item, (int, np.integer)):
-        return "whole number"
-    return "decimal" if isinstance(item, (float, np.floating)) else "other"
+    return next((kind for types, kind in _KINDS if isinstance(item, types)), "other")
 
 
 def _limit(count: int) -> None:

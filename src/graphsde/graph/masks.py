@@ -29,6 +29,7 @@ WORDS = {
     "ood": "ood",
 }
 NO_ROLE = frozenset({"", "na", "nan", "null", "none"})
+CHOICES = "one of train, val, calibration, test, or empty"
 
 
 def masks_from_words(words: Sequence[Any] | np.ndarray, place: Callable[[int], str]) -> dict[str, np.ndarray]:
@@ -59,7 +60,7 @@ def masks_from_arrays(
     for name, mask in masks.items():
         if name not in MASK_NAMES:
             raise BadInput(
-                f"'{shorten(name, 60)}' is no split", code="E-SPLIT-NAME", expected=_choices(), fix=_close(name)
+                f"'{shorten(name, 60)}' is no split", code="E-SPLIT-NAME", expected=CHOICES, fix=_close(name)
             )
         if mask is not None:
             clean[name] = _mask(name, as_array(mask, f"{name} mask"), num_nodes, node_ids)
@@ -161,7 +162,7 @@ def _role(word: str | None, row: int, place: Callable[[int], str]) -> str | None
             code="E-SPLIT-NAME",
             place=place(row),
             found=word,
-            expected=_choices(),
+            expected=CHOICES,
             fix=_close(plain),
         )
     return WORDS[plain]
@@ -215,10 +216,6 @@ def _is_zero_one(values: np.ndarray, num_nodes: int) -> bool:
 
 def _first(rows: np.ndarray, node_name: Callable[[int], str]) -> str:
     return ", ".join(node_name(int(row)) for row in rows[:SHOWN]) + (", …" if len(rows) > SHOWN else "")
-
-
-def _choices() -> str:
-    return "one of train, val, calibration, test, or empty"
 
 
 def _close(word: str) -> str:

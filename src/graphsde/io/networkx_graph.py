@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 VECTOR = "x"  # the attribute that holds columns without names, as in PyG
 SPLIT = "split"
 WEIGHT = "weight"
+KINDS: dict[str, Any] = {"text": str, "number": (Real, np.bool_), "mapping": Mapping, "list": (list, tuple, np.ndarray)}
 
 Attributes = list[dict[str, Any]]
 Place = Callable[[int], str]
@@ -168,20 +169,9 @@ def _columns(
 def _kind(key: str, values: list[Any], place: Place) -> str:
     first: dict[str, int] = {}
     for row, value in enumerate(values):
-        if value is None:
-            continue
-        if isinstance(value, str):
-            kind = "text"
-        elif isinstance(value, (Real, np.bool_)):
-            kind = "number"
-        elif isinstance(value, Mapping):
-            kind = "mapping"
-        elif isinstance(value, (list, tuple, np.ndarray)):
-            kind = "list"
-        else:
-            kind = type(value).__name__
-        first.setdefault(kind, row)
-    unreadable = [kind for kind in first if kind not in ("text", "number", "mapping", "list")]
+        if value is not None:
+            first.setdefault(next((one for one in KINDS if isinstance(value, KINDS[one])), type(value).__name__), row)
+    unreadable = [kind for kind in first if kind not in KINDS]
     if len(first) > 1 or unreadable:
         row = first[unreadable[0]] if unreadable else max(first.values())
         raise BadInput(

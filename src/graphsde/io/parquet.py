@@ -102,18 +102,12 @@ class ParquetTable:
         return array
 
     def _kind(self, column: str, kind: pa.DataType) -> str:
-        import pyarrow as pa
+        from pyarrow import types
 
-        value = kind.value_type if pa.types.is_dictionary(kind) else kind
-        if pa.types.is_string(value) or pa.types.is_large_string(value):
+        value = kind.value_type if types.is_dictionary(kind) else kind
+        if types.is_string(value) or types.is_large_string(value):
             return "text"
-        numbers = (
-            pa.types.is_integer,
-            pa.types.is_floating,
-            pa.types.is_boolean,
-            pa.types.is_decimal,
-            pa.types.is_null,
-        )
+        numbers = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
         if kind is value and any(test(value) for test in numbers):
             return "number"
         raise BadInput(
