@@ -55,7 +55,7 @@ def variation_ratio(prediction: ClassPrediction) -> np.ndarray:
 @SCORES.register(
     "expected-pairwise-kl",
     summary="mean Kullback-Leibler divergence between two different samples",
-    paper="Malinin and Gales, Uncertainty Estimation in Autoregressive Structured ClassPrediction",
+    paper="Malinin and Gales, Uncertainty Estimation in Autoregressive Structured Prediction",
     year=2021,
     needs=("probs", "samples"),
     kinds=("samples", "dirichlet"),
