@@ -56,7 +56,7 @@ class Smoothed(gs.NeuralModel):
 
 
 if __name__ == "__main__":
-    print(f"{gs.testing.check_model(Smoothed, {'epochs': 5})} promises kept")
+    print(f"{gs.testing.check_model(Smoothed, {'epochs': 5})} guarantees kept")
     graph = gs.load("digits")
     metrics = gs.evaluate(Smoothed(hops=1).fit(graph).predict(graph), graph)
     print(f"digits: {metrics['accuracy']:.1%} of {metrics['n_test']} test images are right")

@@ -85,7 +85,7 @@ class Midpoint(gs.StepSolver):
 
 if __name__ == "__main__":
     kept = gs.testing.check_drift(Pull), gs.testing.check_prior(Shrink), gs.testing.check_solver(Midpoint)
-    print(" + ".join(map(str, kept)), "promises kept")
+    print(" + ".join(map(str, kept)), "guarantees kept")
 
     graph = gs.load("digits")
     model = gs.LGNSDE(

@@ -21,7 +21,7 @@ def runners_up(prediction: gs.Prediction, *, power: float = 2.0) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    print(f"{gs.testing.check_score(runners_up)} promises kept")
+    print(f"{gs.testing.check_score(runners_up)} guarantees kept")
     graph = gs.load("digits")
     model = gs.MCDropout(epochs=30).fit(graph)
     prediction = model.predict(graph, samples=16)

@@ -1,4 +1,4 @@
-"""Does `decide` keep its promise? Realised errors among accepted test nodes of Cora over 20 random splits.
+"""Does `decide` keep its guarantee? Realised errors among accepted test nodes of Cora over 20 random splits.
 
     python studies/decide.py [--seeds 20] [--models gcn] [--max-error 0.10] [--calibrator temperature] [--show]
 
@@ -30,7 +30,7 @@ if __name__ == "__main__":
     if not arguments.show:
         options = {"max_error": arguments.max_error, "calibrator": arguments.calibrator}
         run_cells("decide", options, [arguments.graph], models, seeds, folder)
-    print("| model | splits | promise kept | realised error | largest | accepted | false alarms | accuracy |")
+    print("| model | splits | guarantee kept | realised error | largest | accepted | false alarms | accuracy |")
     print("|---|---|---|---|---|---|---|---|")
     for model in models:
         found = records_of(folder, arguments.graph, model, seeds)

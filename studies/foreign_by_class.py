@@ -1,4 +1,4 @@
-"""Which foreign classes a model is in doubt about: entropy by class under label leave-out, one seed.
+"""Which OOD classes a model is in doubt about: entropy by class under label leave-out, one seed.
 
 python studies/foreign_by_class.py computers gcn
 """
@@ -28,7 +28,7 @@ def main(dataset: str, model: str, seed: int = 0) -> None:
         own = graph.ood_mask & (whole.labels == position)
         if own.any():
             rows.append(_row(name, doubt, familiar, own, graph.adjacency.degree))
-    rows.append(_row("all foreign", doubt, familiar, graph.ood_mask, graph.adjacency.degree))
+    rows.append(_row("all OOD", doubt, familiar, graph.ood_mask, graph.adjacency.degree))
     print_table(rows)
 
 

@@ -178,7 +178,7 @@ PROTOCOLS = (
     ),
     Protocol(
         "label",
-        "AUROC (%) of foreign classes, Cora, label leave-out",
+        "AUROC (%) of OOD classes, Cora, label leave-out",
         "ood",
         {"protocol": "label-leave-out", "scores": SCORES},
         LABEL,

@@ -1,4 +1,4 @@
-"""The benchmarks run and print what they promise; what they measure is no test's business."""
+"""The benchmarks run and print what they guarantee; what they measure is no test's business."""
 
 from __future__ import annotations
 

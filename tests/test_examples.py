@@ -1,4 +1,4 @@
-"""The examples run as they stand, and say what they promise."""
+"""The examples run as they stand, and say what they guarantee."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 SAYS = {
     "01_own_files.py": "test nodes are right",
     "02_models_on_a_benchmark.py": "| gcn |",
-    "03_a_model_of_your_own.py": "promises kept",
+    "03_a_model_of_your_own.py": "guarantees kept",
     "04_noisy_graph_resnet.py": "the same network",
-    "05_parts_of_your_own.py": "promises kept",
-    "06_a_score_of_your_own.py": "promises kept",
+    "05_parts_of_your_own.py": "guarantees kept",
+    "06_a_score_of_your_own.py": "guarantees kept",
 }
 LINES = [
     ("03_a_model_of_your_own.py", ("SmoothedSettings", "SmoothedModule", "Smoothed"), 50),

@@ -1,4 +1,4 @@
-"""The checks for parts of one's own, called as others call them: kept promises are counted, a broken one is named."""
+"""The checks for parts of one's own, called as others call them: kept guarantees are counted, a broken one is named."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_kept_promises_are_counted() -> None:
 class Forgetful(gs.LabelPropagation):
     """Paper: none. It does not end with ``_calibrated``."""
 
-    name, summary = "forgetful", "breaks one promise"
+    name, summary = "forgetful", "breaks one guarantee"
 
     def _calibrated(self, prediction: Any, graph: gs.Graph) -> Any:
         return prediction

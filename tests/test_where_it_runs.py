@@ -69,8 +69,8 @@ def main(folder: Path) -> None:
         try:
             importlib.import_module(name)
         except ModuleNotFoundError as error:
-            foreign = error.name is not None and not error.name.startswith("graphsde") and error.name not in MODULES
-            (wanting if foreign else failed)[name] = str(error)
+            ood = error.name is not None and not error.name.startswith("graphsde") and error.name not in MODULES
+            (wanting if ood else failed)[name] = str(error)
         except Exception as error:
             failed[name] = f"{type(error).__name__}: {error}"
     from typer.testing import CliRunner

@@ -15,7 +15,7 @@ from .datasets.benchmarks import load as load
 from .datasets.source import read as read
 from .datasets.splits import make_split as make_split
 from .datasets.synthetic import synthetic as synthetic
-from .datasets.synthetic import synthetic_values as synthetic_values
+from .datasets.synthetic import synthetic_regression as synthetic_regression
 from .graph.build import from_arrays as from_arrays
 from .graph.checks import check as check
 from .graph.graph import Graph as Graph

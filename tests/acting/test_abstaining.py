@@ -1,4 +1,4 @@
-"""Accept or review: exact bounds, the promise by simulation, what is refused."""
+"""Accept or review: exact bounds, the guarantee by simulation, what is refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scipy import stats
 import graphsde as gs
 from graphsde.acting.abstain import abstain, clopper_pearson_upper, nodes_to_certify
 from graphsde.acting.decide import decide
-from graphsde.acting.ood import flag_foreign
+from graphsde.acting.ood import flag_ood
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.bench.tasks import TASKS
 from graphsde.datasets.splits.calibration import calibration_nodes
@@ -79,8 +79,8 @@ def test_the_promise_holds_after_flagging_with_the_same_nodes() -> None:
     broken = 0
     for _ in range(200):
         calibration = rng.permutation(np.arange(200, 3000))[:300]
-        flag = flag_foreign(prediction, graph, false_alarm=0.3, by="entropy", calibration=calibration)
-        found = abstain(prediction, graph, max_error=0.1, delta=0.1, calibration=calibration, foreign=flag)
+        flag = flag_ood(prediction, graph, false_alarm=0.3, by="entropy", calibration=calibration)
+        found = abstain(prediction, graph, max_error=0.1, delta=0.1, calibration=calibration, ood=flag)
         assert not (found.accepted & flag.flagged).any()
         broken += bool(found.accepted.any() and 0.24 * doubt[found.accepted].mean() > 0.1)
     assert broken / 200 <= 0.1 + 4 * np.sqrt(0.1 * 0.9 / 200)
@@ -173,7 +173,7 @@ def test_false_alarms_are_as_rare_as_stated() -> None:
     rates = []
     for _ in range(100):
         chosen = rng.permutation(np.arange(200, 3000))
-        flag = flag_foreign(prediction, graph, by="entropy", calibration=chosen[:99], false_alarm=0.1)
+        flag = flag_ood(prediction, graph, by="entropy", calibration=chosen[:99], false_alarm=0.1)
         rates.append(flag.flagged[chosen[99:]].mean())
         assert flag.calibration_rate <= 0.1
     assert np.mean(rates) == pytest.approx(0.1, abs=4 * np.std(rates) / 10)
@@ -183,13 +183,13 @@ def test_decisions_are_one_action_each_with_a_reason() -> None:
     graph = gs.load("digits")
     model = gs.GCN(epochs=40, hidden=16).fit(graph)
     found = decide(model.predict(graph), graph, max_error=0.05, false_alarm=0.1)
-    accept, foreign = found.actions == "accept", found.actions == "foreign"
-    assert np.array_equal(accept, found.abstention.accepted) and np.array_equal(foreign, found.foreign.flagged)
+    accept, ood = found.actions == "accept", found.actions == "ood"
+    assert np.array_equal(accept, found.abstention.accepted) and np.array_equal(ood, found.ood.flagged)
     columns = found.columns()
     expected = "id label confidence total aleatoric epistemic ood_score prediction_set action reason"
     assert list(columns) == expected.split()
     assert all(len(column) == graph.num_nodes for column in columns.values())
-    assert all("above" in reason for reason in columns["reason"][foreign])
+    assert all("above" in reason for reason in columns["reason"][ood])
     assert all("within" in reason for reason in columns["reason"][accept])
     summary = found.summary()
     assert sum(summary["actions"].values()) == graph.num_nodes

@@ -52,9 +52,9 @@ def test_test_nodes_are_asked_for_when_nobody_else_is_left_and_that_is_said() ->
 
 def test_foreign_and_skipped_nodes_are_left_alone() -> None:
     graph = half_labelled()
-    foreign = np.zeros(graph.num_nodes, dtype=bool)
-    foreign[2] = True
-    graph = graph.with_masks(split="given", **graph.masks, ood=foreign)
+    ood = np.zeros(graph.num_nodes, dtype=bool)
+    ood[2] = True
+    graph = graph.with_masks(split="given", **graph.masks, ood=ood)
     asked = {one.id for one in ask(prediction(graph), graph, budget=1000, skip=[5, 8])}
     assert asked == set(range(2, graph.num_nodes, 3)) - {2, 5, 8}
     with pytest.raises(BadInput, match="E-NODE-UNKNOWN"):

@@ -71,8 +71,8 @@ def test_marked_nodes_are_judged_within_the_shifted_graph(fitted: tuple[gs.GCN, 
 
 def test_foreign_classes_are_not_familiar(fitted: tuple[gs.GCN, Graph]) -> None:
     model, graph = fitted
-    foreign = graph.labels == 2
-    masked = replace(graph, masks={**graph.masks, "ood": foreign})
+    ood = graph.labels == 2
+    masked = replace(graph, masks={**graph.masks, "ood": ood})
     found = detect_shift(model, masked, "interpolate-features")
     assert found["n_id"] == 12 and found["n_ood"] == 60
 
@@ -100,8 +100,8 @@ def test_seeds_and_wrong_arguments(fitted: tuple[gs.GCN, Graph]) -> None:
 def test_evaluate_adds_scores_beside_the_standard_figures(fitted: tuple[gs.GCN, Graph]) -> None:
     model, graph = fitted
     prediction = model.predict(graph)
-    foreign = (graph.labels == 2) & graph.test_mask
-    masked = replace(graph, masks={**graph.masks, "ood": foreign})
+    ood = (graph.labels == 2) & graph.test_mask
+    masked = replace(graph, masks={**graph.masks, "ood": ood})
     plain = gs.evaluate(prediction, masked)
     assert "scores" not in plain
     more = gs.evaluate(prediction, masked, scores=["entropy", *EVERY], model=model)
@@ -111,7 +111,7 @@ def test_evaluate_adds_scores_beside_the_standard_figures(fitted: tuple[gs.GCN, 
     assert compared["entropy"]["ood_auroc"] == plain["ood_auroc"]
     assert compared["gebm"]["ood_auroc"] == compared["gebm"]["ood_auroc_propagated"]
     assert compared["mahalanobis"]["ood_auroc"] != compared["mahalanobis"]["ood_auroc_propagated"]
-    with pytest.raises(BadUsage, match="foreign"):
+    with pytest.raises(BadUsage, match="ood"):
         gs.evaluate(prediction, graph, scores=["msp"], model=model)
 
 

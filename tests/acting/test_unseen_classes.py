@@ -1,4 +1,4 @@
-"""A class that no training node has: foreign, never counted as right or wrong, and nothing is chosen by it (B27)."""
+"""A class that no training node has: OOD, never counted as right or wrong, and nothing is chosen by it (B27)."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def test_familiar_and_foreign_by_hand() -> None:
     graph = with_a_stranger()
     assert graph.labels is not None and graph.test_mask is not None
     assert np.array_equal(graph.familiar, graph.labels != 2)
-    assert np.array_equal(graph.foreign, graph.test_mask & (graph.labels == 2))
+    assert np.array_equal(graph.ood_nodes, graph.test_mask & (graph.labels == 2))
     whole = block_graph()
-    assert whole.familiar.all() and whole.foreign is None
+    assert whole.familiar.all() and whole.ood is None
     bare = whole.with_masks(split=None)
-    assert bare.familiar.all() and bare.foreign is None
+    assert bare.familiar.all() and bare.ood is None
 
 
 def test_metrics_are_over_seen_classes_and_strangers_are_told() -> None:
@@ -83,7 +83,7 @@ def test_nothing_is_calibrated_by_them() -> None:
     assert np.array_equal(mine, model.calibrate(twin, by="temperature").predict(graph).probs)
     summary = decide(prediction, graph, max_error=0.5, false_alarm=0.2).summary()
     assert summary["test"]["nodes"] == int(judged_nodes(prediction, graph).sum())
-    assert 0 <= summary["foreign"]["flagged_of_foreign"] <= 1
+    assert 0 <= summary["ood"]["flagged_of_ood"] <= 1
 
 
 def test_validation_nodes_of_unseen_classes_alone_are_refused() -> None:

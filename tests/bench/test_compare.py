@@ -130,8 +130,8 @@ def test_what_is_shown_of_a_sweep_are_its_own_values() -> None:
     values = {"accuracy@-100": 0.2, "accuracy@1": 0.8, "accuracy@10": 0.7, "nll@1": 1.0, "fit_cpu_seconds": 3.0}
     assert headline([swept("sensitivity", **values)]) == ("accuracy@-100", "accuracy@1", "accuracy@10")
     assert headline([swept("cost", exponent_nodes=1.1, fit_cpu_seconds=3.0)]) == ("exponent_nodes",)
-    foreign = {"ood_auroc_all@gcn": 0.7, "ood_auroc_all@gat": 0.8, "epochs": 3.0}
-    assert headline([swept("backbones", **foreign)]) == ("ood_auroc_all@gcn", "ood_auroc_all@gat")
+    ood = {"ood_auroc_all@gcn": 0.7, "ood_auroc_all@gat": 0.8, "epochs": 3.0}
+    assert headline([swept("backbones", **ood)]) == ("ood_auroc_all@gcn", "ood_auroc_all@gat")
     assert headline([swept("misclassification", accuracy=0.8, nll=0.5, ece=0.1)]) == ("accuracy", "nll", "ece")
     rows = compare([swept("cost", exponent_nodes=1.1)])
     assert [(row.metric, row.mean) for row in rows] == [("exponent_nodes", 1.1)]

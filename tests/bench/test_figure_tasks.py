@@ -42,7 +42,7 @@ def prediction_auroc(sure: np.ndarray, unsure: np.ndarray) -> float:
 
 def test_foreign_entropies_leave_the_class_out() -> None:
     graph = gs.load("digits")
-    task = TASKS.get("entropies")(groups="foreign")
+    task = TASKS.get("entropies")(groups="ood")
     prepared = task.prepare(graph, 0)
     found = task.measure(lambda **s: gs.MLP(epochs=3, seed=0, **s), prepared, 0)
     assert found.metrics["num_classes"] == 9

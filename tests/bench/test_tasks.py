@@ -87,9 +87,9 @@ def test_compat_keeps_the_left_out_class_in_validation_and_judges_all_nodes() ->
     assert metrics["ood_base_rate_all"] == pytest.approx(2 / 3)
     assert 0 <= metrics["ood_threshold_accuracy"] <= 1
     assert graph.labels is not None
-    foreign = graph.labels == graph.num_classes - 1
+    ood = graph.labels == graph.num_classes - 1
     doubt = score("entropy", maker()().fit(prepared).predict(prepared).untempered(), prepared)
-    assert metrics["ood_auroc_all"] == ood_auroc(doubt[~foreign], doubt[foreign])
+    assert metrics["ood_auroc_all"] == ood_auroc(doubt[~ood], doubt[ood])
     assert metrics["ood_auroc"] == ood_auroc(doubt[prepared.masks["test"]], doubt[prepared.masks["ood"]])
 
 
@@ -119,10 +119,10 @@ def test_shifted_graphs_are_compared_with_the_clean_test_nodes(protocol: str) ->
 def test_best_threshold_by_brute_force() -> None:
     rng = np.random.default_rng(0)
     for _ in range(50):
-        doubt, foreign = rng.integers(0, 6, size=15) / 5, rng.random(15) < 0.4
+        doubt, ood = rng.integers(0, 6, size=15) / 5, rng.random(15) < 0.4
         cuts = [-np.inf, *doubt]
-        best = max(((doubt > cut) == foreign).mean() for cut in cuts)
-        assert ((doubt > best_threshold(doubt, foreign)) == foreign).mean() == best
+        best = max(((doubt > cut) == ood).mean() for cut in cuts)
+        assert ((doubt > best_threshold(doubt, ood)) == ood).mean() == best
 
 
 def test_active_learning_buys_from_the_pool_and_leaves_test_nodes_alone() -> None:

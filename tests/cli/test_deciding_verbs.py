@@ -26,7 +26,7 @@ def test_decide_writes_a_row_per_node_and_keeps_its_promise(run: Path, tmp_path:
     rows = list(csv.DictReader(out.open()))
     expected = "id label confidence total aleatoric epistemic ood_score prediction_set action reason"
     assert list(rows[0]) == expected.split() and len(rows) == 1797
-    assert {row["action"] for row in rows} == {"accept", "review", "foreign"} == set(found["actions"])
+    assert {row["action"] for row in rows} == {"accept", "review", "ood"} == set(found["actions"])
     assert sum(row["action"] == "accept" for row in rows) == found["actions"]["accept"]
     assert all(row["label"] in row["prediction_set"].split(" | ") for row in rows if row["action"] == "accept")
     assert found["upper_bound"] <= 0.05 and found["test"]["error"] <= 0.05
@@ -34,10 +34,10 @@ def test_decide_writes_a_row_per_node_and_keeps_its_promise(run: Path, tmp_path:
 
     words = graphsde("decide", run, "--max-error", "0.05", "--out", tmp_path / "again.parquet").stdout
     for part in (
-        "promise:",
+        "guarantee:",
         "calibrated on 500 nodes",
         "exchangeab",
-        "not for foreign",
+        "not for OOD",
         "false alarms",
         "797 test nodes",
     ):

@@ -44,7 +44,7 @@ def test_entropy_figure_writes_markdown_csv_and_png(entropy: tuple[Path, list[st
     assert not (out / "figure-entropy-errors" / "table.md").exists()  # it might be a table's
     assert (folder / "digits.png").read_bytes().startswith(b"\x89PNG")
     table = pa_csv.read_csv(folder / "digits.csv").to_pydict()
-    assert set(table["series"]) == {"right", "wrong", "familiar", "foreign"}
+    assert set(table["series"]) == {"right", "wrong", "familiar", "ood"}
     page = (folder / "figure.md").read_text(encoding="utf-8")
     assert (
         "![figure-entropy on digits](digits.png)" in page
@@ -60,9 +60,7 @@ def test_a_second_run_does_nothing_new(entropy: tuple[Path, list[str], Result]) 
     rows = json.loads(graphsde(*words, "--engine", "serial", "--json").stdout)
     assert (out / "figure-entropy-errors" / "journal.jsonl").read_bytes() == before
     assert {(row["table"], row["metric"]) for row in rows} == {
-        (f"figure-entropy:{part}", metric)
-        for part in ("errors", "foreign")
-        for metric in ("more entropy", "separation")
+        (f"figure-entropy:{part}", metric) for part in ("errors", "ood") for metric in ("more entropy", "separation")
     }
     shown = graphsde(*words, "--show")
     assert shown.exit_code == 0 and "agreement" not in shown.stdout  # nothing is printed to agree with

@@ -45,7 +45,7 @@ def test_every_graph_is_what_its_entry_says(name: str) -> None:
 def test_the_list_names_all_nine() -> None:
     classes = ["digits", "cora", "citeseer", "pubmed", "computers", "photo", "synthetic"]
     assert [name for name in DATASETS.names() if "target" not in DATASETS.entry(name).facts] == classes
-    assert set(DATASETS) - set(classes) == {"diabetes", "synthetic-values"}
+    assert set(DATASETS) - set(classes) == {"diabetes", "synthetic-regression"}
     assert {"name", "summary", "nodes", "edges", "features", "classes", "default_split"} <= DATASETS.describe()[
         0
     ].keys()

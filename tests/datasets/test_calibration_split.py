@@ -1,4 +1,4 @@
-"""Calibration nodes: untouched by training, selection and test, and never foreign."""
+"""Calibration nodes: untouched by training, selection and test, and never OOD."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ BENCHMARKS = [name for name in DATASETS if "fingerprint" in DATASETS.entry(name)
 
 def shop(target: str = "class") -> Graph:
     """Large enough for 20 training and 30 validation nodes per class, so that the Amazon split could be drawn."""
-    return gs.synthetic(200, classes=3, seed=3) if target == "class" else gs.synthetic_values(200, seed=3)
+    return gs.synthetic(200, classes=3, seed=3) if target == "class" else gs.synthetic_regression(200, seed=3)
 
 
 def opened(folder: Path) -> tuple[Graph, dict[str, object]]:

@@ -60,7 +60,7 @@ def _folders(place: Path) -> list[Path]:
     gs.write_tables(bare, place / "bare")
     gs.write_tables(graph, place / "given")
     gs.write_tables(bare, place / "cora")
-    gs.write_tables(gs.synthetic_values(120), place / "numbers")
+    gs.write_tables(gs.synthetic_regression(120), place / "numbers")
     gs.write_tables(graph.with_masks(test=graph.masks["test"]), place / "tested")
     half = dataclasses.replace(
         graph, labels=np.where(graph.masks["test"] & (np.arange(120) % 2 == 0), -1, graph.labels)

@@ -195,7 +195,7 @@ def test_what_can_not_be_left_out(leave: object) -> None:
 
 @needs_real_data
 @pytest.mark.parametrize(
-    ("name", "tested", "foreign"),
+    ("name", "tested", "ood"),
     [
         ("cora", 316, 986),
         ("computers", 3002, 9692),
@@ -204,11 +204,11 @@ def test_what_can_not_be_left_out(leave: object) -> None:
         ("pubmed", 820, 4103),
     ],
 )
-def test_label_leave_out_counts_and_chance(name: str, tested: int, foreign: int) -> None:
+def test_label_leave_out_counts_and_chance(name: str, tested: int, ood: int) -> None:
     split = make_split(real(name), "label-leave-out")
-    assert (split.sizes["test"], split.sizes["ood"]) == (tested, foreign)
+    assert (split.sizes["test"], split.sizes["ood"]) == (tested, ood)
     chance = {"cora": 0.2427, "computers": 0.2365}.get(name)
-    assert chance is None or tested / (tested + foreign) == pytest.approx(chance, abs=5e-5)
+    assert chance is None or tested / (tested + ood) == pytest.approx(chance, abs=5e-5)
     graph = split.apply(real(name))
     assert graph.num_classes == real(name).num_classes and np.array_equal(graph.labels, real(name).labels)
 
@@ -235,14 +235,14 @@ def test_the_feature_shift_compares_as_many_nodes_as_published() -> None:
 
 
 @pytest.mark.parametrize(
-    ("classes", "known", "foreign"), [(3, 2, 1), (4, 2, 1), (5, 2, 2), (6, 2, 3), (7, 3, 3), (10, 4, 5)]
+    ("classes", "known", "ood"), [(3, 2, 1), (4, 2, 1), (5, 2, 2), (6, 2, 3), (7, 3, 3), (10, 4, 5)]
 )
-def test_half_of_the_classes_are_foreign_but_two_stay(classes: int, known: int, foreign: int) -> None:
+def test_half_of_the_classes_are_foreign_but_two_stay(classes: int, known: int, ood: int) -> None:
     graph = random_graph([20] * classes)
     split = make_split(graph, "label-leave-out")
     used = np.any([split.masks[role] for role in ("train", "val", "test")], axis=0)
     assert np.unique(graph.labels[used]).tolist() == list(range(classes - known, classes))  # type: ignore[index]
-    assert np.unique(graph.labels[split.masks["ood"]]).tolist() == list(range(foreign))  # type: ignore[index]
+    assert np.unique(graph.labels[split.masks["ood"]]).tolist() == list(range(ood))  # type: ignore[index]
 
 
 def test_label_leave_out_needs_three_classes() -> None:

@@ -107,8 +107,8 @@ def test_summary_refuses_what_it_cannot_judge(make_prediction) -> None:
 
 def test_ood_summary_takes_its_groups_from_the_masks(make_prediction, make_graph) -> None:
     prediction = make_prediction("samples", nodes=20)
-    foreign, test = np.arange(20) >= 14, np.arange(20) >= 8
-    ring = make_graph(np.roll(np.eye(20), 1, 1) + np.roll(np.eye(20), -1, 1), test=test, ood=foreign)
+    ood, test = np.arange(20) >= 14, np.arange(20) >= 8
+    ring = make_graph(np.roll(np.eye(20), 1, 1) + np.roll(np.eye(20), -1, 1), test=test, ood=ood)
     figures = metrics.summarise_ood(prediction, ring)
     assert set(figures) == DETECTION | {"n_id", "n_ood", "ood_aupr_in_chance", "ood_aupr_out_chance"}
     assert figures["n_id"] == 6 and figures["n_ood"] == 6 and figures["ood_aupr_in_chance"] == 0.5
@@ -146,7 +146,7 @@ def test_several_scores_side_by_side(make_prediction, make_graph) -> None:
 
 def test_ood_summary_without_foreign_nodes(make_prediction, make_graph) -> None:
     prediction, edges = make_prediction("samples", nodes=20), np.zeros((20, 20))
-    with pytest.raises(BadUsage, match="foreign"):
+    with pytest.raises(BadUsage, match="ood"):
         metrics.summarise_ood(prediction, make_graph(edges, test=np.ones(20)))
     empty = metrics.summarise_ood(prediction, make_graph(edges, test=np.ones(20), ood=np.zeros(20)))
     assert np.isnan(empty["ood_auroc"]) and empty["n_ood"] == 0

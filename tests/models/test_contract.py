@@ -1,4 +1,4 @@
-"""Every registered model keeps every promise."""
+"""Every registered model keeps every guarantee."""
 
 from __future__ import annotations
 

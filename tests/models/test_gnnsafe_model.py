@@ -1,4 +1,4 @@
-"""GNNSafe++: its loss by hand, the foreign nodes it chooses, and what training with them does."""
+"""GNNSafe++: its loss by hand, the OOD nodes it chooses, and what training with them does."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_energies_and_penalty_by_hand() -> None:
     logits = torch.tensor([[1.0, 1.0], [3.0, 1.0]]).log()
     torch.testing.assert_close(energies(logits), -torch.log(torch.tensor([2.0, 4.0])))
     inside, outside = torch.tensor([-6.0, -4.0, -2.0]), torch.tensor([-3.0, 0.5])
-    # margins -5 and -1: training nodes are 0, 1 and 3 too high, foreign ones 2 too low and fine
+    # margins -5 and -1: training nodes are 0, 1 and 3 too high, OOD ones 2 too low and fine
     assert float(energy_penalty(inside, outside, -5.0, -1.0)) == pytest.approx((0 + 1 + 9) / 3 + (4 + 0) / 2)
 
 
@@ -57,8 +57,8 @@ def test_loss_on_exposed_nodes_by_hand(blocks: Graph, rounds: int) -> None:
     learner.module.train()
     logits = learner.module(learner.inputs).logits.detach()
     energy = propagate(energies(logits).double().numpy(), graph, steps=rounds)
-    train, foreign = energy[graph.train_mask], energy[[6, 17, 28]]
-    penalty = np.mean(np.maximum(train + 5, 0) ** 2) + np.mean(np.maximum(-4 - foreign, 0) ** 2)
+    train, ood = energy[graph.train_mask], energy[[6, 17, 28]]
+    penalty = np.mean(np.maximum(train + 5, 0) ** 2) + np.mean(np.maximum(-4 - ood, 0) ** 2)
     expected = functional.cross_entropy(logits[learner.train], learner.train_labels) + 1.0 * penalty
     assert loss == pytest.approx(float(expected), rel=1e-5)
 
@@ -66,14 +66,14 @@ def test_loss_on_exposed_nodes_by_hand(blocks: Graph, rounds: int) -> None:
 @pytest.mark.parametrize("kind", ["features", "structure"])
 def test_loss_on_a_shifted_copy_by_hand(blocks: Graph, kind: str) -> None:
     learner = learner_of(blocks, exposure=kind, margin_out=3.0, energy_weight=0.5, propagate=0)
-    assert learner.foreign is not None and len(learner.foreign_rows) == blocks.num_nodes
-    same_features = torch.equal(learner.foreign.features, learner.inputs.features)
-    same_edges = torch.equal(learner.foreign.adjacency.col, learner.inputs.adjacency.col)
+    assert learner.ood is not None and len(learner.ood_rows) == blocks.num_nodes
+    same_features = torch.equal(learner.ood.features, learner.inputs.features)
+    same_edges = torch.equal(learner.ood.adjacency.col, learner.inputs.adjacency.col)
     assert (same_features, same_edges) == ((False, True) if kind == "features" else (True, False))
     loss = float(learner.loss(1).detach())
     learner.module.train()
     logits = learner.module(learner.inputs).logits.detach()
-    outside = energies(learner.module(learner.foreign).logits.detach())
+    outside = energies(learner.module(learner.ood).logits.detach())
     penalty = energy_penalty(energies(logits)[learner.train], outside, -5.0, 3.0)
     expected = functional.cross_entropy(logits[learner.train], learner.train_labels) + 0.5 * penalty
     assert loss == pytest.approx(float(expected), rel=1e-5)
@@ -83,9 +83,9 @@ def test_the_choice_of_foreign_nodes(blocks: Graph) -> None:
     marked = exposed(blocks, 3)
     assert exposure_of("auto", blocks) == "features" and exposure_of("auto", marked) == "nodes"
     assert exposure_of("structure", marked) == "structure"
-    with pytest.raises(BadUsage, match="no foreign nodes"):
+    with pytest.raises(BadUsage, match="no OOD nodes"):
         GNNSafe(exposure="nodes").fit(blocks)
-    with pytest.raises(BadUsage, match="no foreign nodes"):
+    with pytest.raises(BadUsage, match="no OOD nodes"):
         exposure_of("nodes", blocks.with_masks(exposure=np.zeros(blocks.num_nodes, dtype=bool)))
 
 
@@ -111,7 +111,7 @@ def test_margins_of_exposed_nodes(blocks: Graph) -> None:
 
 
 def test_the_copy_is_drawn_from_the_models_seed(blocks: Graph) -> None:
-    one, same, other = (learner_of(blocks, seed=seed).foreign for seed in (0, 0, 1))
+    one, same, other = (learner_of(blocks, seed=seed).ood for seed in (0, 0, 1))
     assert one is not None and same is not None and other is not None
     assert torch.equal(one.features, same.features) and not torch.equal(one.features, other.features)
 

@@ -211,6 +211,6 @@ def test_foreign_classes_of_cora_are_told_as_published() -> None:
     graph = gs.make_split(graph, "label-leave-out").apply(graph)
     prediction = GNSD(epochs=16, evaluate_every=4).fit(graph).predict(graph, samples=3)
     scores = gs.score("gnnsafe", prediction, graph, alpha=0.3, steps=4)
-    foreign = np.concatenate([scores[graph.ood_mask], scores[graph.test_mask]])
-    truth = np.arange(len(foreign)) < np.count_nonzero(graph.ood_mask)
-    assert roc_auc_score(truth, foreign) > 0.92
+    ood = np.concatenate([scores[graph.ood_mask], scores[graph.test_mask]])
+    truth = np.arange(len(ood)) < np.count_nonzero(graph.ood_mask)
+    assert roc_auc_score(truth, ood) > 0.92

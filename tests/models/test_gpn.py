@@ -277,7 +277,7 @@ def test_the_estimate_counts_full_epochs_and_the_flows(blocks: Graph) -> None:
 
 @needs_real_data
 def test_cora_foreign_classes_are_told_as_published() -> None:
-    """GNNSafe's table has an AUROC of 90.3 for foreign classes; the mean over five seeds is in the docs."""
+    """GNNSafe's table has an AUROC of 90.3 for OOD classes; the mean over five seeds is in the docs."""
     graph = gs.make_split(gs.load("cora"), "label-leave-out").apply(gs.load("cora"))
     model = GPN(seed=0, epochs=60).fit(graph)
     prediction = model.predict(graph)

@@ -1,4 +1,4 @@
-"""Every registered solver keeps every promise; a solver that breaks one is found out."""
+"""Every registered solver keeps every guarantee; a solver that breaks one is found out."""
 
 from __future__ import annotations
 

@@ -141,8 +141,8 @@ def test_a_trained_model_gives_noise_high_energy(blocks: Graph) -> None:
     noise = blocks.with_features(10 * np.random.default_rng(1).normal(size=blocks.features.shape).astype(np.float32))
     clean = model.predict(blocks)
     familiar = score("gebm", clean, blocks, model)[~blocks.train_mask]
-    foreign = score("gebm", model.predict(noise), noise, model, reference=(clean, blocks))
-    assert np.median(foreign) > np.quantile(familiar, 0.95)
+    ood = score("gebm", model.predict(noise), noise, model, reference=(clean, blocks))
+    assert np.median(ood) > np.quantile(familiar, 0.95)
 
 
 def test_wrong_arguments_are_named(blocks: Graph) -> None:

@@ -129,5 +129,5 @@ def test_a_trained_model_puts_noise_far_away(blocks: Graph) -> None:
     noise = blocks.with_features(10 * np.random.default_rng(1).normal(size=blocks.features.shape).astype(np.float32))
     clean = model.predict(blocks)
     familiar = score("mahalanobis", clean, blocks)[~blocks.train_mask]
-    foreign = score("mahalanobis", model.predict(noise), noise, reference=(clean, blocks))
-    assert np.median(foreign) > np.quantile(familiar, 0.95)
+    ood = score("mahalanobis", model.predict(noise), noise, reference=(clean, blocks))
+    assert np.median(ood) > np.quantile(familiar, 0.95)

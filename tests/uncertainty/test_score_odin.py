@@ -96,8 +96,8 @@ def test_a_trained_model_is_surer_of_familiar_nodes_than_of_noise(blocks: Graph)
     rng = np.random.default_rng(1)
     noise = blocks.with_features(rng.normal(size=blocks.features.shape).astype(np.float32) * 0.1)
     familiar = score("odin", model.predict(blocks), blocks, model)
-    foreign = score("odin", model.predict(noise), noise, model)
-    assert np.median(foreign) > np.quantile(familiar, 0.9)
+    ood = score("odin", model.predict(noise), noise, model)
+    assert np.median(ood) > np.quantile(familiar, 0.9)
 
 
 def test_samples_are_averaged_before_the_maximum(blocks: Graph, make_prediction: Any) -> None:

@@ -80,7 +80,7 @@ def _series_records(task: str, x: str, values: list[float]) -> list[dict[str, An
 def _entropy_records() -> list[dict[str, Any]]:
     rng = np.random.default_rng(2)
     found = []
-    for groups in ("errors", "foreign"):
+    for groups in ("errors", "ood"):
         for model in MODELS[:6]:
             sure, unsure = (np.histogram(rng.beta(a, 3, 400), 30, (0, 1))[0].astype(float) for a in (0.7, 2.0))
             metrics = {"num_classes": 7.0, "entropy_gap": 0.35}

@@ -38,16 +38,16 @@ def test_detection_curves_agree_with_scikit_learn(seed: int) -> None:
     inside, outside = rng.integers(0, 9, 40) / 9, rng.integers(2, 12, 25) / 9  # many ties
     found = Detection.of(inside, outside)
     truth, values = np.repeat([0, 1], [40, 25]), np.concatenate([inside, outside])
-    # accepted shares are the complement of sklearn's "called foreign"
+    # accepted shares are the complement of sklearn's "called OOD"
     fpr, tpr, _ = metrics.roc_curve(truth, values, drop_intermediate=False)
     np.testing.assert_allclose(found.accepted_familiar, 1 - fpr[::-1], atol=1e-12)
-    np.testing.assert_allclose(found.accepted_foreign, 1 - tpr[::-1], atol=1e-12)
+    np.testing.assert_allclose(found.accepted_ood, 1 - tpr[::-1], atol=1e-12)
     precision, recall, _ = metrics.precision_recall_curve(truth, values)
     np.testing.assert_allclose(found.precision[::-1], precision[:-1], atol=1e-12)
     np.testing.assert_allclose(found.recall[::-1], recall[:-1], atol=1e-12)
     # the curve passes above the point of FPR95
     at = np.searchsorted(found.accepted_familiar, 0.95 - 1e-12)
-    assert found.accepted_foreign[at] == pytest.approx(found.fpr95)
+    assert found.accepted_ood[at] == pytest.approx(found.fpr95)
 
 
 def test_entropy_counts_by_hand() -> None:

@@ -193,13 +193,13 @@ def test_without_a_test_mask_training_labels_prove_nothing(make_content: Make) -
 def test_foreign_nodes_are_not_judged(make_content: Make) -> None:
     content = make_content()
     test = content.graph.test_mask
-    foreign = test & (np.arange(60) % 3 == 0)
-    graph = content.graph.with_masks(train=~test, test=test, ood=foreign)
+    ood = test & (np.arange(60) % 3 == 0)
+    graph = content.graph.with_masks(train=~test, test=test, ood=ood)
     judged = judge(graph, content.prediction)
-    assert np.array_equal(judged.rows, np.flatnonzero(test & ~foreign))
+    assert np.array_equal(judged.rows, np.flatnonzero(test & ~ood))
     rows = page(dataclasses.replace(content, graph=graph)).rows[1:]
-    marked = {int(row[0]) for row in rows if row[2].endswith("foreign")}
-    assert marked and marked <= set(graph.node_ids[foreign].tolist())
+    marked = {int(row[0]) for row in rows if row[2].endswith("ood")}
+    assert marked and marked <= set(graph.node_ids[ood].tolist())
 
 
 def test_classes_that_the_model_orders_otherwise(make_content: Make) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from graphsde.acting.ood import ForeignFlag
+from graphsde.acting.ood import OODFlag
 from graphsde.base.errors import BadUsage
 from graphsde.base.registry import Rules
 from graphsde.datasets.splits.calibration import CALIBRATION_SIZE
@@ -95,7 +95,7 @@ class AbstentionCurve:
 
 @dataclass(frozen=True, eq=False)
 class Abstention:
-    """Which nodes are accepted, and what is promised of them.
+    """Which nodes are accepted, and what is guaranteed of them.
 
     Args:
         max_error, delta: with probability ``1 − delta`` over the draw of the calibration nodes, at most a share
@@ -110,7 +110,7 @@ class Abstention:
         calibration: the nodes that the threshold comes from.  # [N] bool
         calibration_source: in words.
         curve: what other thresholds would mean.
-        foreign: the flag that acts first, where there is one.
+        ood: the flag that acts first, where there is one.
         tolerance: of numbers: an answer is wrong where it is off by more.
     """
 
@@ -126,11 +126,11 @@ class Abstention:
     calibration: np.ndarray
     calibration_source: str
     curve: AbstentionCurve
-    foreign: ForeignFlag | None = None
+    ood: OODFlag | None = None
     tolerance: float | None = None
 
     def summary(self) -> dict[str, Any]:
-        """Limit, threshold, bound, coverage and promise, as plain values."""
+        """Limit, threshold, bound, coverage and guarantee, as plain values."""
         return {
             "max_error": self.max_error,
             "delta": self.delta,
@@ -142,7 +142,7 @@ class Abstention:
         }
 
     def realised(self, test: np.ndarray, wrong: np.ndarray) -> dict[str, Any]:
-        """What became of the promise on some nodes.
+        """What became of the guarantee on some nodes.
 
         Args:
             test: which nodes.  # [N] bool
@@ -165,20 +165,20 @@ class Abstention:
 
     @property
     def guarantee(self) -> str:
-        """The promise in words, with what it rests on."""
+        """The guarantee in words, with what it rests on."""
         if self.threshold is None:
             return (
                 f"no threshold could be shown to keep errors at or below {self.max_error:.1%}: every node is for "
                 "review. Allow more errors, or calibrate on more labelled nodes."
             )
-        which = "accepted nodes" if self.foreign is None else "nodes accepted after flagging foreign ones"
+        which = "accepted nodes" if self.ood is None else "nodes accepted after flagging OOD ones"
         wrong = "wrong" if self.tolerance is None else f"off by more than {self.tolerance:g}"
         classes = ", known classes" if self.tolerance is None else ""
         return (
             f"with probability {1 - self.delta:.0%} over the draw of the {int(self.calibration.sum())} calibration "
             f"nodes, at most {self.max_error:.1%} of the {which} are {wrong}. This holds on average over "
             f"nodes of the kind that was calibrated on (drawn like them, same graph{classes}), not for each "
-            "group of nodes and not for foreign ones."
+            "group of nodes and not for OOD ones."
         )
 
 
@@ -190,7 +190,7 @@ def abstain(
     delta: float = 0.05,
     by: str | np.ndarray | None = None,
     tolerance: float | None = None,
-    foreign: ForeignFlag | None = None,
+    ood: OODFlag | None = None,
     calibration: np.ndarray | None = None,
     size: int = CALIBRATION_SIZE,
     seed: int = 0,
@@ -205,22 +205,22 @@ def abstain(
     .. math:: \text{certify } \lambda \iff P(\mathrm{Bin}(n_\lambda, \varepsilon) \le k_\lambda) \le \delta
 
     with :math:`k_\lambda` errors among :math:`n_\lambda` accepted calibration nodes. The loosest certified threshold is
-    taken. The chance that any threshold is certified wrongly is at most :math:`\delta`. With ``foreign``, nodes that
+    taken. The chance that any threshold is certified wrongly is at most :math:`\delta`. With ``ood``, nodes that
     are not cleared by the flag are never accepted, and the errors that are bounded are those among nodes that remain.
 
     What it rests on: calibration nodes and the nodes decided on are drawn alike, and the model has not seen their
-    labels. A shift between them (other graph, later time, foreign classes) voids it.
+    labels. A shift between them (other graph, later time, OOD classes) voids it.
 
     Args:
         prediction: of all nodes of ``graph``.
         graph: with the masks that the model was fitted with.
         max_error: the share ε of accepted nodes that may be wrong.
-        delta: how often the promise may fail over draws of the calibration nodes.
+        delta: how often the guarantee may fail over draws of the calibration nodes.
         by: a score (``margin`` if not given), or uncertainties of all nodes. The default was measured to accept more
             nodes of an uncalibrated model than ``msp`` and ``entropy``, and as many of a calibrated one.
         tolerance: needed for a prediction of numbers, which is wrong where it is off by more than this, in the target's
             unit. Nodes are then accepted by the chance that the model gives to that.
-        foreign: from :func:`graphsde.acting.ood.flag_foreign`; acts before acceptance.
+        ood: from :func:`graphsde.acting.ood.flag_ood`; acts before acceptance.
         calibration: mask or positions of the calibration nodes. If not given: the graph's calibration mask, else
             ``size`` labelled nodes outside training, validation and test, drawn with ``seed``.
         model: who predicted, for scores that ask it for further predictions.
@@ -239,15 +239,15 @@ def abstain(
     require_share("max_error", max_error)
     require_share("delta", delta)
     held = held_out(prediction, graph, calibration, size=size, seed=seed)
-    asked = Question(graph, held, by, tolerance, foreign, model)
+    asked = Question(graph, held, by, tolerance, ood, model)
     name, values, wrong = ACCEPTANCE.of(prediction)(prediction, asked)
-    cleared = np.ones(graph.num_nodes, dtype=bool) if foreign is None else foreign.cleared
+    cleared = np.ones(graph.num_nodes, dtype=bool) if ood is None else ood.cleared
     needed = nodes_to_certify(max_error, delta)
     judged = cleared[held.nodes]
-    if foreign is not None:
-        judged &= ~_at_the_threshold(foreign, held.nodes, wrong)
+    if ood is not None:
+        judged &= ~_at_the_threshold(ood, held.nodes, wrong)
     if judged.sum() < needed:
-        flagged = "" if foreign is None else " that are not flagged as foreign"
+        flagged = "" if ood is None else " that are not flagged as OOD"
         raise too_few(
             int(judged.sum()),
             needed,
@@ -273,7 +273,7 @@ def abstain(
         calibration=held.mask,
         calibration_source=held.source.words,
         curve=curve,
-        foreign=foreign,
+        ood=ood,
         tolerance=None if tolerance is None else float(tolerance),
     )
 
@@ -286,7 +286,7 @@ class Question:
     held: HeldOut
     by: str | np.ndarray | None
     tolerance: float | None
-    foreign: ForeignFlag | None
+    ood: OODFlag | None
     model: Predictor | None
 
 
@@ -298,7 +298,7 @@ ACCEPTANCE: Rules[Callable[[Any, Question], tuple[str, np.ndarray, np.ndarray]]]
 def _accept_numbers(prediction: RegressionPrediction, asked: Question) -> tuple[str, np.ndarray, np.ndarray]:
     """By the chance of being off by more than the tolerance."""
     by, tolerance, held = asked.by, asked.tolerance, asked.held
-    if tolerance is None or asked.foreign is not None or isinstance(by, str):
+    if tolerance is None or asked.ood is not None or isinstance(by, str):
         raise BadUsage(
             "numbers are accepted by the chance of an error beyond a tolerance",
             code="E-TARGET",
@@ -352,13 +352,13 @@ def _decided(graph: Graph, held: HeldOut) -> np.ndarray:
     )
 
 
-def _at_the_threshold(foreign: ForeignFlag, nodes: np.ndarray, wrong: np.ndarray) -> np.ndarray:
+def _at_the_threshold(ood: OODFlag, nodes: np.ndarray, wrong: np.ndarray) -> np.ndarray:
     """The one calibration node that the flag's threshold was read from; of several alike one that is right.  # [n] bool
 
     Given the threshold, the other calibration nodes below it are an independent sample of the familiar nodes below it.
     Without that one node the same nodes may serve for both steps, and the bound needs no correction.
     """
-    at = foreign.values[nodes] == foreign.threshold
+    at = ood.values[nodes] == ood.threshold
     candidates = np.flatnonzero(at & ~wrong) if (at & ~wrong).any() else np.flatnonzero(at)
     aside = np.zeros(len(nodes), dtype=bool)
     aside[candidates[:1]] = True

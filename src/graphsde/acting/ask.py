@@ -460,9 +460,9 @@ ASKING.register("regression")(AskingRule(_regression_figure, RegressionReasons, 
 
 def _pool(graph: Graph, skip: Collection[Any]) -> tuple[np.ndarray, bool]:
     """Positions that may be asked for, and whether they are test nodes whose label is known."""
-    foreign = _role(graph, "ood") | _role(graph, "exposure")
+    ood = _role(graph, "ood") | _role(graph, "exposure")
     measured = (_role(graph, "val") | _role(graph, "calibration") | _role(graph, "test")) & graph.labelled
-    barred = _role(graph, "train") | foreign | _skipped(graph, skip)
+    barred = _role(graph, "train") | ood | _skipped(graph, skip)
     free = np.flatnonzero(~(barred | measured))
     if len(free):
         return free, False

@@ -235,7 +235,7 @@ class RegressionChange(Change):
 
 
 @CHANGES.register("regression")
-def compare_numbers(
+def compare_regression(
     before: RegressionPrediction, after: RegressionPrediction, nodes: np.ndarray, most: int = SHOWN
 ) -> RegressionChange:
     """Set ``after`` beside ``before`` on some nodes of the same graph.
@@ -249,7 +249,7 @@ def compare_numbers(
         >>> ids, noise = np.array([1, 2]), np.full((1, 2), 4.0)
         >>> old = RegressionPrediction(np.array([[5.0, 7.0]]), noise, ids, "deterministic")
         >>> new = RegressionPrediction(np.array([[8.0, 7.0]]), noise, ids, "deterministic")
-        >>> change = compare_numbers(old, new, np.array([True, True]))
+        >>> change = compare_regression(old, new, np.array([True, True]))
         >>> change.shift, change.moved[0].id, change.moved[0].distance
         (1.5, 1, 1.5)
     """

@@ -1,4 +1,4 @@
-"""What to do with each node: accept its answer, have it reviewed, or (of classes) treat it as foreign."""
+"""What to do with each node: accept its answer, have it reviewed, or (of classes) treat it as OOD."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from graphsde.acting.abstain import ACCEPT_BY, Abstention, abstain
-from graphsde.acting.ood import FOREIGN_SCORE, ForeignFlag, flag_foreign
+from graphsde.acting.ood import OOD_SCORE, OODFlag, flag_ood
 from graphsde.base.errors import BadUsage
 from graphsde.base.registry import Rules
+from graphsde.base.renames import current
 from graphsde.datasets.splits.calibration import CALIBRATION_SIZE
 from graphsde.graph.graph import Graph
 from graphsde.metrics.evaluation import judged_nodes
@@ -63,25 +64,25 @@ def _uncertainty(p: Prediction) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class ClassDecisions(Decisions):
-    """One action per node, with what is promised of them; made by :func:`decide`.
+    """One action per node, with what is guaranteed of them; made by :func:`decide`.
 
     Args:
         prediction, graph: what was decided on.
         abstention: the rule of acceptance; certified for nodes that the flag has cleared.
-        foreign: the flag, which acts first.
+        ood: the flag, which acts first.
         conformal: the calibrated sets.
         sets: classes that each node may be of, never empty.  # [N, C] bool
-        actions: ``accept``, ``review`` or ``foreign``.  # [N] object
+        actions: ``accept``, ``review`` or ``ood``.  # [N] object
     """
 
     prediction: ClassPrediction
     graph: Graph
     abstention: Abstention
-    foreign: ForeignFlag
+    ood: OODFlag
     conformal: Conformal
     sets: np.ndarray
     actions: np.ndarray
-    choices = ("accept", "review", "foreign")
+    choices = ("accept", "review", "ood")
 
     def columns(self) -> dict[str, Any]:
         """One array per column, for a table with a row per node."""
@@ -92,7 +93,7 @@ class ClassDecisions(Decisions):
             "label": p.label,
             "confidence": p.confidence,
             **_uncertainty(p),
-            "ood_score": self.foreign.values,
+            "ood_score": self.ood.values,
             "prediction_set": np.array([BETWEEN_CLASSES.join(names[row]) for row in self.sets], dtype=object),
             "action": self.actions,
             "reason": self.reasons(),
@@ -100,11 +101,11 @@ class ClassDecisions(Decisions):
 
     def reasons(self) -> np.ndarray:
         """Why each node got its action, in words.  # [N] object"""
-        a, f = self.abstention, self.foreign
+        a, f = self.abstention, self.ood
         limit = "no threshold could be certified" if a.threshold is None else f"the limit {a.threshold:.4g}"
         reasons = np.empty(len(self.actions), dtype=object)
         for node, action in enumerate(self.actions):
-            if action == "foreign":
+            if action == "ood":
                 reasons[node] = (
                     f"{f.by} {f.values[node]:.4g} is above {f.threshold:.4g}: unlike the nodes calibrated on"
                 )
@@ -118,13 +119,13 @@ class ClassDecisions(Decisions):
 
     def summary(self) -> dict[str, Any]:
         """Threshold, bound, coverage, counts, and the realised figures on test nodes where their labels are there."""
-        a, f, c = self.abstention, self.foreign, self.conformal
+        a, f, c = self.abstention, self.ood, self.conformal
         labels = align_labels(self.graph, self.prediction.class_names)
         test = judged_nodes(self.prediction, self.graph) & ~a.calibration
         found: dict[str, Any] = {
             **a.summary(),
             **self._counts(),
-            "foreign": {
+            "ood": {
                 "score": f.by,
                 "threshold": f.threshold,
                 "false_alarm": f.false_alarm,
@@ -139,16 +140,16 @@ class ClassDecisions(Decisions):
         }
         if test.any():
             found["test"] = self._realised(test, labels)
-        ood = self.graph.foreign
+        ood = self.graph.ood_nodes
         if ood is not None and ood.any():
-            found["foreign"]["flagged_of_foreign"] = float(f.flagged[ood].mean())
-            found["foreign"]["accepted_of_foreign"] = float(a.accepted[ood].mean())
+            found["ood"]["flagged_of_ood"] = float(f.flagged[ood].mean())
+            found["ood"]["accepted_of_ood"] = float(a.accepted[ood].mean())
         return found
 
     def _realised(self, test: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
         sets = summarise_sets(self.sets[test], labels[test])
         return self.abstention.realised(test, self.prediction.index != labels) | {
-            "false_alarms": float(self.foreign.flagged[test].mean()),
+            "false_alarms": float(self.ood.flagged[test].mean()),
             "set_coverage": sets["coverage"],
             "set_size": sets["mean_size"],
         }
@@ -156,7 +157,7 @@ class ClassDecisions(Decisions):
 
 @dataclass(frozen=True, eq=False)
 class RegressionDecisions(Decisions):
-    """One action per node, with what is promised of them; made by :func:`decide`.
+    """One action per node, with what is guaranteed of them; made by :func:`decide`.
 
     Args:
         prediction, graph: what was decided on.
@@ -244,12 +245,12 @@ def decide(
     seed: int = 0,
     **options: Any,
 ) -> Decisions:
-    """One action per node: first the flag for foreign nodes, then acceptance among the others.
+    """One action per node: first the flag for OOD nodes, then acceptance among the others.
 
     The order matters for the guarantee. ``max_error`` bounds the errors among nodes that were accepted *after*
-    flagging, and is certified on calibration nodes that went through the same two steps. Nodes to come that are foreign
+    flagging, and is certified on calibration nodes that went through the same two steps. Nodes to come that are OOD
     are not covered by it: the flag has a stated rate of false alarms, not of misses. Numbers have no such flag: what a
-    model says of them does not tell foreign nodes.
+    model says of them does not tell OOD nodes.
 
     Args:
         prediction: of all nodes of ``graph``.
@@ -257,8 +258,8 @@ def decide(
         max_error, delta: of :func:`graphsde.abstain`.
         confidence_level: of :func:`graphsde.conformalize`.
         calibration, size, seed: which calibration nodes; the same for all steps.
-        options: of classes ``by`` of :func:`graphsde.abstain`, ``false_alarm`` and ``foreign_by`` of
-            :func:`graphsde.acting.ood.flag_foreign`, ``sets_by`` of :func:`graphsde.conformalize`, and ``model``, who
+        options: of classes ``by`` of :func:`graphsde.abstain`, ``false_alarm`` and ``ood_by`` of
+            :func:`graphsde.acting.ood.flag_ood`, ``sets_by`` of :func:`graphsde.conformalize`, and ``model``, who
             predicted, for scores that ask it for further predictions. Of numbers ``tolerance``, which is needed, of
             :func:`graphsde.abstain`, and ``intervals_by`` of :func:`graphsde.conformalize`.
 
@@ -266,7 +267,7 @@ def decide(
         >>> import graphsde as gs
         >>> graph = gs.load("digits")
         >>> found = gs.decide(gs.LabelPropagation().fit(graph).predict(graph), graph, max_error=0.1)
-        >>> set(found.actions) <= {"accept", "foreign", "review"}
+        >>> set(found.actions) <= {"accept", "ood", "review"}
         True
         >>> graph = gs.load("diabetes")
         >>> found = gs.decide(gs.GCN(epochs=30).fit(graph).predict(graph), graph, tolerance=150, max_error=0.2)
@@ -275,7 +276,7 @@ def decide(
     """
     shared: dict[str, Any] = {"calibration": calibration, "size": size, "seed": seed}
     rule = DECIDING.of(prediction)
-    given = {name: value for name, value in options.items() if value is not None}
+    given = {current("option", name): value for name, value in options.items() if value is not None}
     if strange := sorted(set(given) - set(rule.options)):
         raise BadUsage(
             f"{', '.join(strange)} is not for {prediction.speaks_of}, which this model predicts",
@@ -310,16 +311,16 @@ def _decide_classes(
     confidence_level: float,
     by: str = ACCEPT_BY,
     false_alarm: float = 0.05,
-    foreign_by: str = FOREIGN_SCORE,
+    ood_by: str = OOD_SCORE,
     sets_by: str = "aps",
     model: Predictor | None = None,
 ) -> ClassDecisions:
-    flag = flag_foreign(prediction, graph, false_alarm=false_alarm, by=foreign_by, model=model, **shared)
-    rule = abstain(prediction, graph, max_error=max_error, delta=delta, by=by, foreign=flag, model=model, **shared)
+    flag = flag_ood(prediction, graph, false_alarm=false_alarm, by=ood_by, model=model, **shared)
+    rule = abstain(prediction, graph, max_error=max_error, delta=delta, by=by, ood=flag, model=model, **shared)
     conformal = conformalize(prediction, graph, confidence_level=confidence_level, by=sets_by, **shared)
     actions = np.full(graph.num_nodes, "review", dtype=object)
     actions[rule.accepted] = "accept"
-    actions[flag.flagged] = "foreign"
+    actions[flag.flagged] = "ood"
     sets = conformal.predict_set(prediction, never_empty=True)
     return ClassDecisions(prediction, graph, rule, flag, conformal, sets, actions)
 
@@ -350,7 +351,5 @@ def _decide_numbers(
     return RegressionDecisions(prediction, graph, rule, intervals, low, high, actions)
 
 
-DECIDING.register("classification")(
-    DecidingRule(_decide_classes, ("by", "false_alarm", "foreign_by", "sets_by", "model"))
-)
+DECIDING.register("classification")(DecidingRule(_decide_classes, ("by", "false_alarm", "ood_by", "sets_by", "model")))
 DECIDING.register("regression")(DecidingRule(_decide_numbers, ("tolerance", "intervals_by", "model")))

@@ -1,4 +1,4 @@
-"""Foreign nodes: flag what looks like nothing the model was taught, at a stated rate of false alarms."""
+"""OOD nodes: flag what looks like nothing the model was taught, at a stated rate of false alarms."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from graphsde.uncertainty.conformal.intervals import conformal_quantile
 from graphsde.uncertainty.held_out import held_out, require_share
 from graphsde.uncertainty.scores import score
 
-FOREIGN_SCORE = "entropy+propagated"
+OOD_SCORE = "entropy+propagated"
 
 
 @dataclass(frozen=True, eq=False)
-class ForeignFlag:
+class OODFlag:
     """Which nodes are too strange to judge.
 
     Args:
@@ -44,22 +44,22 @@ class ForeignFlag:
         return ~self.flagged
 
 
-def flag_foreign(
+def flag_ood(
     prediction: ClassPrediction,
     graph: Graph,
     *,
     false_alarm: float = 0.05,
-    by: str = FOREIGN_SCORE,
+    by: str = OOD_SCORE,
     calibration: np.ndarray | None = None,
     size: int = CALIBRATION_SIZE,
     seed: int = 0,
     model: Predictor | None = None,
-) -> ForeignFlag:
+) -> OODFlag:
     """Flag the nodes whose score is higher than almost every calibration node's.
 
     The threshold is the ``⌈(n + 1)(1 − a)⌉``-th smallest of the n calibration scores: a familiar node, exchangeable
-    with them, exceeds it with a chance of at most ``a``. How many foreign nodes are caught is not promised: that
-    depends on how foreign they are. Calibration of the probabilities is undone first: it is fitted on familiar nodes
+    with them, exceeds it with a chance of at most ``a``. How many OOD nodes are caught is not guaranteed: that
+    depends on how OOD they are. Calibration of the probabilities is undone first: it is fitted on familiar nodes
     and costs detection.
 
     Args:
@@ -73,7 +73,7 @@ def flag_foreign(
     Example:
         >>> import graphsde as gs
         >>> graph = gs.load("digits")
-        >>> flag = flag_foreign(gs.LabelPropagation().fit(graph).predict(graph), graph, false_alarm=0.1)
+        >>> flag = flag_ood(gs.LabelPropagation().fit(graph).predict(graph), graph, false_alarm=0.1)
         >>> flag.calibration_rate <= 0.1
         True
     """
@@ -85,4 +85,4 @@ def flag_foreign(
     )
     flagged = values > threshold
     rate = float(flagged[held.nodes].mean())
-    return ForeignFlag(by, values, threshold, false_alarm, flagged, rate, held.mask)
+    return OODFlag(by, values, threshold, false_alarm, flagged, rate, held.mask)

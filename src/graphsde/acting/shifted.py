@@ -31,7 +31,7 @@ def detect_shift(
 
     The "feature" and "structure" tasks of GNNSafe (Wu et al., 2023), which GNSD and the LGNSDE study took over: the
     model was trained on the clean graph; in-distribution are its test nodes there, out-of-distribution are *all* nodes
-    of the shifted copy, training nodes included. A shift that changes only some nodes and marks them as foreign
+    of the shifted copy, training nodes included. A shift that changes only some nodes and marks them as OOD
     (Stadler et al., 2021) is judged within the shifted graph: unchanged test nodes against changed ones.
 
     Each side is scored with its own prediction and its own edges; a score that learns from training nodes learns from
@@ -76,16 +76,16 @@ def detect_shift(
     familiar = shifted.test_mask & (shifted.familiar | ~shifted.labelled)
     if shifted.ood_mask is not None:
         familiar = familiar & ~shifted.ood_mask
-    foreign = shifted.ood_mask if marked else None
-    if foreign is None:
-        foreign = np.ones(graph.num_nodes, dtype=bool)
+    ood = shifted.ood_mask if marked else None
+    if ood is None:
+        ood = np.ones(graph.num_nodes, dtype=bool)
     shared: dict[str, float] = {}
     by_score: dict[str, dict[str, float]] = {}
     for name in dict.fromkeys(scores):
         outside = _plain_and_spread(name, moved, model, clean)
         inside = outside if marked else _plain_and_spread(name, clean, model, clean)
         (plain_in, spread_in), (plain_out, spread_out) = inside, outside
-        figures = summarise_both(plain_in[familiar], plain_out[foreign], spread_in[familiar], spread_out[foreign])
+        figures = summarise_both(plain_in[familiar], plain_out[ood], spread_in[familiar], spread_out[ood])
         shared = {key: figures[key] for key in OF_THE_NODES}
         by_score[name] = only_of_the_score(figures)
     return {"shift": shift, "seed": seed, **shared, "scores": by_score}

@@ -13,13 +13,19 @@ FORMER: dict[str, dict[str, str]] = {
     "drift": {"diffusion": "graph-heat"},
     "prior": {"graph-diffusion": "graph-ou"},
     "target": {"class": "classification", "numeric": "regression"},
+    "groups": {"foreign": "ood"},
+    "option": {"foreign_by": "ood_by"},
+    "dataset": {"synthetic-values": "synthetic-regression"},
+    "table": {"figure-entropy:foreign": "figure-entropy:ood"},
+    "figure": {"flagged_of_foreign": "flagged_of_ood", "accepted_of_foreign": "accepted_of_ood"},
+    "action": {"foreign": "ood"},
 }
 """Former to present spelling, by kind: the kind of a registry, or ``setting`` and ``option`` for names of those.
 
 A former spelling is never given to something else, and no two things had the same: both ways must be clear.
 """
 
-PLACES = {"drift": "drift", "drifts": "drift", "force": "drift", "prior": "prior"}
+PLACES = {"drift": "drift", "drifts": "drift", "force": "drift", "prior": "prior", "groups": "groups"}
 """The kind of the names that stand under a key of settings or options: ``drift: x``, ``drift: {name: x}``, a list."""
 
 _KEYS = {"settings": "setting", "options": "option"}

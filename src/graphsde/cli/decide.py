@@ -20,11 +20,11 @@ def decide(
         typer.Option("--tolerance", help="For numbers: an answer is wrong where it is off by more than this."),
     ] = None,
     delta: Annotated[
-        float, typer.Option("--delta", help="How often the promise may fail over draws of calibration nodes.")
+        float, typer.Option("--delta", help="How often the guarantee may fail over draws of calibration nodes.")
     ] = 0.05,
     false_alarm: Annotated[
         float | None,
-        typer.Option("--false-alarm", help="Share of familiar nodes that may be flagged as foreign; default 0.05."),
+        typer.Option("--false-alarm", help="Share of familiar nodes that may be flagged as OOD; default 0.05."),
     ] = None,
     confidence_level: Annotated[
         float,
@@ -33,10 +33,11 @@ def decide(
     by: Annotated[
         str | None, typer.Option("--by", help="Uncertainty to accept by (list scores); default: margin.")
     ] = None,
-    foreign_by: Annotated[
+    ood_by: Annotated[
         str | None,
-        typer.Option("--foreign-by", help="Score that flags foreign nodes (list scores); default: entropy+propagated."),
+        typer.Option("--ood-by", help="Score that flags OOD nodes (list scores); default: entropy+propagated."),
     ] = None,
+    foreign_by: Annotated[str | None, typer.Option("--foreign-by", hidden=True)] = None,  # its former name
     sets_by: Annotated[
         str | None, typer.Option("--sets-by", help="Score behind the sets (list conformal); default: aps.")
     ] = None,
@@ -47,7 +48,7 @@ def decide(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the draw of calibration nodes.")] = 0,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Say of every node whether to accept its answer, to review it, or (of classes) to treat it as foreign."""
+    """Say of every node whether to accept its answer, to review it, or (of classes) to treat it as OOD."""
     from graphsde.acting.decide import decide as judge
     from graphsde.runs.export import require_table_name, write_table
     from graphsde.runs.folder import RunFolder
@@ -57,7 +58,8 @@ def decide(
     require_table_name(out)
     if sets_by is not None:
         CONFORMAL_SCORES.entry(sets_by)  # a wrong name is told before the work begins
-    for name in (by, foreign_by):
+    ood_by = ood_by or foreign_by
+    for name in (by, ood_by):
         if name is not None:
             SCORES.entry(name.partition("+")[0])
     folder = RunFolder(run)
@@ -71,7 +73,7 @@ def decide(
         size=calibration_size,
         seed=seed,
         by=by,
-        foreign_by=foreign_by,
+        ood_by=ood_by,
         sets_by=sets_by,
         false_alarm=false_alarm,
         tolerance=tolerance,
@@ -95,7 +97,7 @@ def _print(found: dict[str, Any], nodes: int, out: Path) -> None:
             f"accept where {found['uncertainty']} <= {found['threshold']:.4f}: {found['coverage']:.1%} of the nodes "
             f"that nothing was fitted to; upper bound of their error rate {found['upper_bound']:.4f}"
         )
-    lines.append(f"promise: {found['guarantee']}")
+    lines.append(f"guarantee: {found['guarantee']}")
     lines += _about_intervals(found) if "intervals" in found else _about_classes(found)
     for line in lines:
         typer.echo(line)
@@ -117,16 +119,16 @@ def _about_intervals(found: dict[str, Any]) -> list[str]:
 
 
 def _about_classes(found: dict[str, Any]) -> list[str]:
-    foreign, sets = found["foreign"], found["sets"]
+    ood, sets = found["ood"], found["sets"]
     lines = [
-        f"foreign where {foreign['score']} > {foreign['threshold']:.4f}: at most {foreign['false_alarm']:.1%} false "
-        f"alarms on average ({foreign['calibration_rate']:.1%} of the calibration nodes); how many foreign nodes are "
-        "missed is not promised"
+        f"OOD where {ood['score']} > {ood['threshold']:.4f}: at most {ood['false_alarm']:.1%} false "
+        f"alarms on average ({ood['calibration_rate']:.1%} of the calibration nodes); how many OOD nodes are "
+        "missed is not guaranteed"
     ]
-    if "flagged_of_foreign" in foreign:
+    if "flagged_of_ood" in ood:
         lines.append(
-            f"of the nodes known to be foreign {foreign['flagged_of_foreign']:.1%} were flagged and "
-            f"{foreign['accepted_of_foreign']:.1%} accepted"
+            f"of the nodes known to be OOD {ood['flagged_of_ood']:.1%} were flagged and "
+            f"{ood['accepted_of_ood']:.1%} accepted"
         )
     lines.append(f"sets ({sets['score']}, {sets['mean_size']:.2f} classes on average): {sets['guarantee']}")
     if "test" in found:

@@ -12,7 +12,7 @@ from graphsde.cli.output import print_json, print_table
 SCORE = typer.Option(
     "--score",
     metavar="NAME",
-    help="Tell foreign nodes by this score too (see: graphsde list scores). Repeat it, or separate names by commas.",
+    help="Tell OOD nodes by this score too (see: graphsde list scores). Repeat it, or separate names by commas.",
 )
 SHIFT = typer.Option(
     "--shift",
@@ -53,10 +53,10 @@ def evaluate(
     model = folder.load_model()
     graph = folder.load_graph()
     if shift is not None and graph.target == "numeric":
-        raise BadUsage("shifts are told by class probabilities, and the target is numeric", code="E-TARGET")
-    # without foreign nodes the scores are for the shift, or else refused with a reason
-    foreign_here = shift is None or (graph.foreign is not None and bool(graph.foreign.any()))
-    metrics = measure(model.predict(graph, samples=samples), graph, scores=scores if foreign_here else (), model=model)
+        raise BadUsage("shifts are told by class probabilities, and the target is a number", code="E-TARGET")
+    # without OOD nodes the scores are for the shift, or else refused with a reason
+    ood_here = shift is None or (graph.ood_nodes is not None and bool(graph.ood_nodes.any()))
+    metrics = measure(model.predict(graph, samples=samples), graph, scores=scores if ood_here else (), model=model)
     if shift is not None:
         metrics["shift"] = detect_shift(model, graph, shift, scores or ("entropy",), samples, shift_seed)
     metrics = _without_nan(metrics)
@@ -94,10 +94,10 @@ def _print(metrics: dict[str, Any]) -> None:
         )
     print_table(rows)
     if "scores" in metrics:
-        _print_scores("foreign nodes by each score", metrics["scores"])
+        _print_scores("OOD nodes by each score", metrics["scores"])
     if "shift" in metrics:
         shift = metrics["shift"]
-        title = f"{shift['shift']}, seed {shift['seed']}: {shift['n_id']} familiar, {shift['n_ood']} foreign nodes, "
+        title = f"{shift['shift']}, seed {shift['seed']}: {shift['n_id']} familiar, {shift['n_ood']} OOD nodes, "
         title += f"chance of ood_aupr_in {shift['ood_aupr_in_chance']:.4f}"
         _print_scores(title, shift["scores"])
 

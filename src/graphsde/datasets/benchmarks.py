@@ -9,11 +9,12 @@ from typing import Any
 
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.base.registry import Registry
+from graphsde.base.renames import current
 from graphsde.datasets.amazon import PINNED, load_amazon
 from graphsde.datasets.embedded import load_diabetes_graph, load_digits_graph
 from graphsde.datasets.planetoid import FOLDERS, load_planetoid, published_files
 from graphsde.datasets.published import Progress, cache_folder, find_folder
-from graphsde.datasets.synthetic import synthetic, synthetic_values
+from graphsde.datasets.synthetic import synthetic, synthetic_regression
 from graphsde.graph.graph import Graph
 
 PLANETOID_HOME = "https://github.com/kimiyoung/planetoid"
@@ -53,8 +54,9 @@ def load(
         Graph('digits', nodes=1797, edges=24678, features=64, classes=10)
     """
     kind, _, size = name.strip().lower().partition(":")
+    kind = current("dataset", kind)
     loader = DATASETS.get(kind)
-    if size and (kind not in ("synthetic", "synthetic-values") or not size.isdecimal() or len(size) > 12):
+    if size and (kind not in ("synthetic", "synthetic-regression") or not size.isdecimal() or len(size) > 12):
         raise BadUsage(f"'{name}' names no graph", found=name, expected="a name, or 'synthetic:' and a number of nodes")
     graph = loader(size=int(size) if size else None, root=root, download=download, progress=progress)
     pinned = DATASETS.entry(kind).facts.get("fingerprint")
@@ -147,9 +149,9 @@ _add(
     **_MADE_HERE,
 )
 _add(
-    "synthetic-values",
-    lambda *, size, **_: synthetic_values(1000 if size is None else size),
-    "the random graph with a number of known noise to predict; 'synthetic-values:100000' sets the number of nodes",
+    "synthetic-regression",
+    lambda *, size, **_: synthetic_regression(1000 if size is None else size),
+    "the random graph with a number of known noise to predict; 'synthetic-regression:100000' sets the number of nodes",
     *(1000, 10000, 64, 0),
     target="regression",
     default_split="fractions",

@@ -62,7 +62,7 @@ def synthetic(
     )
 
 
-def synthetic_values(n: int, *, noise: float = 0.3, seed: int = 0, **settings: Any) -> Graph:
+def synthetic_regression(n: int, *, noise: float = 0.3, seed: int = 0, **settings: Any) -> Graph:
     """A :func:`synthetic` graph whose nodes have numbers in place of classes.
 
     The value of a node is what its neighbourhood's features say, plus noise: y = a tanh(Â² X w) + e. The weights w are
@@ -77,8 +77,8 @@ def synthetic_values(n: int, *, noise: float = 0.3, seed: int = 0, **settings: A
         settings: those of :func:`synthetic`.
 
     Example:
-        >>> synthetic_values(100, degree=4.0)
-        Graph('synthetic-values', nodes=100, edges=400, features=64, target='regression')
+        >>> synthetic_regression(100, degree=4.0)
+        Graph('synthetic-regression', nodes=100, edges=400, features=64, target='regression')
     """
     if not noise >= 0:
         raise BadUsage(f"no synthetic graph has noise = {noise}", found=noise, expected="0 or more")
@@ -93,7 +93,7 @@ def synthetic_values(n: int, *, noise: float = 0.3, seed: int = 0, **settings: A
     first = averaged[:, 0]
     scale = np.where(first > np.median(first), 1.5, 0.5)
     values = signal + noise * scale * rng.standard_normal(n)
-    return dataclasses.replace(graph, target=RegressionTarget(values), name="synthetic-values", notes=())
+    return dataclasses.replace(graph, target=RegressionTarget(values), name="synthetic-regression", notes=())
 
 
 def _weights(n: int, degree: float, power: float, rng: np.random.Generator) -> np.ndarray:

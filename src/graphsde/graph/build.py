@@ -178,7 +178,7 @@ def unseen_classes(target: Target, masks: Mapping[str, np.ndarray], *, strict: b
     shown = ", ".join(where) + (", …" if len(unseen) > 5 else "")
     plural = "classes occur" if len(unseen) > 1 else "class occurs"
     message = f"{len(unseen):,} {plural} in test but not in training: {shown} ({count:,} test nodes)"
-    hint = "no model can predict a class it never saw: these nodes count as foreign, not as right or wrong"
+    hint = "no model can predict a class it never saw: these nodes count as OOD, not as right or wrong"
     if strict:
         raise BadInput(message, code="E-CLASS-UNSEEN", fix="put some of these nodes into the train split")
     return [Finding("W-CLASS-UNSEEN", "warning", message, count, where, hint)]

@@ -35,8 +35,8 @@ class Graph:
         feature_names: names of the numeric columns, ``None`` where they have none.
         categorical: text columns by name, each an object array of ``str`` (``None`` = missing).
         masks: boolean arrays under ``train``, ``val``, ``calibration``, ``test`` and, on a split that makes
-            foreign nodes, ``ood`` (to be told), ``exposure`` (foreign nodes that a model may train on) and ``left``
-            (foreign nodes without any other role).
+            OOD nodes, ``ood`` (to be told), ``exposure`` (OOD nodes that a model may train on) and ``left``
+            (OOD nodes without any other role).
         name: how messages call this graph.
         image_shape: set where the numeric columns are the pixels of a picture (height, width).
         split: the name of the split that made the masks, ``None`` if they came with the data.
@@ -138,8 +138,8 @@ class Graph:
         return self.labelled if self.train_mask is None else self.target.familiar(self.train_mask)
 
     @cached_property
-    def foreign(self) -> np.ndarray | None:
-        """Nodes to be told as foreign: those of the ``ood`` mask, and test nodes of classes that nobody was trained on.
+    def ood_nodes(self) -> np.ndarray | None:
+        """Nodes to be told as OOD: those of the ``ood`` mask, and test nodes of classes that nobody was trained on.
 
         ``None`` where there is neither.  # [N] bool
         """

@@ -296,7 +296,7 @@ def encode_values(
     """
     if class_names:
         raise BadUsage(
-            "a numeric target has no classes",
+            "a number to predict has no classes",
             code="E-TARGET",
             found=", ".join(str(name) for name in list(class_names)[:5]),
             fix="leave the class names out, or leave out 'target: numeric'",
@@ -330,7 +330,7 @@ def _parsed(items: list[Any], place: Callable[[int], str]) -> np.ndarray:
         readable = NUMBER.fullmatch(number) if isinstance(number, str) else isinstance(number, int | float | np.number)
         if not readable:
             raise BadInput(
-                "a value of the numeric target is no number",
+                "a value of the number to predict is no number",
                 code="E-VALUE-TYPE",
                 place=place(row),
                 found=item,

@@ -68,7 +68,7 @@ def masks_from_arrays(
 
 
 def overlaps(masks: Mapping[str, np.ndarray]) -> list[tuple[str, str, np.ndarray]]:
-    """Pairs of splits that share nodes, and the nodes. Foreign (``ood``) nodes may have any role but training."""
+    """Pairs of splits that share nodes, and the nodes. OOD (``ood``) nodes may have any role but training."""
     found = []
     for one, other in combinations(masks, 2):
         shared = np.flatnonzero(masks[one] & masks[other])

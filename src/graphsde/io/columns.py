@@ -89,16 +89,16 @@ MOST_TEXT_COLUMNS = 2_000
 
 _NUMBER = r"^[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|(?i:inf|infinity|nan))$"
 # 1,5 and 1 000 and 1.000.000,5: numbers to a reader, not to a machine
-_FOREIGN_NUMBER = r"^[+-]?(\d+,\d+|\d{1,3}([ ,.'’\x{00a0}\x{202f}]\d{3})+([.,]\d+)?)$"
+_OTHER_SPELLING = r"^[+-]?(\d+,\d+|\d{1,3}([ ,.'’\x{00a0}\x{202f}]\d{3})+([.,]\d+)?)$"
 
 
 @dataclass(frozen=True)
 class Kinds:
-    """Per column: how many cells are missing, numbers, and numbers in a foreign spelling.  # [d] each"""
+    """Per column: how many cells are missing, numbers, and numbers in a localised spelling.  # [d] each"""
 
     missing: np.ndarray
     numbers: np.ndarray
-    foreign: np.ndarray
+    localised: np.ndarray
 
     def all_numbers(self, num_rows: int) -> np.ndarray:
         return self.missing + self.numbers == num_rows
@@ -109,7 +109,7 @@ def count_kinds(blocks: Iterable[pa.Array], width: int) -> Kinds:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    missing, numbers, foreign = (np.zeros(width, dtype=np.int64) for _ in range(3))
+    missing, numbers, localised = (np.zeros(width, dtype=np.int64) for _ in range(3))
     for cells in blocks if width else ():
         absent = _flags(pc.is_in(cells, value_set=pa.array(MISSING_NUMBERS)))
         try:
@@ -120,11 +120,11 @@ def count_kinds(blocks: Iterable[pa.Array], width: int) -> Kinds:
             number = ~absent
         except pa.ArrowInvalid:
             number = _matches(cells, _NUMBER) & ~absent
-            strange = _matches(cells, _FOREIGN_NUMBER) & ~number
-            foreign += strange.reshape(-1, width).sum(axis=0)
+            strange = _matches(cells, _OTHER_SPELLING) & ~number
+            localised += strange.reshape(-1, width).sum(axis=0)
         missing += absent.reshape(-1, width).sum(axis=0)
         numbers += number.reshape(-1, width).sum(axis=0)
-    return Kinds(missing, numbers, foreign)
+    return Kinds(missing, numbers, localised)
 
 
 def parse_numbers(blocks: Iterable[pa.Array], num_rows: int, width: int) -> np.ndarray:
@@ -160,9 +160,9 @@ def refuse_stray_text(
     findings = []
     present = num_rows - kinds.missing
     text = present - kinds.numbers
-    for position in np.flatnonzero((text > 0) & (2 * (kinds.numbers + kinds.foreign) >= present)).tolist():
+    for position in np.flatnonzero((text > 0) & (2 * (kinds.numbers + kinds.localised) >= present)).tolist():
         name, count = names[position], int(text[position])
-        readable = kinds.numbers[position] + kinds.foreign[position]
+        readable = kinds.numbers[position] + kinds.localised[position]
         lonely = count == 1 and kinds.numbers[position] >= 2
         if lonely or readable >= NEARLY_ALL * present[position]:
             raise stray_text(name, column(name), place, count)
@@ -192,7 +192,7 @@ def stray_text(
 ) -> BadInput:
     row = first_text(cells) or 0
     found = cells[row].as_py()
-    foreign = "write numbers as 1234.5, with a point and without separators"
+    localised = "write numbers as 1234.5, with a point and without separators"
     listed = f"clean the cell, or list '{shorten(name, 60)}' under 'categorical' in graph.yaml if it is text"
     return BadInput(
         f"{count:,} {'cells' if count > 1 else 'cell'} in a column of numbers {'are' if count > 1 else 'is'} no number",
@@ -200,7 +200,7 @@ def stray_text(
         place=f"{place(row)}, column {shorten(name, 60)}",
         found=found,
         expected="a number such as 3, -0.5 or 1e3, or an empty cell",
-        fix=f"{foreign}; or {listed}" if any(letter.isdigit() for letter in found) else listed,
+        fix=f"{localised}; or {listed}" if any(letter.isdigit() for letter in found) else listed,
     )
 
 

@@ -25,7 +25,7 @@ from graphsde.io.opening import opened, refuse_bomb
 DEEPEST = 64
 LONGEST_TEXT = 1_000_000
 LONGEST_TAG = 2_000_000
-MOST_FOREIGN = 1_000_000
+MOST_UNRELATED = 1_000_000
 _CHILDREN: dict[str | None, frozenset[str]] = {
     None: frozenset({"graphml"}),
     "graphml": frozenset({"key", "graph"}),
@@ -115,7 +115,7 @@ class GraphmlDocument:
         self.targets: list[str] = []
         self.one_way = bytearray()
         self._stack: list[str] = []
-        self._foreign = self._passed_over = self._fed = 0
+        self._unrelated = self._passed_over = self._fed = 0
         self._directed: bool | None = None
         self._key: Key | None = None
         self._text: list[str] | None = None
@@ -148,11 +148,11 @@ class GraphmlDocument:
 
     def start(self, qualified: str, attributes: dict[str, str]) -> None:
         name = qualified.rpartition("}")[2]
-        if len(self._stack) + self._foreign >= DEEPEST:
+        if len(self._stack) + self._unrelated >= DEEPEST:
             raise self._error("E-CORRUPT", f"elements are nested more than {DEEPEST} deep")
         parent = self._stack[-1] if self._stack else None
-        if self._foreign or name not in _CHILDREN.get(parent, ()):
-            self._start_foreign(name, parent)
+        if self._unrelated or name not in _CHILDREN.get(parent, ()):
+            self._start_unrelated(name, parent)
             return
         self._stack.append(name)
         if name == "node":
@@ -176,16 +176,16 @@ class GraphmlDocument:
                 raise self._error("E-FORMAT", "the file holds several graphs", expected="one graph")
             self._directed = attributes.get("edgedefault") == "directed"
 
-    def _start_foreign(self, name: str, parent: str | None) -> None:
+    def _start_unrelated(self, name: str, parent: str | None) -> None:
         """Descriptions, ports and the drawings of editors are passed over; what changes the graph is not."""
         if parent is None:
             raise self._error("E-FORMAT", "this is XML but no GraphML", found=name, expected="<graphml>")
-        if not self._foreign and name in ("graph", "hyperedge"):
+        if not self._unrelated and name in ("graph", "hyperedge"):
             raise self._error("E-FORMAT", "nested graphs and hyperedges are not read", found=name)
-        self._foreign += 1
+        self._unrelated += 1
         self._passed_over += 1
-        if self._passed_over > MOST_FOREIGN:
-            raise self._error("E-BOMB", f"more than {MOST_FOREIGN:,} elements have nothing to do with the graph")
+        if self._passed_over > MOST_UNRELATED:
+            raise self._error("E-BOMB", f"more than {MOST_UNRELATED:,} elements have nothing to do with the graph")
 
     def _start_key(self, attributes: dict[str, str]) -> None:
         kind = attributes.get("attr.type", "string").lower()
@@ -198,8 +198,8 @@ class GraphmlDocument:
                 elements.keys[identity] = self._key
 
     def end(self, qualified: str) -> None:
-        if self._foreign:
-            self._foreign -= 1
+        if self._unrelated:
+            self._unrelated -= 1
             return
         name = self._stack.pop()
         if self._key is not None and self._text is not None:
@@ -213,7 +213,7 @@ class GraphmlDocument:
             self._key = None
 
     def data(self, text: str) -> None:
-        if self._text is not None and not self._foreign:
+        if self._text is not None and not self._unrelated:
             self._text.append(text)
             self._text_size += len(text)
             if self._text_size > LONGEST_TEXT:

@@ -167,7 +167,7 @@ def _positions(labels: np.ndarray, classes: Sequence[str]) -> np.ndarray:
 
 
 def _joint_roles(split: np.ndarray, nodes: Table) -> dict[str, np.ndarray]:
-    """Cells such as ``test+ood``: a foreign node may have a second role."""
+    """Cells such as ``test+ood``: an OOD node may have a second role."""
     if not any(isinstance(word, str) and "+" in word for word in set(split.tolist())):
         return {}
     parts = [word.partition("+") if isinstance(word, str) else (None, "", None) for word in split.tolist()]

@@ -23,7 +23,7 @@ from graphsde.metrics.regression import (
     mae,
     r2,
     rmse,
-    summarise_numbers,
+    summarise_regression,
 )
 from graphsde.metrics.selective import (
     PAPER_THRESHOLDS,
@@ -81,6 +81,6 @@ __all__ = [
     "rmse",
     "summarise",
     "summarise_detection",
-    "summarise_numbers",
     "summarise_ood",
+    "summarise_regression",
 ]

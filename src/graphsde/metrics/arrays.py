@@ -51,7 +51,9 @@ def class_positions(predicted: np.ndarray, labels: np.ndarray) -> tuple[np.ndarr
     same_length(said, true, "predicted", "labels")
     for what, array in (("predicted", said), ("labels", true)):
         if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer) or array.min() < 0:
-            raise BadInput(f"{what} is no vector of class positions", expected="whole numbers from 0", fix=_FOREIGN)
+            raise BadInput(
+                f"{what} is no vector of class positions", expected="whole numbers from 0", fix=_UNKNOWN_CLASSES
+            )
     return said.astype(np.int64), true.astype(np.int64)
 
 
@@ -69,12 +71,12 @@ def probs_and_labels(probs: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray,
             code="E-LABEL",
             found=true[outside][:5].tolist() if true.ndim == 1 else true.shape,
             expected=f"whole numbers from 0 to {table.shape[1] - 1}",
-            fix=_FOREIGN,
+            fix=_UNKNOWN_CLASSES,
         )
     return table, true.astype(np.int64)
 
 
-_FOREIGN = "leave out nodes without a label or with a class that the model does not know"
+_UNKNOWN_CLASSES = "leave out nodes without a label or with a class that the model does not know"
 
 
 def same_length(first: np.ndarray, second: np.ndarray, first_name: str, second_name: str) -> None:

@@ -11,7 +11,7 @@ from graphsde.metrics.arrays import ERRORS, IN_OUT, METRICS, auroc, average_prec
 
 @METRICS.register(
     "ood_auroc",
-    summary="probability that a foreign node is more uncertain than a familiar one",
+    summary="probability that an OOD node is more uncertain than a familiar one",
     takes=IN_OUT,
     better="higher",
     range=(0.0, 1.0),
@@ -47,11 +47,11 @@ def aupr_in(inside: np.ndarray, outside: np.ndarray) -> float:
 
 @METRICS.register(
     "ood_aupr_out",
-    summary="average precision of finding foreign nodes by high uncertainty",
+    summary="average precision of finding OOD nodes by high uncertainty",
     takes=IN_OUT,
     better="higher",
     range=(0.0, 1.0),
-    chance="share of foreign nodes",
+    chance="share of OOD nodes",
 )
 def aupr_out(inside: np.ndarray, outside: np.ndarray) -> float:
     """Step-wise average precision with out-of-distribution as positive and u as score."""
@@ -60,7 +60,7 @@ def aupr_out(inside: np.ndarray, outside: np.ndarray) -> float:
 
 @METRICS.register(
     "ood_fpr95",
-    summary="share of foreign nodes accepted when 95 % of familiar nodes are",
+    summary="share of OOD nodes accepted when 95 % of familiar nodes are",
     takes=IN_OUT,
     better="lower",
     range=(0.0, 1.0),
@@ -69,16 +69,16 @@ def aupr_out(inside: np.ndarray, outside: np.ndarray) -> float:
 def fpr95(inside: np.ndarray, outside: np.ndarray) -> float:
     """P(u_out ≤ t) at the smallest threshold t with P(u_in ≤ t) ≥ 0.95; a constant score gets 1."""
     values, is_out = _joined(inside, outside)
-    familiar, foreign = np.sort(values[~is_out]), values[is_out]
-    if len(familiar) == 0 or len(foreign) == 0:
+    familiar, ood = np.sort(values[~is_out]), values[is_out]
+    if len(familiar) == 0 or len(ood) == 0:
         return float("nan")
     accepted = -(-95 * len(familiar) // 100)  # whole numbers: 0.95 * n can round to either side
-    return float(np.mean(foreign <= familiar[accepted - 1]))
+    return float(np.mean(ood <= familiar[accepted - 1]))
 
 
 @METRICS.register(
     "ood_detection_accuracy",
-    summary="best balanced accuracy of telling foreign from familiar over all thresholds",
+    summary="best balanced accuracy of telling OOD from familiar over all thresholds",
     takes=IN_OUT,
     better="higher",
     range=(0.5, 1.0),
@@ -112,9 +112,9 @@ def detection_accuracy_grid(inside: np.ndarray, outside: np.ndarray, *, points: 
 
 
 def _balanced_accuracy(values: np.ndarray, is_out: np.ndarray, thresholds: np.ndarray) -> float:
-    distinct, size, foreign = tied_blocks(values, is_out)
-    accepted_out = np.concatenate([[0], np.cumsum(foreign)])
-    accepted_in = np.concatenate([[0], np.cumsum(size - foreign)])
+    distinct, size, ood = tied_blocks(values, is_out)
+    accepted_out = np.concatenate([[0], np.cumsum(ood)])
+    accepted_in = np.concatenate([[0], np.cumsum(size - ood)])
     if accepted_in[-1] == 0 or accepted_out[-1] == 0:
         return float("nan")
     at = np.searchsorted(distinct, thresholds, side="right")
@@ -123,11 +123,11 @@ def _balanced_accuracy(values: np.ndarray, is_out: np.ndarray, thresholds: np.nd
 
 
 def _joined(inside: np.ndarray, outside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    familiar, foreign = arrays.numbers(inside, "inside"), arrays.numbers(outside, "outside")
-    if len(familiar) + len(foreign) == 0:
+    familiar, ood = arrays.numbers(inside, "inside"), arrays.numbers(outside, "outside")
+    if len(familiar) + len(ood) == 0:
         raise BadInput("inside and outside are both empty: there is no node to judge", code="E-EMPTY")
-    is_out = np.repeat([False, True], [len(familiar), len(foreign)])
-    return np.concatenate([familiar, foreign]), is_out
+    is_out = np.repeat([False, True], [len(familiar), len(ood)])
+    return np.concatenate([familiar, ood]), is_out
 
 
 @METRICS.register(

@@ -10,7 +10,7 @@ import numpy as np
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.base.registry import Rules
 from graphsde.graph.graph import Graph
-from graphsde.metrics.regression import summarise_numbers
+from graphsde.metrics.regression import summarise_regression
 from graphsde.metrics.summary import compare_scores, summarise, summarise_ood
 from graphsde.prediction import ClassPrediction, Prediction, Predictor, RegressionPrediction
 from graphsde.uncertainty.held_out import align_labels, known_items
@@ -35,19 +35,19 @@ def evaluate(
     scores: Sequence[str] = (),
     model: Predictor | None = None,
 ) -> dict[str, Any]:
-    """All metrics of ``prediction`` on the test nodes of ``graph``; foreign-node metrics where it has any.
+    """All metrics of ``prediction`` on the test nodes of ``graph``; OOD metrics where it has any.
 
-    Foreign are the nodes that the split says so of, and test nodes of a class that no training node has: these are
+    OOD are the nodes that the split says so of, and test nodes of a class that no training node has: these are
     never counted as right or wrong.
 
     Args:
         prediction: of all nodes of ``graph``.
         graph: with a test mask.
-        scores: names of further scores to tell foreign nodes by, beside entropy.
+        scores: names of further scores to tell OOD nodes by, beside entropy.
         model: who predicted; needed by scores that ask it for further predictions.
 
     Returns:
-        Figures by name; with ``scores``, a map of figures for each of them under ``"scores"``. Of a numeric target:
+        Figures by name; with ``scores``, a map of figures for each of them under ``"scores"``. Of a number to predict:
         ``rmse``, ``mae``, ``r2``, ``nll``, ``crps``, ``coverage90``, ``interval_width90``, ``calibration_error``,
         ``n_test``.
 
@@ -62,7 +62,7 @@ def evaluate(
     if not known.any():
         raise BadInput(
             f"{graph.name} has no labelled test nodes"
-            + ("" if graph.foreign is None else " of a class that was trained on"),
+            + ("" if graph.ood_nodes is None else " of a class that was trained on"),
             code="E-SPLIT-EMPTY",
             fix="give test nodes in a split column, or choose --split fractions",
         )
@@ -79,7 +79,7 @@ def _evaluate_classes(
     prediction: ClassPrediction, graph: Graph, known: np.ndarray, scores: Sequence[str], model: Predictor | None
 ) -> dict[str, Any]:
     metrics: dict[str, Any] = summarise(prediction, align_labels(graph, prediction.class_names), known)
-    if graph.foreign is not None and graph.foreign.any():
+    if graph.ood_nodes is not None and graph.ood_nodes.any():
         metrics |= summarise_ood(prediction, graph)
     if scores:
         metrics["scores"] = compare_scores(prediction, graph, scores, model=model)
@@ -94,7 +94,7 @@ def judged_nodes(prediction: Prediction, graph: Graph) -> np.ndarray:
     if graph.test_mask is None:
         return np.zeros(graph.num_nodes, dtype=bool)
     known = graph.test_mask & graph.familiar & known_items(prediction, graph)
-    return known if graph.foreign is None else known & ~graph.foreign
+    return known if graph.ood_nodes is None else known & ~graph.ood_nodes
 
 
 @EVALUATIONS.register("regression")
@@ -103,10 +103,10 @@ def _evaluate_numbers(
 ) -> dict[str, Any]:
     if scores:
         raise BadUsage(
-            "scores tell foreign nodes by class probabilities, and the model predicts numbers",
+            "scores tell OOD nodes by class probabilities, and the model predicts numbers",
             code="E-TARGET",
             found=", ".join(scores),
             fix="leave the scores out; total, aleatoric and epistemic of the prediction are its uncertainty",
         )
     assert graph.values is not None
-    return dict(summarise_numbers(prediction, graph.values, known))
+    return dict(summarise_regression(prediction, graph.values, known))

@@ -1,4 +1,4 @@
-"""How good are predicted numbers, and do their intervals hold what they promise?"""
+"""How good are predicted numbers, and do their intervals hold what they guarantee?"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphsde.prediction import RegressionPrediction
 POINTS = ("predicted", "values")
 MIXTURES = ("prediction", "values")
 LEVELS = np.linspace(0.05, 0.95, 19)
-NUMERIC_METRICS = ("rmse", "mae", "r2", "nll", "crps", "coverage90", "interval_width90", "calibration_error")
+REGRESSION_METRICS = ("rmse", "mae", "r2", "nll", "crps", "coverage90", "interval_width90", "calibration_error")
 _PAIRS_AT_ONCE = 4_000_000
 
 
@@ -154,8 +154,8 @@ def observed_shares(prediction: RegressionPrediction, values: np.ndarray, levels
     return np.mean(reached[:, None] <= levels, axis=0)
 
 
-def summarise_numbers(prediction: RegressionPrediction, values: np.ndarray, mask: np.ndarray) -> dict[str, float]:
-    """Every metric of a numeric target on some nodes.
+def summarise_regression(prediction: RegressionPrediction, values: np.ndarray, mask: np.ndarray) -> dict[str, float]:
+    """Every metric of a number to predict on some nodes.
 
     Args:
         prediction: what a model said of all nodes.

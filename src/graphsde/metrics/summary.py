@@ -117,9 +117,9 @@ def summarise(
 def summarise_ood(
     prediction: ClassPrediction, graph: Graph, *, score: str = "entropy", model: Predictor | None = None
 ) -> dict[str, float]:
-    """Every detection metric on a split that made foreign nodes.
+    """Every detection metric on a split that made OOD nodes.
 
-    In-distribution are the test nodes that are not foreign, out-of-distribution the nodes of the ``ood`` mask. A fitted
+    In-distribution are the test nodes that are not OOD, out-of-distribution the nodes of the ``ood`` mask. A fitted
     temperature is undone first: it was fitted on familiar nodes and costs detection.
 
     Args:
@@ -132,10 +132,10 @@ def summarise_ood(
     Returns:
         The keys of :func:`summarise_detection`, and its figures once more as ``ood_auroc_propagated`` and so on.
     """
-    familiar, foreign = familiar_and_foreign(graph)
+    familiar, ood = familiar_and_ood(graph)
     plain = score_by_name(score, prediction.untempered(), graph, model)
     spread = plain if spreads(score) else propagate(plain, graph)
-    return summarise_both(plain[familiar], plain[foreign], spread[familiar], spread[foreign])
+    return summarise_both(plain[familiar], plain[ood], spread[familiar], spread[ood])
 
 
 def compare_scores(
@@ -148,17 +148,17 @@ def compare_scores(
     }
 
 
-def familiar_and_foreign(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
-    """The two sides of a detection task: test nodes that are not foreign, and foreign nodes.  # [N], [N] bool"""
-    test, foreign = graph.test_mask, graph.foreign
-    if test is None or foreign is None:
+def familiar_and_ood(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
+    """The two sides of a detection task: test nodes that are not OOD, and OOD nodes.  # [N], [N] bool"""
+    test, ood = graph.test_mask, graph.ood_nodes
+    if test is None or ood is None:
         raise BadUsage(
-            f"the graph '{graph.name}' does not say which nodes are foreign",
+            f"the graph '{graph.name}' does not say which nodes are OOD",
             found=sorted(graph.masks),
             expected="masks named test and ood",
-            fix="use a split that leaves a class out, or make foreign nodes with a shift",
+            fix="use a split that leaves a class out, or make OOD nodes with a shift",
         )
-    return test & ~foreign, foreign
+    return test & ~ood, ood
 
 
 def summarise_both(

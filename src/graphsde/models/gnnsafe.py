@@ -1,4 +1,4 @@
-"""GNNSafe++: a graph convolutional network that is shown foreign nodes and learns to give them a high energy."""
+"""GNNSafe++: a graph convolutional network that is shown OOD nodes and learns to give them a high energy."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class GNNSafeSettings(GCNSettings):
     """Settings of :class:`GNNSafe`; the defaults are its authors' for Cora.
 
     Args:
-        exposure: the foreign nodes to train on. ``nodes``: those of the graph's ``exposure`` mask; ``features`` and
+        exposure: the OOD nodes to train on. ``nodes``: those of the graph's ``exposure`` mask; ``features`` and
             ``structure``: all nodes of a copy of the graph with mixed features or with random edges; ``auto``:
             ``nodes`` where the graph has such a mask, else ``features``.
         margin_in: energies of training nodes above it are penalised.
-        margin_out: energies of foreign nodes below it are penalised.
+        margin_out: energies of OOD nodes below it are penalised.
         energy_weight: λ of the penalty.
         propagate: rounds in which energies are averaged with the neighbours' before they are compared with a margin.
     """
@@ -55,13 +55,13 @@ class GNNSafeSettings(GCNSettings):
 @register_model
 class GNNSafe(GCN):
     r"""A GCN whose energies :math:`E = -\log\sum_c e^{z_c}` are pushed below a margin on training nodes and above
-    another on foreign ones: :math:`\mathrm{CE} + \lambda\,[\mathrm{mean}_{in}\,\mathrm{relu}(\tilde E - m_{in})^2 +
+    another on OOD ones: :math:`\mathrm{CE} + \lambda\,[\mathrm{mean}_{in}\,\mathrm{relu}(\tilde E - m_{in})^2 +
     \mathrm{mean}_{out}\,\mathrm{relu}(m_{out} - \tilde E)^2]`, where :math:`\tilde E` is E averaged over the graph,
     :math:`e \leftarrow \frac12 e + \frac12 D^{-1} A e`.
 
     Paper: Wu et al., "Energy-based out-of-distribution detection for graph neural networks", ICLR 2023.
 
-    Deterministic. Foreign nodes are told by the scores ``gnnsafe`` (propagated) and ``energy``. Where no foreign nodes
+    Deterministic. OOD nodes are told by the scores ``gnnsafe`` (propagated) and ``energy``. Where no OOD nodes
     are at hand, they are made from the training graph by a shift; the test's shift must be drawn with another seed.
 
     Example:
@@ -74,7 +74,7 @@ class GNNSafe(GCN):
     """
 
     name = "gnnsafe++"
-    summary = "GCN trained to give exposed foreign nodes a high energy; deterministic"
+    summary = "GCN trained to give exposed OOD nodes a high energy; deterministic"
     paper = "Wu et al., Energy-based out-of-distribution detection for graph neural networks"
     year = 2023
     Settings = GNNSafeSettings
@@ -96,15 +96,15 @@ class GNNSafe(GCN):
 
 
 def exposure_of(wanted: Exposure, graph: Graph) -> Exposure:
-    """Which foreign nodes ``graph`` can offer; a wish for a mask that is not there is refused."""
+    """Which OOD nodes ``graph`` can offer; a wish for a mask that is not there is refused."""
     there = graph.exposure_mask is not None and bool(graph.exposure_mask.any())
     if wanted == "nodes" and not there:
         raise BadUsage(
-            f"{graph.name} has no foreign nodes to train on",
+            f"{graph.name} has no OOD nodes to train on",
             code="E-SETTING",
             found="exposure=nodes",
             expected="an 'exposure' mask, as the split label-leave-out makes it",
-            fix="use exposure=features or exposure=structure, which make foreign nodes from the graph itself",
+            fix="use exposure=features or exposure=structure, which make OOD nodes from the graph itself",
         )
     if wanted == "auto":
         return "nodes" if there else "features"
@@ -122,34 +122,34 @@ def energy_penalty(inside: Tensor, outside: Tensor, margin_in: float, margin_out
 
 
 class GNNSafeLearner(GraphLearner):
-    """Cross-entropy and the penalty on the energies of training and foreign nodes."""
+    """Cross-entropy and the penalty on the energies of training and OOD nodes."""
 
     def __init__(self, model: GNNSafe, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> None:
         super().__init__(model, module, encoder, graph)
         self.rules = settings = model.settings
         self.walk = neighbour_mean(graph)
-        self.foreign: Inputs | None = None  # the graph itself
-        self.foreign_walk = self.walk
+        self.ood: Inputs | None = None  # the graph itself
+        self.ood_walk = self.walk
         kind = exposure_of(settings.exposure, graph)
         if kind == "nodes":
             assert graph.exposure_mask is not None
-            self.foreign_rows = torch.from_numpy(np.flatnonzero(graph.exposure_mask))
+            self.ood_rows = torch.from_numpy(np.flatnonzero(graph.exposure_mask))
             return
         shifted = (interpolate_features if kind == "features" else rewire_sbm)(graph, derive(settings.seed, "exposure"))
-        self.foreign = Inputs(encode(encoder, shifted), shifted.adjacency.operator)
-        self.foreign_walk = neighbour_mean(shifted)
-        self.foreign_rows = torch.arange(graph.num_nodes)
+        self.ood = Inputs(encode(encoder, shifted), shifted.adjacency.operator)
+        self.ood_walk = neighbour_mean(shifted)
+        self.ood_rows = torch.arange(graph.num_nodes)
 
     def loss(self, epoch: int) -> Tensor:
         self.module.train()
         logits = self.module(self.inputs, self.dropout).logits
         inside = self._spread(energies(logits), self.walk)
         outside = inside
-        if self.foreign is not None:
+        if self.ood is not None:
             # as its authors do: the copy is normalised by its own statistics, and both sides' enter the running ones
-            outside = self._spread(energies(self.module(self.foreign, self.dropout).logits), self.foreign_walk)
+            outside = self._spread(energies(self.module(self.ood, self.dropout).logits), self.ood_walk)
         penalty = energy_penalty(
-            inside[self.train], outside[self.foreign_rows], self.rules.margin_in, self.rules.margin_out
+            inside[self.train], outside[self.ood_rows], self.rules.margin_in, self.rules.margin_out
         )
         return functional.cross_entropy(logits[self.train], self.train_labels) + self.rules.energy_weight * penalty
 

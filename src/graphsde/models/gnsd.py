@@ -200,7 +200,7 @@ class GNSD(NeuralModel):
     ``noise="diagonal"`` is what the authors released; ``noise="q-wiener"`` the text's Q-Wiener process
     :math:`W = \sum_k \sqrt{q_k} e_k \beta_k` on the graph's Laplacian eigenvectors.
 
-    Its samples are paths. For foreign nodes the paper scores by ``gnnsafe`` with ``alpha=0.3, steps=4``: much of its
+    Its samples are paths. For OOD nodes the paper scores by ``gnnsafe`` with ``alpha=0.3, steps=4``: much of its
     lead comes from that propagation, which any model's energies can have.
 
     Example:

@@ -38,7 +38,7 @@ def recipe(model: str, graph: Graph) -> Recipe:
 
     Example:
         >>> import graphsde as gs
-        >>> recipe("gcn", gs.synthetic_values(100))
+        >>> recipe("gcn", gs.synthetic_regression(100))
         {'hidden': 32, 'dropout': 0.2, 'epochs': 400}
     """
     if graph.benchmark is not None and (own := named_recipe(model, graph.benchmark)):

@@ -131,9 +131,9 @@ class ClassPrediction(Prediction):
         return np.maximum(self.total - self.aleatoric, 0.0)
 
     def untempered(self) -> ClassPrediction:
-        """The prediction before calibration, for telling foreign nodes.
+        """The prediction before calibration, for telling OOD nodes.
 
-        A temperature is fitted on nodes of known classes. One below 1 sharpens foreign nodes along with them, which
+        A temperature is fitted on nodes of known classes. One below 1 sharpens OOD nodes along with them, which
         costs detection; the ranking by uncertainty among familiar nodes hardly changes.
         """
         if self.uncalibrated is not None:

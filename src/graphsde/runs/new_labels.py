@@ -164,8 +164,8 @@ def _nodes(given: GivenLabels, graph: Graph) -> np.ndarray:
         rows[_any(graph, "ood", "exposure")[positions]],
         given.ids,
         code="E-LABEL-CONFLICT",
-        what="the split has set the node aside as foreign",
-        expected="nodes that are not foreign",
+        what="the split has set the node aside as OOD",
+        expected="nodes that are not OOD",
         fix="leave these rows out",
     )
     return positions

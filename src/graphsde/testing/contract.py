@@ -1,4 +1,4 @@
-"""What all contracts share: a promise, lists of checks, and one call that runs such a list."""
+"""What all contracts share: a guarantee, lists of checks, and one call that runs such a list."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CheckT = TypeVar("CheckT", bound=Callable[..., None])
 
 
 class Broken(AssertionError):
-    """A promise that is not kept."""
+    """A guarantee that is not kept."""
 
 
 def contract(*lists: list[CheckT]) -> Callable[[CheckT], CheckT]:
@@ -29,7 +29,7 @@ def contract(*lists: list[CheckT]) -> Callable[[CheckT], CheckT]:
     return keep
 
 
-def promise(kept: object, words: str) -> None:
+def expect(kept: object, words: str) -> None:
     if not kept:
         raise Broken(words)
 
@@ -50,7 +50,7 @@ def run_checks(checks: Iterable[Callable[..., None]], arguments: Callable[[], It
         arguments: makes what each of them is given.
 
     Returns:
-        How many promises were kept.
+        How many guarantees were kept.
 
     Raises:
         Broken: an ``AssertionError``.

@@ -1,4 +1,4 @@
-"""What every model promises, as checks that anybody can run on a model of their own.
+"""What every model guarantees, as checks that anybody can run on a model of their own.
 
 Example: ``gs.testing.check_model(MyModel, {"epochs": 3})``, or one by one in a test file of yours::
 
@@ -37,7 +37,7 @@ from graphsde.models.base import MODELS, Model
 from graphsde.models.files import load_model
 from graphsde.prediction import ClassPrediction, Perturb, Prediction, require
 from graphsde.testing.contract import contract as contract_of
-from graphsde.testing.contract import global_randomness, promise, refuses, run_checks, unchanged
+from graphsde.testing.contract import expect, global_randomness, refuses, run_checks, unchanged
 
 SAMPLES = 3
 Check = Callable[["ModelCase", Path], None]
@@ -113,31 +113,31 @@ def contract_graph(seed: int = 0) -> Graph:
 def same(one: Prediction, two: Prediction, words: str, *, within: float = 0.0) -> None:
     first, second = (require(each, ClassPrediction, "this check").probs for each in (one, two))
     gap = float(np.abs(first - second).max())
-    promise(gap <= within, f"{words}: probabilities differ by {gap:.2g}")
+    expect(gap <= within, f"{words}: probabilities differ by {gap:.2g}")
 
 
 @contract
 def has_name_summary_paper_and_year(case: ModelCase, folder: Path) -> None:
     model = case.make()
-    promise(model.name and model.summary and model.paper and 1700 < model.year < 2100, "name, summary, paper, year")
+    expect(model.name and model.summary and model.paper and 1700 < model.year < 2100, "name, summary, paper, year")
 
 
 @contract
 def is_registered_under_its_name(case: ModelCase, folder: Path) -> None:
     model = case.make()
-    promise(model.name in MODELS and MODELS.get(model.name) is type(model), "register it with @gs.register")
+    expect(model.name in MODELS and MODELS.get(model.name) is type(model), "register it with @gs.register")
 
 
 @contract
 def has_a_docstring_that_names_the_paper(case: ModelCase, folder: Path) -> None:
-    promise("Paper:" in (type(case.make()).__doc__ or ""), "the docstring has a line 'Paper: …'")
+    expect("Paper:" in (type(case.make()).__doc__ or ""), "the docstring has a line 'Paper: …'")
 
 
 @contract
 def settings_are_plain_values(case: ModelCase, folder: Path) -> None:
     model = case.make()
     again = model.Settings.model_validate(model.settings.model_dump(mode="json"))
-    promise(again == model.settings, "settings survive a round trip through JSON")
+    expect(again == model.settings, "settings survive a round trip through JSON")
 
 
 @contract
@@ -154,14 +154,14 @@ def refuses_a_bad_seed(case: ModelCase, folder: Path) -> None:
 @contract
 def repr_names_the_class(case: ModelCase, folder: Path) -> None:
     model = case.make(seed=3)
-    promise(type(model).__name__ in repr(model) and "seed=3" in repr(model), "repr shows class and changed settings")
+    expect(type(model).__name__ in repr(model) and "seed=3" in repr(model), "repr shows class and changed settings")
 
 
 @contract
 def constructor_does_not_touch_global_randomness(case: ModelCase, folder: Path) -> None:
     before = global_randomness()
     case.make()
-    promise(unchanged(before), "the shared random generators are untouched")
+    expect(unchanged(before), "the shared random generators are untouched")
 
 
 @contract
@@ -172,21 +172,21 @@ def predict_before_fit_is_refused(case: ModelCase, folder: Path) -> None:
 @contract
 def save_before_fit_is_refused(case: ModelCase, folder: Path) -> None:
     refuses(NotFitted, lambda: case.make().save(folder), "save before fit")
-    promise(not any(folder.iterdir()), "a refused save leaves no file")
+    expect(not any(folder.iterdir()), "a refused save leaves no file")
 
 
 @contract
 def estimate_is_positive_and_does_not_fit(case: ModelCase, folder: Path) -> None:
     model = case.make()
     estimate = model.estimate(case.graph)
-    promise(estimate.bytes > 0 and estimate.seconds >= 0, "estimate of memory and time")
+    expect(estimate.bytes > 0 and estimate.seconds >= 0, "estimate of memory and time")
     refuses(NotFitted, lambda: model.predict(case.graph), "estimate must not fit")
 
 
 @contract
 def fit_returns_self(case: ModelCase, folder: Path) -> None:
     model = case.make()
-    promise(model.fit(case.graph) is model, "fit returns self")
+    expect(model.fit(case.graph) is model, "fit returns self")
 
 
 @contract
@@ -196,15 +196,15 @@ def fit_leaves_the_graph_alone(case: ModelCase, folder: Path) -> None:
     masks = {name: mask.copy() for name, mask in graph.masks.items()}
     case.make().fit(graph)
     fresh = dataclasses.replace(graph)
-    promise(fresh.fingerprint == before, "features, edges and labels are untouched")
-    promise(all(np.array_equal(masks[name], graph.masks[name]) for name in masks), "masks are untouched")
+    expect(fresh.fingerprint == before, "features, edges and labels are untouched")
+    expect(all(np.array_equal(masks[name], graph.masks[name]) for name in masks), "masks are untouched")
 
 
 @contract
 def fit_does_not_touch_global_randomness(case: ModelCase, folder: Path) -> None:
     before = global_randomness()
     case.make().fit(case.graph)
-    promise(unchanged(before), "the shared random generators are untouched")
+    expect(unchanged(before), "the shared random generators are untouched")
 
 
 @contract
@@ -212,7 +212,7 @@ def somebody_elses_seed_changes_nothing(case: ModelCase, folder: Path) -> None:
     before = torch.get_rng_state()
     torch.random.default_generator.manual_seed(4711)
     try:
-        same(case.refit(case.graph), case.prediction, "a foreign global seed")
+        same(case.refit(case.graph), case.prediction, "an OOD global seed")
     finally:
         torch.set_rng_state(before)
 
@@ -279,7 +279,7 @@ def a_graph_without_edges_is_fitted(case: ModelCase, folder: Path) -> None:
         np.asarray(graph.features), np.zeros((2, 0), dtype=int), labels=graph.labels, class_names=graph.class_names,
         train_mask=graph.train_mask, val_mask=graph.val_mask, test_mask=graph.test_mask,
     )  # fmt: skip
-    promise(np.isfinite(case.refit(lonely).probs).all(), "finite predictions without edges")
+    expect(np.isfinite(case.refit(lonely).probs).all(), "finite predictions without edges")
 
 
 @contract
@@ -292,43 +292,43 @@ def sparse_features_are_fitted(case: ModelCase, folder: Path) -> None:
     )
     dense = graph.with_features(values.astype(np.float32))
     sparse_prediction, dense_prediction = case.refit(graph), case.refit(dense)
-    promise(np.isfinite(sparse_prediction.probs).all(), "finite predictions from sparse features")
-    promise(sparse_prediction.probs.shape == dense_prediction.probs.shape, "same shape as from dense features")
+    expect(np.isfinite(sparse_prediction.probs).all(), "finite predictions from sparse features")
+    expect(sparse_prediction.probs.shape == dense_prediction.probs.shape, "same shape as from dense features")
 
 
 @contract
 def probabilities_are_probabilities(case: ModelCase, folder: Path) -> None:
     probs = case.prediction.probs
-    promise(probs.shape[1:] == (30, 3), f"shape [S, 30, 3], not {probs.shape}")
-    promise((probs >= 0).all() and np.allclose(probs.sum(-1), 1, atol=1e-5), "rows sum to one")
+    expect(probs.shape[1:] == (30, 3), f"shape [S, 30, 3], not {probs.shape}")
+    expect((probs >= 0).all() and np.allclose(probs.sum(-1), 1, atol=1e-5), "rows sum to one")
 
 
 @contract
 def ids_and_class_names_are_the_graphs(case: ModelCase, folder: Path) -> None:
     prediction = case.prediction
-    promise(prediction.ids.tolist() == case.graph.node_ids.tolist(), "node ids in the graph's order")
-    promise(prediction.class_names == case.graph.class_names, "class names of the graph")
-    promise(set(prediction.label) <= set(case.graph.class_names), "labels are class names")
+    expect(prediction.ids.tolist() == case.graph.node_ids.tolist(), "node ids in the graph's order")
+    expect(prediction.class_names == case.graph.class_names, "class names of the graph")
+    expect(set(prediction.label) <= set(case.graph.class_names), "labels are class names")
 
 
 @contract
 def uncertainty_adds_up(case: ModelCase, folder: Path) -> None:
     prediction = case.prediction
     if prediction.kind == "deterministic":
-        promise(np.isnan(prediction.epistemic).all(), "a deterministic model has no epistemic part")
-        promise(np.allclose(prediction.aleatoric, prediction.total), "all of it is aleatoric")
+        expect(np.isnan(prediction.epistemic).all(), "a deterministic model has no epistemic part")
+        expect(np.allclose(prediction.aleatoric, prediction.total), "all of it is aleatoric")
     else:
         parts = prediction.aleatoric + prediction.epistemic
-        promise(np.allclose(parts, prediction.total, atol=1e-6), "total = aleatoric + epistemic")
-        promise((prediction.epistemic >= 0).all(), "epistemic is not negative")
+        expect(np.allclose(parts, prediction.total, atol=1e-6), "total = aleatoric + epistemic")
+        expect((prediction.epistemic >= 0).all(), "epistemic is not negative")
 
 
 @contract
 def logits_agree_with_probabilities(case: ModelCase, folder: Path) -> None:
     prediction = case.prediction
     if prediction.logits is not None and prediction.kind != "dirichlet":
-        promise(prediction.logits.shape == prediction.probs.shape, "logits have the shape of the probabilities")
-        promise((prediction.logits.argmax(-1) == prediction.probs.argmax(-1)).all(), "same order of classes")
+        expect(prediction.logits.shape == prediction.probs.shape, "logits have the shape of the probabilities")
+        expect((prediction.logits.argmax(-1) == prediction.probs.argmax(-1)).all(), "same order of classes")
 
 
 @contract
@@ -336,7 +336,7 @@ def predict_does_not_train(case: ModelCase, folder: Path) -> None:
     before = copy.deepcopy(case.fitted.state()[0])
     case.fitted.predict(case.graph, samples=SAMPLES)
     after = case.fitted.state()[0]
-    promise(all(torch.equal(before[name], after[name]) for name in before), "predict leaves the model alone")
+    expect(all(torch.equal(before[name], after[name]) for name in before), "predict leaves the model alone")
 
 
 @contract
@@ -348,11 +348,11 @@ def predict_twice_is_the_same(case: ModelCase, folder: Path) -> None:
 def more_samples_extend_the_same_samples(case: ModelCase, folder: Path) -> None:
     longer = predicted(case.fitted, case.graph, SAMPLES + 2)
     if case.fixed_samples:
-        promise(longer.num_samples == case.prediction.num_samples, "always as many samples")
+        expect(longer.num_samples == case.prediction.num_samples, "always as many samples")
     elif case.prediction.kind == "samples":
-        promise(longer.num_samples == SAMPLES + 2, "as many samples as asked for")
+        expect(longer.num_samples == SAMPLES + 2, "as many samples as asked for")
     gap = float(np.abs(longer.probs[: case.prediction.num_samples] - case.prediction.probs).max())
-    promise(gap == 0, f"sample k does not depend on how many are drawn (differs by {gap:.2g})")
+    expect(gap == 0, f"sample k does not depend on how many are drawn (differs by {gap:.2g})")
 
 
 @contract
@@ -363,8 +363,8 @@ def a_feature_gradient_is_there_or_denied(case: ModelCase, folder: Path) -> None
     if not case.fitted.has_feature_gradient:
         refuses(BadUsage, moved, "perturb without a gradient")
         return
-    promise(np.isfinite(moved().probs).all(), "a prediction at moved features is finite")
-    promise(not np.array_equal(moved().probs, case.prediction.probs), "moved features move the prediction")
+    expect(np.isfinite(moved().probs).all(), "a prediction at moved features is finite")
+    expect(not np.array_equal(moved().probs, case.prediction.probs), "moved features move the prediction")
 
 
 @contract
@@ -375,9 +375,9 @@ def zero_samples_are_refused(case: ModelCase, folder: Path) -> None:
 
 @contract
 def predict_keeps_no_gradient(case: ModelCase, folder: Path) -> None:
-    promise(isinstance(case.prediction.probs, np.ndarray), "probabilities are a numpy array")
+    expect(isinstance(case.prediction.probs, np.ndarray), "probabilities are a numpy array")
     tensors = case.fitted.state()[0].values()
-    promise(all(tensor.grad is None or not tensor.grad.any() for tensor in tensors), "no gradient is left behind")
+    expect(all(tensor.grad is None or not tensor.grad.any() for tensor in tensors), "no gradient is left behind")
 
 
 @contract
@@ -385,7 +385,7 @@ def the_order_of_nodes_does_not_matter(case: ModelCase, folder: Path) -> None:
     order = np.random.default_rng(1).permutation(30)
     prediction = predicted(case.fitted, case.graph.subgraph(order))
     gap = float(np.abs(prediction.probs - case.prediction.probs[:, order]).max())
-    promise(gap <= 1e-5, f"permuting the nodes permutes the result (differs by {gap:.2g})")
+    expect(gap <= 1e-5, f"permuting the nodes permutes the result (differs by {gap:.2g})")
 
 
 @contract
@@ -401,7 +401,7 @@ def another_graph_is_predicted(case: ModelCase, folder: Path) -> None:
     other = contract_graph(seed=5)
     other = dataclasses.replace(other, node_ids=np.array([f"other {i}" for i in range(30)], dtype=object))
     smaller = other.subgraph(np.arange(12))
-    promise(case.fitted.predict(smaller, samples=SAMPLES).num_items == 12, "a smaller, foreign graph")
+    expect(case.fitted.predict(smaller, samples=SAMPLES).num_items == 12, "a smaller, OOD graph")
 
 
 @contract
@@ -412,7 +412,7 @@ def other_columns_are_refused(case: ModelCase, folder: Path) -> None:
         case.graph.with_features(np.asarray(case.graph.features)[:, :4]), feature_names=("x0", "x1", "x2", "x3")
     )
     error = refuses(BadInput, lambda: case.fitted.predict(fewer), "a missing column")
-    promise(error.code == "E-SCHEMA", "the code is E-SCHEMA")
+    expect(error.code == "E-SCHEMA", "the code is E-SCHEMA")
 
 
 @contract
@@ -426,7 +426,7 @@ def unknown_classes_are_refused(case: ModelCase, folder: Path) -> None:
 def features_matter(case: ModelCase, folder: Path) -> None:
     moved = case.graph.with_features(np.asarray(case.graph.features)[::-1].copy())
     gap = np.abs(case.fitted.predict(moved, samples=SAMPLES).mean - case.prediction.mean).max()
-    promise(
+    expect(
         (gap > 1e-6) == case.uses_features, f"uses_features={case.uses_features}, other features move it by {gap:.2g}"
     )
 
@@ -435,14 +435,14 @@ def features_matter(case: ModelCase, folder: Path) -> None:
 def edges_matter(case: ModelCase, folder: Path) -> None:
     other = case.graph.with_adjacency(contract_graph(seed=9).adjacency)
     gap = np.abs(case.fitted.predict(other, samples=SAMPLES).mean - case.prediction.mean).max()
-    promise((gap > 1e-6) == case.uses_edges, f"uses_edges={case.uses_edges}, other edges move it by {gap:.2g}")
+    expect((gap > 1e-6) == case.uses_edges, f"uses_edges={case.uses_edges}, other edges move it by {gap:.2g}")
 
 
 @contract
 def saved_and_loaded_it_predicts_the_same_bits(case: ModelCase, folder: Path) -> None:
     case.fitted.save(folder)
     loaded = load_model(folder)
-    promise(type(loaded) is type(case.fitted) and loaded.settings == case.fitted.settings, "same class and settings")
+    expect(type(loaded) is type(case.fitted) and loaded.settings == case.fitted.settings, "same class and settings")
     same(loaded.predict(case.graph, samples=SAMPLES), case.prediction, "after save and load")
 
 
@@ -451,7 +451,7 @@ def saving_twice_writes_the_same_bytes(case: ModelCase, folder: Path) -> None:
     for name in ("one", "two"):
         case.fitted.save(folder / name)
     for path in sorted((folder / "one").iterdir()):
-        promise(path.read_bytes() == (folder / "two" / path.name).read_bytes(), f"{path.name} is reproducible")
+        expect(path.read_bytes() == (folder / "two" / path.name).read_bytes(), f"{path.name} is reproducible")
 
 
 @contract
@@ -481,7 +481,7 @@ def a_calibrator_is_kept_with_the_model(case: ModelCase, folder: Path) -> None:
         calibrated = predicted(model, case.graph)
     finally:
         model.calibrate(case.graph, by=None)
-    promise(calibrated.uncalibrated is not None, "predict applies the calibrator")
+    expect(calibrated.uncalibrated is not None, "predict applies the calibrator")
     same(load_model(folder).predict(case.graph, samples=SAMPLES), calibrated, "calibrated, after save and load")
     same(calibrated.untempered(), case.prediction.untempered(), "what the calibrator did can be undone")
 
@@ -495,7 +495,7 @@ def check_model(
     inductive: bool = True,
     fixed_samples: bool = False,
 ) -> int:
-    """Hold a model to all that every model promises; it is fitted some twenty times on thirty nodes.
+    """Hold a model to all that every model guarantees; it is fitted some twenty times on thirty nodes.
 
     Args:
         make: the model's class.
@@ -503,10 +503,10 @@ def check_model(
         uses_features, uses_edges, inductive, fixed_samples: see :class:`ModelCase`.
 
     Returns:
-        How many promises were kept.
+        How many guarantees were kept.
 
     Raises:
-        AssertionError: the first broken promise, with the name of its check.
+        AssertionError: the first broken guarantee, with the name of its check.
     """
     case = ModelCase(
         lambda **given: make(**{**(settings or {}), **given}),

@@ -1,4 +1,4 @@
-"""What every drift, prior and diffusion promises, as checks that anybody can run on one of their own.
+"""What every drift, prior and diffusion guarantees, as checks that anybody can run on one of their own.
 
 Example: ``gs.testing.check_drift(MyDrift)``, or one by one in a test file of yours::
 
@@ -41,7 +41,7 @@ from graphsde.sde.field import (
     ElementwiseDiffusion,
     Prior,
 )
-from graphsde.testing.contract import Broken, contract, global_randomness, promise, run_checks, unchanged
+from graphsde.testing.contract import Broken, contract, expect, global_randomness, run_checks, unchanged
 
 NODES, PATHS, TIME = 7, 2, 0.3
 ComponentT = TypeVar("ComponentT", bound=Component)
@@ -93,10 +93,10 @@ def small_graph(order: Sequence[int] | None = None, *, edges: bool = True) -> Sp
 
 
 def close(one: Tensor, two: Tensor, words: str, *, within: float = 1e-9) -> None:
-    promise(one.shape == two.shape, f"{words}: shapes {tuple(one.shape)} and {tuple(two.shape)}")
+    expect(one.shape == two.shape, f"{words}: shapes {tuple(one.shape)} and {tuple(two.shape)}")
     one, two = one.detach(), two.detach()
     gap = float((one - two).abs().max()) if one.numel() else 0.0
-    promise(gap <= within * (1.0 + float(two.abs().max())), f"{words}: differ by {gap:.2g}")
+    expect(gap <= within * (1.0 + float(two.abs().max())), f"{words}: differ by {gap:.2g}")
 
 
 def bind_field(component: Component, adjacency: SparseMatrix, initial: Tensor) -> BoundDrift:
@@ -114,7 +114,7 @@ def bind_diffusion(component: Component, adjacency: SparseMatrix) -> BoundDiffus
 def gradcheck(function: Callable[..., Any], inputs: tuple[Tensor, ...]) -> None:
     """Gradients of ``inputs`` (parameters among them) against finite differences along random directions."""
     good = torch.autograd.gradcheck(function, inputs, fast_mode=True, raise_exception=False)
-    promise(good, "gradients equal finite differences")
+    expect(good, "gradients equal finite differences")
 
 
 def gradients_agree(
@@ -144,28 +144,28 @@ EVERYWHERE = (DRIFT_CHECKS, PRIOR_CHECKS, DIFFUSION_CHECKS)
 @contract(*EVERYWHERE)
 def has_name_summary_paper_and_year(case: ComponentCase[Component]) -> None:
     one = case.fresh()
-    promise(one.name and one.summary and one.paper and 1700 < one.year < 2100, "name, summary, paper, year")
-    promise("Paper:" in (type(one).__doc__ or ""), "the docstring has a line 'Paper: …'")
+    expect(one.name and one.summary and one.paper and 1700 < one.year < 2100, "name, summary, paper, year")
+    expect("Paper:" in (type(one).__doc__ or ""), "the docstring has a line 'Paper: …'")
 
 
 @contract(*EVERYWHERE)
 def is_registered_under_its_name(case: ComponentCase[Component]) -> None:
     one = case.fresh()
     registry = DRIFTS if isinstance(one, Drift) else DIFFUSIONS if isinstance(one, Diffusion) else PRIORS
-    promise(one.name in registry and registry.get(one.name) is type(one), "register it with @gs.register")
+    expect(one.name in registry and registry.get(one.name) is type(one), "register it with @gs.register")
 
 
 @contract(*EVERYWHERE)
 def equal_generators_make_equal_weights(case: ComponentCase[Component]) -> None:
     one, two = case.fresh().state_dict(), case.fresh().state_dict()
-    promise(one.keys() == two.keys() and all(torch.equal(one[key], two[key]) for key in one), "same seed, same weights")
+    expect(one.keys() == two.keys() and all(torch.equal(one[key], two[key]) for key in one), "same seed, same weights")
 
 
 @contract(*EVERYWHERE)
 def making_it_does_not_touch_global_randomness(case: ComponentCase[Component]) -> None:
     before = global_randomness()
     case.fresh()
-    promise(unchanged(before), "the shared random generators are untouched")
+    expect(unchanged(before), "the shared random generators are untouched")
 
 
 @contract(*EVERYWHERE)
@@ -173,7 +173,7 @@ def can_be_measured_without_being_made(case: ComponentCase[Component]) -> None:
     with torch.device("meta"):
         ghost = case.fresh()
     sizes = {name: tensor.shape for name, tensor in ghost.state_dict().items()}
-    promise(sizes == {name: t.shape for name, t in case.fresh().state_dict().items()}, "sizes on the meta device")
+    expect(sizes == {name: t.shape for name, t in case.fresh().state_dict().items()}, "sizes on the meta device")
 
 
 FIELDS = (DRIFT_CHECKS, PRIOR_CHECKS)
@@ -186,14 +186,14 @@ def keeps_shape_and_dtype(case: ComponentCase[Component]) -> None:
         for paths in (1, 3):
             h = case.state(paths=paths).to(dtype)
             value = bind_field(component, adjacency, h)(TIME, h)
-            promise(value.shape == h.shape and value.dtype == dtype, f"[N, S, d] of {dtype} in, the same out")
+            expect(value.shape == h.shape and value.dtype == dtype, f"[N, S, d] of {dtype} in, the same out")
 
 
 @contract(*FIELDS)
 def is_finite_on_every_small_graph(case: ComponentCase[Component]) -> None:
     for adjacency in (small_graph(), small_graph(edges=False)):
         for h in (case.state(), torch.zeros_like(case.state()), case.state(scale=30.0)):
-            promise(torch.isfinite(bind_field(case.shaken(), adjacency, h)(TIME, h)).all(), "finite values")
+            expect(torch.isfinite(bind_field(case.shaken(), adjacency, h)(TIME, h)).all(), "finite values")
 
 
 @contract(*FIELDS)
@@ -218,7 +218,7 @@ def paths_do_not_mix(case: ComponentCase[Component]) -> None:
 def binding_twice_gives_the_same_bits(case: ComponentCase[Component]) -> None:
     component, adjacency, h = case.shaken(), small_graph(), case.state()
     values = [bind_field(component, adjacency, h)(TIME, h) for _ in range(2)]
-    promise(torch.equal(*values), "two bindings without a generator are equal")
+    expect(torch.equal(*values), "two bindings without a generator are equal")
 
 
 @contract(*FIELDS)
@@ -227,9 +227,9 @@ def leaves_its_arguments_alone(case: ComponentCase[Component]) -> None:
     before = [x.clone() for x in (h, start, adjacency.values)]
     bound = bind_field(case.shaken(), adjacency, start)
     one, two = bound(TIME, h), bound(TIME, h)
-    promise(torch.equal(one, two), "a second call gives the same bits")
+    expect(torch.equal(one, two), "a second call gives the same bits")
     after = (h, start, adjacency.values)
-    promise(all(torch.equal(x, y) for x, y in zip(before, after, strict=True)), "nothing is changed in place")
+    expect(all(torch.equal(x, y) for x, y in zip(before, after, strict=True)), "nothing is changed in place")
 
 
 @contract(*FIELDS)
@@ -262,7 +262,7 @@ def tensors_lists_all_that_gradients_must_reach(case: ComponentCase[Component]) 
 def the_lipschitz_bound_holds(case: ComponentCase[Drift]) -> None:
     drift, adjacency, start = case.shaken(), small_graph(), case.state(2)
     bound = drift.lipschitz(adjacency)
-    promise(bound >= 0, f"a bound, not {bound}")
+    expect(bound >= 0, f"a bound, not {bound}")
     if math.isinf(bound):
         return
     field = drift.bind(adjacency, start)
@@ -271,7 +271,7 @@ def the_lipschitz_bound_holds(case: ComponentCase[Drift]) -> None:
             one, two = case.state(seed, scale=3.0), case.state(seed + 100, scale=3.0 * 0.3**seed)
             moved = float((field(TIME, one + two) - field(TIME, one)).norm())
             limit = bound * float(two.norm()) * (1 + 1e-9) + 1e-12 * float(one.norm())
-            promise(moved <= limit, f"two states {float(two.norm()):.3g} apart move apart by {moved:.3g} > {limit:.3g}")
+            expect(moved <= limit, f"two states {float(two.norm()):.3g} apart move apart by {moved:.3g} > {limit:.3g}")
 
 
 @contract(DRIFT_CHECKS)
@@ -285,7 +285,7 @@ def the_lipschitz_bound_is_above_the_local_one(case: ComponentCase[Drift]) -> No
         h = case.state(seed, 1)
         jacobian = torch.autograd.functional.jacobian(lambda x: field(TIME, x), h).reshape(h.numel(), h.numel())
         local = float(torch.linalg.matrix_norm(jacobian, ord=2))
-        promise(local <= bound * (1 + 1e-9), f"norm of the derivative {local:.6g}, bound {bound:.6g}")
+        expect(local <= bound * (1 + 1e-9), f"norm of the derivative {local:.6g}, bound {bound:.6g}")
 
 
 @contract(DRIFT_CHECKS)
@@ -302,13 +302,13 @@ def a_linear_drift_is_linear(case: ComponentCase[Drift]) -> None:
 def the_bound_for_the_initial_state_holds(case: ComponentCase[Drift]) -> None:
     drift, adjacency, h = case.shaken(), small_graph(), case.state(1)
     bound = drift.source_lipschitz(adjacency)
-    promise(bound >= 0, f"a bound, not {bound}")
+    expect(bound >= 0, f"a bound, not {bound}")
     if math.isinf(bound):
         return
     with torch.no_grad():
         one, two = (drift.bind(adjacency, case.state(seed))(TIME, h) for seed in (2, 3))
     limit = bound * float((case.state(2) - case.state(3)).norm()) * (1 + 1e-9) + 1e-12
-    promise(float((one - two).norm()) <= limit, f"two initial states move f apart by more than {limit:.3g}")
+    expect(float((one - two).norm()) <= limit, f"two initial states move f apart by more than {limit:.3g}")
 
 
 @contract(DRIFT_CHECKS)
@@ -328,8 +328,8 @@ def masks_are_drawn_once_per_solve(case: ComponentCase[Drift]) -> None:
     before = torch.get_rng_state()
     fields = [drift.bind(adjacency, h, torch.Generator().manual_seed(5)) for _ in range(2)]
     values = [field(TIME, h) for field in (*fields, fields[0])]
-    promise(all(torch.equal(values[0], value) for value in values[1:]), "one seed, one field, at every call")
-    promise(torch.equal(before, torch.get_rng_state()), "the shared random generator is untouched")
+    expect(all(torch.equal(values[0], value) for value in values[1:]), "one seed, one field, at every call")
+    expect(torch.equal(before, torch.get_rng_state()), "the shared random generator is untouched")
 
 
 NODE_KEYS = torch.arange(100, 100 + NODES)
@@ -353,7 +353,7 @@ def _whitened(bound: BoundDiffusion, h: Tensor, difference: Tensor) -> Tensor | 
     try:
         return bound.whiten(TIME, h, difference)
     except BadUsage as error:
-        promise(error.code == "E-KL" and error.fix, "a refusal has code E-KL and a fix")
+        expect(error.code == "E-KL" and error.fix, "a refusal has code E-KL and a fix")
         return None
 
 
@@ -369,10 +369,10 @@ def _covariance(case: ComponentCase[Diffusion], order: Tensor) -> Tensor:
 
 @contract(DIFFUSION_CHECKS)
 def its_keys_name_its_noise(case: ComponentCase[Diffusion]) -> None:
-    promise(case.fresh().noise in ("additive", "diagonal"), "noise is 'additive' or 'diagonal'")
+    expect(case.fresh().noise in ("additive", "diagonal"), "noise is 'additive' or 'diagonal'")
     keys = bind_diffusion(case.shaken(), small_graph()).keys(NODE_KEYS)
-    promise(keys.ndim == 1 and keys.dtype == torch.int64, "keys are a vector of int64")
-    promise(keys.unique().numel() == keys.numel(), "each Brownian motion has a key of its own")
+    expect(keys.ndim == 1 and keys.dtype == torch.int64, "keys are a vector of int64")
+    expect(keys.unique().numel() == keys.numel(), "each Brownian motion has a key of its own")
 
 
 @contract(DIFFUSION_CHECKS)
@@ -382,7 +382,7 @@ def noise_keeps_shape_and_dtype(case: ComponentCase[Diffusion]) -> None:
         for paths in (1, 3):
             h, noise = case.state(1, paths).to(dtype), _noise(case, bound, paths=paths).to(dtype)
             value = bound.apply(TIME, h, noise)
-            promise(value.shape == h.shape and value.dtype == dtype, f"noise of {dtype} in, a state of {dtype} out")
+            expect(value.shape == h.shape and value.dtype == dtype, f"noise of {dtype} in, a state of {dtype} out")
 
 
 @contract(DIFFUSION_CHECKS)
@@ -427,7 +427,7 @@ def whitening_undoes_applying_or_is_refused(case: ComponentCase[Diffusion]) -> N
     u = _whitened(bound, h, push)
     if u is not None:
         close(bound.apply(TIME, h, u), push, "g applied to the whitened push")
-        promise((u.abs() <= noise.abs() + 1e-9).all(), "whitening finds the noise, or zero where there is none")
+        expect((u.abs() <= noise.abs() + 1e-9).all(), "whitening finds the noise, or zero where there is none")
 
 
 @contract(DIFFUSION_CHECKS)
@@ -445,10 +445,10 @@ def the_gain_multiplies(case: ComponentCase[Diffusion]) -> None:
 def no_gain_is_no_noise(case: ComponentCase[Diffusion]) -> None:
     diffusion = _with_gain(case, 0.0)
     bound, h = bind_diffusion(diffusion, small_graph()), case.state(1)
-    promise(getattr(diffusion, "is_zero", None) is True, "'is_zero' tells it")
-    promise(getattr(case.shaken(), "is_zero", None) is False, "'is_zero' is false otherwise")
-    promise(not bound.apply(TIME, h, _noise(case, bound)).any(), "zeros")
-    promise(_whitened(bound, h, torch.ones_like(h)) is None, "whitening is refused")
+    expect(getattr(diffusion, "is_zero", None) is True, "'is_zero' tells it")
+    expect(getattr(case.shaken(), "is_zero", None) is False, "'is_zero' is false otherwise")
+    expect(not bound.apply(TIME, h, _noise(case, bound)).any(), "zeros")
+    expect(_whitened(bound, h, torch.ones_like(h)) is None, "whitening is refused")
 
 
 @contract(DIFFUSION_CHECKS)
@@ -460,7 +460,7 @@ def elementwise_scale_and_slope_are_right(case: ComponentCase[Diffusion]) -> Non
     noise = _noise(case, bound)
     for part in (diffusion, bound):
         scale = part.scale(TIME, h)  # type: ignore[union-attr]
-        promise((scale > 0).all(), "g is positive")
+        expect((scale > 0).all(), "g is positive")
         close(scale * noise, bound.apply(TIME, h, noise), "scale · noise and apply")
         slope = torch.autograd.grad(scale.sum(), h)[0]
         close(part.scale_slope(TIME, h), slope, "scale_slope and the derivative of scale")  # type: ignore[union-attr]
@@ -495,7 +495,7 @@ def tensors_lists_all_that_gradients_of_noise_must_reach(case: ComponentCase[Dif
 
 
 def check_drift(make: Callable[..., Drift], *, width: int = 4, **settings: Any) -> int:
-    """Hold a drift to all that every drift promises.
+    """Hold a drift to all that every drift guarantees.
 
     Args:
         make: the drift's class, called as ``make(width, generator=generator, **settings)``.
@@ -503,21 +503,21 @@ def check_drift(make: Callable[..., Drift], *, width: int = 4, **settings: Any) 
         settings: its own.
 
     Returns:
-        How many promises were kept.
+        How many guarantees were kept.
 
     Raises:
-        AssertionError: the first broken promise, with the name of its check.
+        AssertionError: the first broken guarantee, with the name of its check.
     """
     return _check(DRIFT_CHECKS, lambda d, generator: make(d, generator=generator, **settings), width)
 
 
 def check_prior(make: Callable[..., Prior], *, width: int = 4, **settings: Any) -> int:
-    """Hold a prior, made as ``make(width, **settings)``, to all that every prior promises; as :func:`check_drift`."""
+    """Hold a prior, made as ``make(width, **settings)``, to all that every prior guarantees; as :func:`check_drift`."""
     return _check(PRIOR_CHECKS, lambda d, generator: make(d, **settings), width)
 
 
 def check_diffusion(make: Callable[..., Diffusion], *, width: int = 4, **settings: Any) -> int:
-    """Hold a diffusion, made as ``make(width, **settings)``, to all that every one promises; as :func:`check_drift`."""
+    """Hold a diffusion, made as ``make(width, **settings)``, to all that every one guarantees; see :func:`check_drift`."""
     return _check(DIFFUSION_CHECKS, lambda d, generator: make(d, **settings), width)
 
 

@@ -1,4 +1,4 @@
-"""What every score promises, as checks that anybody can run on a score of their own.
+"""What every score guarantees, as checks that anybody can run on a score of their own.
 
 Example: ``gs.testing.check_score("my-score")``, or one by one in a test file of yours::
 
@@ -24,7 +24,7 @@ from graphsde.graph.graph import Graph
 from graphsde.models import GCN, GPN, MCDropout, Model
 from graphsde.prediction import ClassPrediction, Prediction
 from graphsde.testing.contract import contract as contract_of
-from graphsde.testing.contract import global_randomness, promise, run_checks, unchanged
+from graphsde.testing.contract import expect, global_randomness, run_checks, unchanged
 from graphsde.testing.models import contract_graph
 from graphsde.uncertainty.scores import SCORES, available_scores, score
 from graphsde.uncertainty.scores.registry import DIRECTION
@@ -70,28 +70,28 @@ def fitted_models() -> tuple[Model, ...]:
 
 @contract
 def is_registered_with_a_summary(case: ScoreCase) -> None:
-    promise(case.name in SCORES, 'register it with @gs.register.score("name")')
-    promise(SCORES.entry(case.name).summary, "a summary of one line")
+    expect(case.name in SCORES, 'register it with @gs.register.score("name")')
+    expect(SCORES.entry(case.name).summary, "a summary of one line")
 
 
 @contract
 def is_defined_for_some_prediction(case: ScoreCase) -> None:
-    promise(list(case.answers()), "its needs and kinds fit none of three models: one answer, samples, Dirichlet")
+    expect(list(case.answers()), "its needs and kinds fit none of three models: one answer, samples, Dirichlet")
 
 
 @contract
 def is_one_number_per_node(case: ScoreCase) -> None:
     for model, prediction in case.answers():
         values = case.of(prediction, case.graph, model)
-        promise(values.shape == (case.graph.num_nodes,), f"[N] = [{case.graph.num_nodes}], not {values.shape}")
-        promise(not np.isnan(values).any(), "no NaN")
+        expect(values.shape == (case.graph.num_nodes,), f"[N] = [{case.graph.num_nodes}], not {values.shape}")
+        expect(not np.isnan(values).any(), "no NaN")
 
 
 @contract
 def the_same_question_has_the_same_answer(case: ScoreCase) -> None:
     for model, prediction in case.answers():
         one, two = (case.of(prediction, case.graph, model) for _ in range(2))
-        promise(np.array_equal(one, two), "asked twice, the same bits")
+        expect(np.array_equal(one, two), "asked twice, the same bits")
 
 
 @contract
@@ -99,7 +99,7 @@ def does_not_touch_global_randomness(case: ScoreCase) -> None:
     for model, prediction in case.answers():
         before = global_randomness()
         case.of(prediction, case.graph, model)
-        promise(unchanged(before), "the shared random generators are untouched")
+        expect(unchanged(before), "the shared random generators are untouched")
 
 
 @contract
@@ -108,7 +108,7 @@ def leaves_the_prediction_alone(case: ScoreCase) -> None:
         arrays = [one for one in vars(prediction).values() if isinstance(one, np.ndarray)]
         before = [array.copy() for array in arrays]
         case.of(prediction, case.graph, model)
-        promise(all(np.array_equal(x, y) for x, y in zip(before, arrays, strict=True)), "nothing changed in place")
+        expect(all(np.array_equal(x, y) for x, y in zip(before, arrays, strict=True)), "nothing changed in place")
 
 
 @contract
@@ -118,7 +118,7 @@ def the_order_of_nodes_does_not_matter(case: ScoreCase) -> None:
         values = case.of(prediction, case.graph, model)
         other = case.graph.subgraph(order)
         permuted = case.of(model.predict(other, samples=SAMPLES), other, model)
-        promise(np.allclose(permuted, values[order], rtol=1e-3, atol=1e-4), "permuted nodes, permuted values")
+        expect(np.allclose(permuted, values[order], rtol=1e-3, atol=1e-4), "permuted nodes, permuted values")
 
 
 @contract
@@ -128,14 +128,14 @@ def only_training_labels_are_read(case: ScoreCase) -> None:
     other = case.graph.with_labels(np.where(train, labels, (labels + 1) % 3))
     for model, prediction in case.answers():
         same = np.array_equal(case.of(prediction, case.graph, model), case.of(prediction, other, model))
-        promise(same, "labels that a model may not see don't matter")
+        expect(same, "labels that a model may not see don't matter")
 
 
 @contract
 def higher_is_more_uncertain(case: ScoreCase) -> None:
     """Of a score that reads what a model says; one that asks it again, or learns from embeddings, is not tried."""
     facts = SCORES.entry(case.name).facts
-    promise(facts["direction"] == DIRECTION, f"the direction is '{DIRECTION}'")
+    expect(facts["direction"] == DIRECTION, f"the direction is '{DIRECTION}'")
     clique = np.stack(np.nonzero(np.triu(np.kron(np.eye(2), np.ones((10, 10))), 1)))
     graph = from_arrays(np.zeros((20, 1)), clique, labels=np.arange(20) % 3, class_names=["a", "b", "c"])
     for prediction in half_doubtful():
@@ -144,7 +144,7 @@ def higher_is_more_uncertain(case: ScoreCase) -> None:
         ):
             values = case.of(prediction, graph, None)
             words = f"doubtful nodes have {values[10:].mean():.3g} on average, clear ones {values[:10].mean():.3g}"
-            promise(values[10:].mean() > values[:10].mean(), words)
+            expect(values[10:].mean() > values[:10].mean(), words)
 
 
 def half_doubtful() -> Iterator[Prediction]:
@@ -164,17 +164,17 @@ def half_doubtful() -> Iterator[Prediction]:
 
 
 def check_score(which: str | Callable[..., np.ndarray], **options: Any) -> int:
-    """Hold a score to all that every score promises.
+    """Hold a score to all that every score guarantees.
 
     Args:
         which: the registered function, or its name.
         options: of the score.
 
     Returns:
-        How many promises were kept.
+        How many guarantees were kept.
 
     Raises:
-        AssertionError: the first broken promise, with the name of its check.
+        AssertionError: the first broken guarantee, with the name of its check.
     """
     known = which if isinstance(which, str) else next((n for n in SCORES if SCORES.get(n) is which), "")
     case = ScoreCase(known, **options)

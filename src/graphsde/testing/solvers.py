@@ -1,4 +1,4 @@
-"""What every solver promises, as checks that anybody can run on a solver of their own.
+"""What every solver guarantees, as checks that anybody can run on a solver of their own.
 
 Example: ``gs.testing.check_solver(MySolver)``, or one by one in a test file of yours::
 
@@ -26,7 +26,7 @@ from graphsde.sde.field import BoundDiffusion, BoundDrift, NodeNoise, Noise
 from graphsde.sde.integrate import Path, integrate
 from graphsde.sde.solvers import SOLVERS, ReversibleSolver, Solver, StepSolver, System
 from graphsde.testing.contract import contract as contract_of
-from graphsde.testing.contract import promise, run_checks
+from graphsde.testing.contract import expect, run_checks
 
 
 class Field:
@@ -210,7 +210,7 @@ def keeps_its_strong_order_on_geometric_brownian_motion(case: SolverCase) -> Non
     exact = torch.exp((growth - correction) * case.horizon + size * w)
     drift = Field(lambda t, h: growth * h)
     errors = [root_mean_square(case.solve(drift, n, "diagonal", motion).final - exact) for n in GRIDS]
-    promise(errors[-1] < errors[0], "the error shrinks with the step")
+    expect(errors[-1] < errors[0], "the error shrinks with the step")
     _order_at_least(slope(GRIDS, errors), case.solver.strong_order["diagonal"], "diagonal")
 
 
@@ -222,14 +222,14 @@ def reproduces_brownian_motion_exactly(case: SolverCase) -> None:
     still = Field(lambda t, h: torch.zeros_like(h))
     got = case.solve(still, 8, "additive", motion, case.initial(0.0), diffusion=ConstantNoise(1.0)).final
     gap = float((got - motion.increment(0, 24).dw).abs().max())
-    promise(gap <= 1e-13, f"without drift and with g = 1 the state is W; it is {gap:.2g} away")
+    expect(gap <= 1e-13, f"without drift and with g = 1 the state is W; it is {gap:.2g} away")
 
 
 @contract
 def path_kl_of_equal_drifts_is_zero(case: SolverCase) -> None:
     for kind in case.kinds():
         kl = case.solve(ornstein_uhlenbeck(1.0, 0.3), 8, kind, prior=ornstein_uhlenbeck(1.0, 0.3)).kl
-        promise(kl is not None and not bool(kl.any()), "the KL of equal drifts is 0")
+        expect(kl is not None and not bool(kl.any()), "the KL of equal drifts is 0")
 
 
 @contract
@@ -241,11 +241,11 @@ def path_kl_of_a_constant_difference_is_exact(case: SolverCase) -> None:
     drift = Field(lambda t, h: 0.7 - h)
     kl = case.solve(drift, 8, "additive", initial=initial, prior=prior, diffusion=ConstantNoise(0.5)).kl
     truth = 0.5 * case.horizon * (0.7 / 0.5) ** 2 * initial.shape[0] * initial.shape[2]
-    promise(kl is not None and torch.allclose(kl, torch.full_like(kl, truth), rtol=1e-12), f"KL is {truth}, not {kl}")
+    expect(kl is not None and torch.allclose(kl, torch.full_like(kl, truth), rtol=1e-12), f"KL is {truth}, not {kl}")
 
 
 def _order_at_least(measured: float, claimed: float, kind: str) -> None:
-    promise(measured >= claimed - SLACK, f"order {measured:.2f} with noise '{kind}', {claimed} is claimed")
+    expect(measured >= claimed - SLACK, f"order {measured:.2f} with noise '{kind}', {claimed} is claimed")
 
 
 ALL_KINDS: tuple[Noise, ...] = ("none", "additive", "diagonal")
@@ -254,14 +254,14 @@ ALL_KINDS: tuple[Noise, ...] = ("none", "additive", "diagonal")
 @contract
 def has_name_summary_paper_and_year(case: SolverCase) -> None:
     solver = case.solver
-    promise(solver.name and solver.summary and solver.paper and 1700 < solver.year < 2100, "name, summary, paper, year")
-    promise("Paper:" in (type(solver).__doc__ or ""), "the docstring has a line 'Paper: …'")
+    expect(solver.name and solver.summary and solver.paper and 1700 < solver.year < 2100, "name, summary, paper, year")
+    expect("Paper:" in (type(solver).__doc__ or ""), "the docstring has a line 'Paper: …'")
 
 
 @contract
 def is_registered_under_its_name(case: SolverCase) -> None:
     solver = case.solver
-    promise(solver.name in SOLVERS and SOLVERS.get(solver.name) is type(solver), "register it with @gs.register")
+    expect(solver.name in SOLVERS and SOLVERS.get(solver.name) is type(solver), "register it with @gs.register")
 
 
 @contract
@@ -270,9 +270,9 @@ def refuses_noise_that_it_does_not_claim(case: SolverCase) -> None:
         try:
             case.solve(ornstein_uhlenbeck(1.0, 0.0), 4, kind)
         except BadUsage as error:
-            promise(error.code == "E-SOLVER" and error.fix, "the refusal has code E-SOLVER and a fix")
+            expect(error.code == "E-SOLVER" and error.fix, "the refusal has code E-SOLVER and a fix")
         else:
-            promise(False, f"noise '{kind}' is not claimed and not refused")
+            expect(False, f"noise '{kind}' is not claimed and not refused")
 
 
 @contract
@@ -280,7 +280,7 @@ def counts_its_evaluations(case: SolverCase) -> None:
     for kind in case.solver.noise:
         drift = ornstein_uhlenbeck(1.0, 0.3)
         path = case.solve(drift, 5, kind)
-        promise(path.evaluations == drift.calls, f"{drift.calls} evaluations, {path.evaluations} reported")
+        expect(path.evaluations == drift.calls, f"{drift.calls} evaluations, {path.evaluations} reported")
 
 
 @contract
@@ -289,15 +289,15 @@ def without_noise_it_is_deterministic_and_draws_nothing(case: SolverCase) -> Non
         return
     one = case.solve(ornstein_uhlenbeck(1.0, 0.3), 6, motion=case.motion(6, seed=1)).final
     two = case.solve(ornstein_uhlenbeck(1.0, 0.3), 6, motion=case.motion(6, seed=2)).final
-    promise(torch.equal(one, two), "without noise the seed has no influence")
-    promise(torch.equal(one, one[:1, :1].expand_as(one)), "equal starts end equal")
+    expect(torch.equal(one, two), "without noise the seed has no influence")
+    expect(torch.equal(one, one[:1, :1].expand_as(one)), "equal starts end equal")
 
 
 @contract
 def same_noise_gives_the_same_bits(case: SolverCase) -> None:
     for kind in case.kinds():
         one, two = (case.solve(ornstein_uhlenbeck(1.0, 0.3), 6, kind).final for _ in range(2))
-        promise(torch.equal(one, two), "two solves with one seed differ")
+        expect(torch.equal(one, two), "two solves with one seed differ")
 
 
 @contract
@@ -305,9 +305,9 @@ def paths_and_nodes_keep_to_themselves(case: SolverCase) -> None:
     for kind in case.kinds():
         everything = case.solve(ornstein_uhlenbeck(1.0, 0.3), 6, kind).final
         few = case.solve(ornstein_uhlenbeck(1.0, 0.3), 6, kind, case.motion(6, paths=[7, 3]), case.initial(1.0, 2))
-        promise(torch.equal(few.final, everything[:, [7, 3]]), "a path depends on which others are drawn")
-        promise(everything[:, 0].sub(everything[:, 1]).abs().max() > 0, "two paths share their noise")
-        promise(everything[0].sub(everything[1]).abs().max() > 0, "two nodes share their noise")
+        expect(torch.equal(few.final, everything[:, [7, 3]]), "a path depends on which others are drawn")
+        expect(everything[:, 0].sub(everything[:, 1]).abs().max() > 0, "two paths share their noise")
+        expect(everything[0].sub(everything[1]).abs().max() > 0, "two nodes share their noise")
 
 
 @contract
@@ -316,9 +316,9 @@ def evaluates_the_prior_only_for_the_kl(case: SolverCase) -> None:
         prior = ornstein_uhlenbeck(0.5, 0.0)
         path = case.solve(ornstein_uhlenbeck(1.0, 0.3), 4, kind, prior=prior)
         if kind == "none":
-            promise(path.kl is None and prior.calls == 0, "without noise there is no KL")
+            expect(path.kl is None and prior.calls == 0, "without noise there is no KL")
         else:
-            promise(path.kl is not None and path.kl.shape == (PATHS,) and prior.calls > 0, "one KL per path")
+            expect(path.kl is not None and path.kl.shape == (PATHS,) and prior.calls > 0, "one KL per path")
 
 
 @contract
@@ -329,7 +329,7 @@ def leaves_its_inputs_alone(case: SolverCase) -> None:
         source = torch.full_like(start, 0.1)
         for function in (lambda t, h, source=source: source, lambda t, h: h):
             case.solve(Field(function), 4, kind, initial=start, prior=ornstein_uhlenbeck(1.0, 0.0), save="all")
-        promise(bool((start == 0.8).all()) and bool((source == 0.1).all()), "a tensor of the caller was overwritten")
+        expect(bool((start == 0.8).all()) and bool((source == 0.1).all()), "a tensor of the caller was overwritten")
 
 
 @contract
@@ -339,7 +339,7 @@ def raises_when_the_state_explodes(case: SolverCase) -> None:
             case.solve(Field(lambda t, h: h.pow(3) * 1e6), 8, kind)
         except Diverged:
             continue
-        promise(False, f"an infinite state came out with noise '{kind}'")
+        expect(False, f"an infinite state came out with noise '{kind}'")
 
 
 @contract
@@ -353,9 +353,9 @@ def raises_on_a_single_nan(case: SolverCase) -> None:
         try:
             case.solve(Field(broken), 8, kind)
         except Diverged as error:
-            promise(getattr(error, "positions", (2,)) == (2,), "the error names the node")
+            expect(getattr(error, "positions", (2,)) == (2,), "the error names the node")
         else:
-            promise(False, f"a NaN came out with noise '{kind}'")
+            expect(False, f"a NaN came out with noise '{kind}'")
 
 
 @contract
@@ -367,7 +367,7 @@ def gradient_modes_agree(case: SolverCase) -> None:
         stored, *others = (_gradients(case, kind, mode) for mode in modes)
         for mode, found in zip(modes[1:], others, strict=True):
             for want, got in zip(stored, found, strict=True):
-                promise(torch.allclose(want, got, rtol=1e-8, atol=1e-10), f"gradients of '{mode}' differ from stored")
+                expect(torch.allclose(want, got, rtol=1e-8, atol=1e-10), f"gradients of '{mode}' differ from stored")
 
 
 @contract
@@ -382,7 +382,7 @@ def steps_can_be_undone_if_claimed(case: SolverCase) -> None:
         after = solver.step(system, 0.25, 0.25, carry, noise)[0]
         undone = solver.undo(system, 0.25, 0.25, after, noise)
         for want, got in zip(carry, undone, strict=True):
-            promise(torch.allclose(want, got, rtol=1e-12, atol=1e-12), f"a step with noise '{kind}' is not undone")
+            expect(torch.allclose(want, got, rtol=1e-12, atol=1e-12), f"a step with noise '{kind}' is not undone")
 
 
 def _gradients(case: SolverCase, kind: Noise, mode: str) -> list[Tensor]:
@@ -405,7 +405,7 @@ def _gradients(case: SolverCase, kind: Noise, mode: str) -> list[Tensor]:
 
 
 def check_solver(make: Callable[..., Solver], *, horizon: float = 1.0, **settings: Any) -> int:
-    """Hold a solver to all that every solver promises: its orders, its KL, its count of evaluations, its gradients.
+    """Hold a solver to all that every solver guarantees: its orders, its KL, its count of evaluations, its gradients.
 
     Args:
         make: the solver's class, called as ``make(**settings)``.
@@ -413,10 +413,10 @@ def check_solver(make: Callable[..., Solver], *, horizon: float = 1.0, **setting
         settings: its own.
 
     Returns:
-        How many promises were kept.
+        How many guarantees were kept.
 
     Raises:
-        AssertionError: the first broken promise, with the name of its check.
+        AssertionError: the first broken guarantee, with the name of its check.
     """
     case = SolverCase(lambda: make(**settings), horizon=horizon)
     return run_checks(SOLVER_CHECKS, lambda: (case,))

@@ -93,7 +93,7 @@ def test_from_data_to_decisions_and_labels(chromium: Any, address: str, folder: 
     visit.sees(re.compile(r"at most 10\.0%"))
     visit.settled()
     decisions = table(visit.download("Decisions (CSV)"))
-    assert len(decisions) == 1797 and {"accept", "foreign"} <= {row["action"] for row in decisions}
+    assert len(decisions) == 1797 and {"accept", "ood"} <= {row["action"] for row in decisions}
 
     # five labels
     visit.go("Label")

@@ -148,7 +148,7 @@ def test_the_slider_and_its_promise() -> None:
     for allowed in (0.02, 0.05, 0.2):
         decisions = decide(prediction, graph, max_error=allowed)
         told = outcome(decisions)
-        assert told.accepted + told.review + told.foreign == int(decisions.abstention.decided.sum())
+        assert told.accepted + told.review + told.ood == int(decisions.abstention.decided.sum())
         assert told.wrong <= told.tested == told.accepted  # every node decided on is a labelled test node here
         shares.append(told.share)
     assert shares == sorted(shares) and shares[0] < shares[-1]

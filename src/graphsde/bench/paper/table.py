@@ -30,7 +30,7 @@ class System:
         printed: its name in the printed table; ``None`` for a row that is ours alone.
         model: our model, as ``bench --models`` takes it.
         settings: that differ from the model's own.
-        score: by which foreign nodes are told; entropy unless said.
+        score: by which OOD nodes are told; entropy unless said.
         value: in a sweep, the value that the printed row stands for.
         note: what a reader must know of this row.
     """

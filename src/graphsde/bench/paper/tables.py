@@ -61,7 +61,7 @@ BACKBONE = PaperTable(
     seeds=5,
     about="The network of the paper's text with a GCN and with a GAT as drift, in the protocol of table 2: the last "
     "class left out, all nodes judged, those of training included. Accuracy is that of the best threshold on "
-    "validation nodes at telling foreign nodes, hardly more than the share of familiar ones. Both drifts are fitted in "
+    "validation nodes at telling OOD nodes, hardly more than the share of familiar ones. Both drifts are fitted in "
     "one cell.",
 )
 TABLES.add("backbone", (BACKBONE,), summary="a GCN and a GAT as drift, one class left out")
@@ -126,7 +126,7 @@ LABEL, FEATURE = (
     )
     for printed, protocol in (("label-leave-out", "label-leave-out"), ("feature-perturbation", "features"))
 )
-TABLES.add("extended-ood", (LABEL, FEATURE), summary="foreign classes and shifted features, sixteen systems")
+TABLES.add("extended-ood", (LABEL, FEATURE), summary="OOD classes and shifted features, sixteen systems")
 
 
 DRAWN = (GCN, GNODE, BGCN, ENSEMBLE, LGNSDE_PAPER, LGNSDE)
@@ -145,10 +145,10 @@ ERRORS = PaperTable(
     "have 35 % more mean entropy under LGNSDE, and that most other models show similar means for both. `more entropy` "
     "is the mean of the wrong over that of the right, minus one; `separation` the chance that a wrong one has more.",
 )
-FOREIGN = replace(
+OOD = replace(
     ERRORS,
-    name="figure-entropy:foreign",
-    options={"groups": "foreign"},
+    name="figure-entropy:ood",
+    options={"groups": "ood"},
     about="Entropy of the nodes of the last class, which is never trained on, against that of the other test nodes. "
     "The text says 50 % more mean entropy under LGNSDE and less than 10 % under all others.",
 )
@@ -173,7 +173,7 @@ RANDOMLY, BY_ENTROPY = (
     replace(plan, datasets=("cora",), systems=DRAWN, seeds=3, metrics={**plan.metrics, "area": "accuracy_area"})
     for plan in (RANDOM, ENTROPY)
 )
-TABLES.add("figure-entropy", (ERRORS, FOREIGN), summary="entropy of right and wrong, familiar and foreign (figure 2)")
+TABLES.add("figure-entropy", (ERRORS, OOD), summary="entropy of right and wrong, familiar and OOD (figure 2)")
 TABLES.add("figure-active", (RANDOMLY, BY_ENTROPY), summary="active learning curves, at random and by entropy")
 TABLES.add("figure-dynamics", (DYNAMICS,), summary="latent states at three times, GCN and GAT as drift (figure 1)")
 
@@ -200,7 +200,7 @@ OOD = PaperTable(
     systems=WITHOUT_GP,
     metrics={"auroc": "ood_auroc_all", "aurc": "ood_aurc_all", "accuracy": "ood_threshold_accuracy"},
     about="The paper's own protocol: the last class, random development nodes of the largest component, the left-out "
-    "class among the validation nodes, all nodes judged, those of training included. AURC is the share of foreign "
+    "class among the validation nodes, all nodes judged, those of training included. AURC is the share of OOD "
     "nodes among those kept; accuracy is hardly more than the share of familiar nodes. For conclusions use "
     "`graphsde bench ood`, which leaves out every class in turn and judges test nodes.",
 )

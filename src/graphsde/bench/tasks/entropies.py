@@ -1,4 +1,4 @@
-"""How the entropy of nodes is spread: of right and wrong predictions, of familiar and foreign nodes."""
+"""How the entropy of nodes is spread: of right and wrong predictions, of familiar and OOD nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from graphsde.bench.tasks.task import (
 from graphsde.graph.graph import Graph
 from graphsde.metrics.arrays import auroc
 from graphsde.metrics.evaluation import align_labels, count_entropies, entropy_edges, judged_nodes
-from graphsde.metrics.summary import familiar_and_foreign
+from graphsde.metrics.summary import familiar_and_ood
 from graphsde.prediction import ClassPrediction
 
 
@@ -26,13 +26,13 @@ class EntropyOptions(TaskOptions):
     """Options of :class:`Entropies`.
 
     Args:
-        groups: ``errors`` tells right from wrong predictions, ``foreign`` leaves a class out and tells its nodes from
+        groups: ``errors`` tells right from wrong predictions, ``ood`` leaves a class out and tells its nodes from
             the others.
         leave: the class that is left out, by position; the last one if not given.
-        base: the split that ``foreign`` starts from.
+        base: the split that ``ood`` starts from.
     """
 
-    groups: Literal["errors", "foreign"] = "errors"
+    groups: Literal["errors", "ood"] = "errors"
     leave: int | Literal["last"] = "last"
     base: str | None = None
 
@@ -43,11 +43,11 @@ class Entropies(Task):
 
     ``entropy_gap`` is (mean of the group that should be unsure) / (mean of the other) − 1, ``separation`` the chance
     that a node of the first group has more entropy than one of the second. The curves are counts in 30 bins from 0 to
-    ln C. A fitted temperature stays for ``errors`` and is undone for ``foreign``, as everywhere.
+    ln C. A fitted temperature stays for ``errors`` and is undone for ``ood``, as everywhere.
     """
 
     name = "entropies"
-    summary = "histograms of entropy: right against wrong predictions, familiar against foreign nodes"
+    summary = "histograms of entropy: right against wrong predictions, familiar against OOD nodes"
     Options = EntropyOptions
     options: EntropyOptions
     headline = ("entropy_gap", "separation", "entropy_sure", "entropy_unsure")
@@ -78,10 +78,10 @@ class Entropies(Task):
         return Measurement(metrics | cost, curves)
 
     def _groups(self, prediction: ClassPrediction, graph: Graph) -> tuple[np.ndarray, np.ndarray]:
-        if self.options.groups == "foreign":
+        if self.options.groups == "ood":
             total = prediction.untempered().total
-            familiar, foreign = familiar_and_foreign(graph)
-            return total[familiar], total[foreign]
+            familiar, ood = familiar_and_ood(graph)
+            return total[familiar], total[ood]
         labels = align_labels(graph, prediction.class_names)
         judged = judged_nodes(prediction, graph)
         right = prediction.index == labels

@@ -27,8 +27,8 @@ from graphsde.uncertainty.conformal import conformalize, summarise_sets
 from graphsde.uncertainty.held_out import align_labels
 
 
-class PromiseOptions(TaskOptions):
-    """Options of a task that checks a promise.
+class GuaranteeOptions(TaskOptions):
+    """Options of a task that checks a guarantee.
 
     Args:
         calibrator: fitted on validation nodes first; ``None`` for none.
@@ -39,11 +39,11 @@ class PromiseOptions(TaskOptions):
     size: int = Field(500, ge=1)
 
 
-class PromiseTask(Task):
+class GuaranteeTask(Task):
     """Splits are Shchur's random ones on every graph unless another is named, so that seeds differ in their test nodes;
     calibration nodes are drawn from the test nodes and not tested."""
 
-    options: PromiseOptions
+    options: GuaranteeOptions
 
     def split(self, graph: Graph) -> tuple[str, dict[str, Any]]:
         return self.options.split or "shchur", dict(self.options.split_options)
@@ -57,7 +57,7 @@ class PromiseTask(Task):
         return model, prediction, validation_figures(prediction, graph) | cost
 
 
-class CoverageOptions(PromiseOptions):
+class CoverageOptions(GuaranteeOptions):
     """Options of :class:`Coverage`.
 
     Args:
@@ -74,7 +74,7 @@ class CoverageOptions(PromiseOptions):
 
 
 @register_task
-class Coverage(PromiseTask):
+class Coverage(GuaranteeTask):
     """``coverage[score]``, ``set_size[score]`` and ``singletons[score]`` on test nodes, for each conformal score."""
 
     name = "conformal"
@@ -109,12 +109,12 @@ class Coverage(PromiseTask):
         return Measurement(metrics | cost)
 
 
-class DecidingOptions(PromiseOptions):
+class DecidingOptions(GuaranteeOptions):
     """Options of :class:`Deciding`.
 
     Args:
-        max_error, delta: the promise: at most this share of errors, but for this share of draws.
-        false_alarm: share of familiar nodes that may be flagged as foreign.
+        max_error, delta: the guarantee: at most this share of errors, but for this share of draws.
+        false_alarm: share of familiar nodes that may be flagged as OOD.
     """
 
     max_error: float = Field(0.05, gt=0, lt=1)
@@ -123,14 +123,14 @@ class DecidingOptions(PromiseOptions):
 
 
 @register_task
-class Deciding(PromiseTask):
-    """Errors among the accepted test nodes, how many are accepted, false alarms of the flag for foreign nodes.
+class Deciding(GuaranteeTask):
+    """Errors among the accepted test nodes, how many are accepted, false alarms of the flag for OOD nodes.
 
     ``kept`` is 1 where the realised error is at most ``max_error``, or nothing was accepted.
     """
 
     name = "decide"
-    summary = "accepting nodes with a promise: realised error among accepted test nodes, coverage, false alarms"
+    summary = "accepting nodes with a guarantee: realised error among accepted test nodes, coverage, false alarms"
     Options = DecidingOptions
     options: DecidingOptions
     headline = ("kept", "accepted_error", "coverage", "false_alarms", "accuracy")

@@ -1,4 +1,4 @@
-"""Foreign nodes: does uncertainty tell what the model has never been taught?"""
+"""OOD nodes: does uncertainty tell what the model has never been taught?"""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class OODOptions(TaskOptions):
 
     Args:
         protocol: ``leave-class-out`` (a class is never trained on), ``label-leave-out`` (GNNSafe's: several classes are
-            foreign), ``features`` and ``structure`` (a shifted copy of the graph), ``bernoulli-features`` and
+            OOD), ``features`` and ``structure`` (a shifted copy of the graph), ``bernoulli-features`` and
             ``normal-features`` (GPN's: a tenth of the nodes gets random features, in the same graph).
         leave: with ``leave-class-out``: every class in turn (``each``), the ``last`` one, or a class by position.
-        scores: what to tell foreign nodes by, beside entropy; those that a model can't give are left out.
+        scores: what to tell OOD nodes by, beside entropy; those that a model can't give are left out.
         compat: with ``leave-class-out``: leave the class among the validation nodes, and add what the paper prints:
             ``ood_auroc_all`` and ``ood_aurc_all`` over all nodes, those of training included, and an "accuracy",
             ``ood_threshold_accuracy``, of a threshold on entropy that the validation nodes chose.
@@ -61,14 +61,14 @@ class OODOptions(TaskOptions):
 
 @register_task
 class OutOfDistribution(Task):
-    """AUROC and its relatives of telling foreign from familiar nodes, by entropy and other scores.
+    """AUROC and its relatives of telling OOD from familiar nodes, by entropy and other scores.
 
     Unbracketed figures are by entropy of the mean probabilities; ``ood_auroc[energy]`` and the like by another score;
     ``…_propagated`` are of the score averaged over neighbours. A fitted temperature is undone first.
     """
 
     name = "ood"
-    summary = "telling foreign nodes: classes left out, shifted features, shifted edges"
+    summary = "telling OOD nodes: classes left out, shifted features, shifted edges"
     Options = OODOptions
     options: OODOptions
     headline = ("ood_auroc", "ood_auroc_propagated", "ood_fpr95", "ood_aupr_in", "ood_aupr_out")
@@ -121,7 +121,7 @@ class OutOfDistribution(Task):
         return [name for name in self.options.scores if name != MAIN and name in known]
 
     def _class_figures(self, prediction: ClassPrediction, graph: Graph) -> dict[str, float]:
-        """The figures of the LGNSDE study, which calls the share of foreign nodes among those kept a risk."""
+        """The figures of the LGNSDE study, which calls the share of OOD nodes among those kept a risk."""
         assert graph.test_mask is not None and graph.ood_mask is not None
         doubt = score(MAIN, prediction.untempered(), graph)
         found = _risk(doubt, graph.ood_mask, graph.test_mask | graph.ood_mask)
@@ -140,21 +140,21 @@ class OutOfDistribution(Task):
         return found
 
 
-def _risk(doubt: np.ndarray, foreign: np.ndarray, nodes: np.ndarray) -> dict[str, float]:
-    rate = float(foreign[nodes].mean())
-    return {"ood_aurc": aurc(doubt[nodes], foreign[nodes]), "ood_base_rate": max(rate, 1 - rate)}
+def _risk(doubt: np.ndarray, ood: np.ndarray, nodes: np.ndarray) -> dict[str, float]:
+    rate = float(ood[nodes].mean())
+    return {"ood_aurc": aurc(doubt[nodes], ood[nodes]), "ood_base_rate": max(rate, 1 - rate)}
 
 
-def best_threshold(doubt: np.ndarray, foreign: np.ndarray) -> float:
-    """Where ``doubt > threshold`` agrees with ``foreign`` most often.
+def best_threshold(doubt: np.ndarray, ood: np.ndarray) -> float:
+    """Where ``doubt > threshold`` agrees with ``ood`` most often.
 
     Example:
         >>> best_threshold(np.array([0.1, 0.2, 0.8]), np.array([False, False, True])) in (0.2, 0.5)
         True
     """
     order = np.argsort(doubt, kind="stable")
-    values, strange = doubt[order], foreign[order]
-    # a cut after the k-th calls the first k familiar and the others foreign; only between distinct values
+    values, strange = doubt[order], ood[order]
+    # a cut after the k-th calls the first k familiar and the others OOD; only between distinct values
     right = np.concatenate([[strange.sum()], strange.sum() + np.cumsum(np.where(strange, -1, 1))])
     cuts = np.concatenate([[-np.inf], values])
     real = np.concatenate([values[:-1] != values[1:], [True]]) if values.size else np.array([], dtype=bool)

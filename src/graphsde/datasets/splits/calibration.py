@@ -81,7 +81,7 @@ def calibration_nodes(graph: Graph, *, size: int = CALIBRATION_SIZE, seed: int =
 
     Without a mask they are drawn from the labelled nodes that have no role; where there are fewer than half of the
     test nodes (and than ``size``), from the test nodes, of which at least half stay. Classes that are not trained on
-    are foreign and left out.
+    are OOD and left out.
 
     Args:
         graph: with the masks that the model was fitted with.
@@ -122,7 +122,7 @@ def _test_nodes(graph: Graph, masks: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def _trained_classes(graph: Graph, masks: Mapping[str, np.ndarray]) -> np.ndarray:
-    """A class that is not trained on is foreign: its nodes would spoil the calibration.  # [N] bool"""
+    """A class that is not trained on is OOD: its nodes would spoil the calibration.  # [N] bool"""
     if not graph.labelled.any():
         raise no_labels(graph)
     train = masks.get("train")

@@ -1,4 +1,4 @@
-"""Splits that make foreign nodes: classes that the model never gets to see labelled."""
+"""Splits that make OOD nodes: classes that the model never gets to see labelled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ THRESHOLDS = {"cora": 3, "citeseer": 2, "pubmed": 1, "computers": 5, "photo": 4}
 
 @SPLITS.register(
     "leave-class-out",
-    summary="one class (the last, unless named) is never trained on; its test nodes are the foreign ones",
+    summary="one class (the last, unless named) is never trained on; its test nodes are the OOD ones",
     options=("leave", "base", "remap", "compat"),
 )
 def leave_class_out(
@@ -50,32 +50,30 @@ def leave_class_out(
             f"leaving out {len(left)} of {graph.num_classes} classes leaves {len(stay)} to learn",
             expected="at least 2 classes that stay",
         )
-    foreign = np.isin(labels, left)
+    ood = np.isin(labels, left)
     start = make_split(graph, base or default_split(graph), seed=seed)
     if start.classes is not None:
         raise BadUsage(f"the split '{base}' leaves out classes itself", found=base, fix="name all classes in 'leave'")
     tested = start.masks.get("test", np.zeros(graph.num_nodes, dtype=bool))
     masks = {
-        role: mask if compat and role == "val" else mask & ~foreign
-        for role, mask in start.masks.items()
-        if role != "ood"
+        role: mask if compat and role == "val" else mask & ~ood for role, mask in start.masks.items() if role != "ood"
     }
-    masks["ood"] = tested & foreign
+    masks["ood"] = tested & ood
     if compat:
-        masks["left"] = foreign & ~np.logical_or.reduce(list(masks.values()))
+        masks["left"] = ood & ~np.logical_or.reduce(list(masks.values()))
     return Split("leave-class-out", seed, masks, start.nodes, classes=stay if remap else None)
 
 
 @SPLITS.register(
     "label-leave-out",
-    summary="classes above a threshold are known, all nodes of those below it are foreign",
+    summary="classes above a threshold are known, all nodes of those below it are OOD",
     options=("threshold", "remap"),
 )
 def label_leave_out(graph: Graph, *, seed: int = 0, threshold: int | None = None, remap: bool = False) -> Split:
     """The "label" shift of GNNSafe (Wu et al., 2023), also used by GNSD.
 
-    Classes after ``threshold`` are in-distribution, all nodes of the classes before it are foreign, and class
-    ``threshold`` itself is the exposure set, which only methods that train on foreign nodes look at. Where only one
+    Classes after ``threshold`` are in-distribution, all nodes of the classes before it are OOD, and class
+    ``threshold`` itself is the exposure set, which only methods that train on OOD nodes look at. Where only one
     class would be left after it, ``threshold`` belongs to the known ones, as on PubMed.
 
     The graph's own masks are cut down to the known classes; a graph without masks gets 10/10/80 of its known nodes.
@@ -101,10 +99,10 @@ def label_leave_out(graph: Graph, *, seed: int = 0, threshold: int | None = None
         masks = tenths(graph, np.flatnonzero(known), seed)
     else:
         masks = {role: mask & known for role, mask in given(graph, seed=seed).masks.items() if role != "ood"}
-    foreign = (labels >= 0) & (labels < t)
+    ood = (labels >= 0) & (labels < t)
     classes = tuple(range(first_known, graph.num_classes)) if remap else None
     exposure = labels == t if t < first_known else np.zeros(graph.num_nodes, dtype=bool)
-    roles = {**masks, "ood": foreign} | ({"exposure": exposure} if exposure.any() else {})
+    roles = {**masks, "ood": ood} | ({"exposure": exposure} if exposure.any() else {})
     return Split("label-leave-out", seed, roles, classes=classes)
 
 

@@ -23,7 +23,7 @@ from graphsde.graph.target import UNLABELLED
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Who trains, who validates, who calibrates, who is tested, who is foreign.
+    """Who trains, who validates, who calibrates, who is tested, who is OOD.
 
     Args:
         name: the family that made it, such as ``"shchur"``.

@@ -23,7 +23,7 @@ REGRESSION: dict[str, Any] = {"consistency": {"kind": "none"}, "temperature": Fa
 PRESETS = {
     "universal": "graph diffusion with mild consistency (default); where whole classes may be unknown, take open-world",
     "closed-world": "graph diffusion with sharpened consistency: best where every class is known",
-    "open-world": "graph diffusion without consistency: best for telling foreign nodes",
+    "open-world": "graph diffusion without consistency: best for telling OOD nodes",
     "paper": "the text: GCN drift, Ornstein-Uhlenbeck prior, sigma 1, horizon 1; KL weighted as in the authors' code",
     "released": "the authors' code: GCN encoder and decoder, horizon 0.01, KL 0.01 averaged over nodes",
 }

@@ -35,7 +35,7 @@ class ConsistencySettings(Settings):
     """Agreement among the paths of a node, asked of all nodes, labelled or not.
 
     Args:
-        kind: ``none``; ``sharpen`` (towards the sharpened mean: best where every class is known, but it makes foreign
+        kind: ``none``; ``sharpen`` (towards the sharpened mean: best where every class is known, but it makes OOD
             nodes confident); ``confident`` (towards the plain mean, and less entropy only where the mean is confident
             already).
         weight: λ.

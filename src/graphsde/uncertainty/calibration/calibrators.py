@@ -269,7 +269,7 @@ def fit_calibrator(
         graph: with the masks that the model was fitted with.
         by: one of ``CALIBRATORS``.
         nodes: mask; the validation nodes if not given. Keep calibration nodes out of it: they are for conformal sets
-            and for abstaining, which promise something only on nodes that nothing was fitted to.
+            and for abstaining, which guarantee something only on nodes that nothing was fitted to.
 
     Example:
         >>> import graphsde as gs

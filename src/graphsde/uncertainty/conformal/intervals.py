@@ -98,7 +98,7 @@ class ConformalIntervals:
 
     @property
     def guarantee(self) -> str:
-        """What is promised, and what it rests on, in words."""
+        """What is guaranteed, and what it rests on, in words."""
         return (
             f"on average over draws of the {int(self.calibration.sum())} calibration nodes, at least "
             f"{self.confidence_level:.1%} of the nodes have their value in the interval. It rests on exchangeability: "

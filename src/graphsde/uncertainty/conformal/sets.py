@@ -55,7 +55,7 @@ class Conformal:
 
         Args:
             prediction: of all nodes of ``graph``, by the model that was calibrated.
-            graph: the one calibrated on if not given. On another graph coverage is promised only as far as its nodes
+            graph: the one calibrated on if not given. On another graph coverage is guaranteed only as far as its nodes
                 are exchangeable with the calibration nodes, which nobody can check.
             never_empty: add the most probable class to empty sets. Coverage can only rise by that. An empty set says
                 that no class fits, which is worth a look.
@@ -76,13 +76,13 @@ class Conformal:
 
     @property
     def guarantee(self) -> str:
-        """What is promised, and what it rests on, in words."""
+        """What is guaranteed, and what it rests on, in words."""
         per_class = " of every class that was trained on" if self.class_conditional else ""
         return (
             f"on average over draws of the {int(self.calibration.sum())} calibration nodes, at least "
             f"{self.confidence_level:.1%} of the nodes{per_class} have their true class in the set. It rests on "
             "exchangeability: nodes to come are drawn like the calibration nodes, from the same graph and the same "
-            "classes. It holds over all nodes together, not for each node or neighbourhood, and not for foreign nodes "
+            "classes. It holds over all nodes together, not for each node or neighbourhood, and not for OOD nodes "
             "or a graph that has changed."
         )
 
@@ -109,8 +109,8 @@ def conformal_sets(
 
     What it rests on: calibration and test nodes are **exchangeable**. For a model that sees the whole graph in
     training that holds if their labels were not used and they were drawn alike (Zargarbashi et al., 2023; Huang et al.,
-    2023). The promise is marginal: over all nodes together, not for a single node, a group of nodes, nodes that came
-    later, another graph or foreign classes.
+    2023). The guarantee is marginal: over all nodes together, not for a single node, a group of nodes, nodes that came
+    later, another graph or OOD classes.
 
     Args:
         prediction: of all nodes of ``graph``.

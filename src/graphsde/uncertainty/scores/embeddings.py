@@ -58,7 +58,7 @@ def gebm(
 
     * independent: ``E(e)``, the node alone;
     * local: ``E(S e)``, evidence smoothed before it is summed over classes: neighbours of different classes conflict;
-    * group: ``S E(e)``, energies smoothed: the whole cluster is foreign.
+    * group: ``S E(e)``, energies smoothed: the whole cluster is OOD.
 
     As in the paper and its public implementation, up to: quantiles are interpolated, variances below 1e-6 are set to
     1e-6 one by one, weights of edges count, and classes without training nodes (which the paper does not have) give no

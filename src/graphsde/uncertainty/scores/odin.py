@@ -36,7 +36,7 @@ def odin(
     """``1 − max_c softmax(z(x′) / T)_c``, mean over samples before the maximum.  # [N]
 
     ``x′ = x − ε sign(∇_x Σ_i CE(z_i(x)/T, argmax z_i))``: a familiar node gains more confidence from the step than a
-    foreign one. On a graph a node's features act on its neighbours' loss too; all nodes are moved at once.
+    OOD one. On a graph a node's features act on its neighbours' loss too; all nodes are moved at once.
 
     Two traps. *Orientation*: the maximum of the softmax is confidence, so its complement is returned here; a public
     benchmark on graphs negates the maximum and then takes high values for familiar, and the AUROC near 50 and FPR95 of

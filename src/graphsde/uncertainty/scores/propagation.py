@@ -22,7 +22,7 @@ def propagate(
 ) -> np.ndarray:
     """A score averaged with the scores of the neighbours, a few times over (GNNSafe; Wu et al., 2023).
 
-    ``e ← α e + (1 − α) D⁻¹ A e``, without self loops. It helps where foreign nodes sit together and harms where
+    ``e ← α e + (1 − α) D⁻¹ A e``, without self loops. It helps where OOD nodes sit together and harms where
     neighbours differ. Propagate over the whole graph, then pick the nodes of interest.
 
     Args:

@@ -18,19 +18,19 @@ class Outcome:
     """Decisions as the page tells them, counted over nodes whose label neither training nor calibration has used.
 
     Args:
-        accepted, review, foreign: how many got each action.
-        tested, wrong: accepted test nodes, and how many of those are wrong: a check of the promise, not part of it.
+        accepted, review, OOD: how many got each action.
+        tested, wrong: accepted test nodes, and how many of those are wrong: a check of the guarantee, not part of it.
     """
 
     accepted: int
     review: int
-    foreign: int
+    ood: int
     tested: int
     wrong: int
 
     @property
     def share(self) -> float:
-        return self.accepted / max(self.accepted + self.review + self.foreign, 1)
+        return self.accepted / max(self.accepted + self.review + self.ood, 1)
 
     @property
     def error(self) -> float | None:
@@ -42,7 +42,7 @@ def outcome(decisions: Decisions) -> Outcome:
         name: int(((decisions.actions == name) & decisions.abstention.decided).sum()) for name in ClassDecisions.choices
     }
     test = decisions.summary().get("test", {"accepted": 0, "wrong": 0})
-    return Outcome(counts["accept"], counts["review"], counts["foreign"], test["accepted"], test["wrong"])
+    return Outcome(counts["accept"], counts["review"], counts["ood"], test["accepted"], test["wrong"])
 
 
 @dataclass(frozen=True, eq=False)

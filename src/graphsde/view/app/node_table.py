@@ -53,7 +53,7 @@ def node_facts(graph: Graph, node: int) -> list[tuple[str, str]]:
 
 
 MOST_ROWS = 1_000
-OUTCOMES = ("right", "wrong", "foreign", "unknown")
+OUTCOMES = ("right", "wrong", "ood", "unknown")
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +107,8 @@ def node_table(graph: Graph, prediction: ClassPrediction) -> NodeTable:
     role = np.full(graph.num_nodes, "none", dtype=object)
     for name, mask in graph.masks.items():
         role[mask] = name
-    if graph.foreign is not None:
-        outcome[graph.foreign] = "foreign"
+    if graph.ood_nodes is not None:
+        outcome[graph.ood_nodes] = "ood"
     return NodeTable(
         node_ids=np.array([plain(node, 200) for node in graph.node_ids], dtype=object),
         predicted=predicted,

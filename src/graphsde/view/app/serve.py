@@ -60,7 +60,7 @@ p.wrong{{color:#b00020}}</style>
 class Gate:
     """ASGI middleware in front of the whole page, sockets included.
 
-    - The ``Host`` of a request must be one that the page is served under: a foreign name that was made to point at this
+    - The ``Host`` of a request must be one that the page is served under: another name that was made to point at this
       machine gets nothing.
     - A request that a browser sends for another site (``Origin``) gets nothing.
     - With a token, nothing is served before it was typed in; it is compared in constant time, and the answer to a wrong

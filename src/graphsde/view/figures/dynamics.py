@@ -239,7 +239,7 @@ def _portrait(name: str, record: Mapping[str, Any]) -> Portrait:
     return Portrait(name, times, paths, band, curves["class"], tuple(moments))
 
 
-GROUPS = {"errors": ("right", "wrong"), "foreign": ("familiar", "foreign")}
+GROUPS = {"errors": ("right", "wrong"), "ood": ("familiar", "ood")}
 
 
 @dataclass(frozen=True)
@@ -254,7 +254,7 @@ class EntropyGroup:
 
 @dataclass(frozen=True, eq=False)
 class EntropyByModel(Picture):
-    """Right against wrong above, familiar against foreign below, a column for every system."""
+    """Right against wrong above, familiar against OOD below, a column for every system."""
 
     parts: tuple[EntropyGroup, ...]
 

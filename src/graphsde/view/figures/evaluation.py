@@ -25,14 +25,14 @@ class Detection:
     """One score's curves; a node is accepted as familiar if its uncertainty is at most the threshold.
 
     Args:
-        accepted_familiar, accepted_foreign: shares accepted as the threshold rises, from 0 to 1.  # [B + 1] each
-        recall, precision: of finding foreign nodes by high uncertainty, tied nodes together.  # [B] each
-        auroc, aupr, fpr95: the areas, and the share of foreign nodes accepted along with 95 % of the familiar ones.
+        accepted_familiar, accepted_ood: shares accepted as the threshold rises, from 0 to 1.  # [B + 1] each
+        recall, precision: of finding OOD nodes by high uncertainty, tied nodes together.  # [B] each
+        auroc, aupr, fpr95: the areas, and the share of OOD nodes accepted along with 95 % of the familiar ones.
         chance: precision of a random choice.
     """
 
     accepted_familiar: np.ndarray
-    accepted_foreign: np.ndarray
+    accepted_ood: np.ndarray
     recall: np.ndarray
     precision: np.ndarray
     auroc: float
@@ -42,18 +42,18 @@ class Detection:
 
     @classmethod
     def of(cls, inside: np.ndarray, outside: np.ndarray) -> Detection:
-        """From uncertainties of familiar [n] and foreign [m] nodes, neither of them empty."""
+        """From uncertainties of familiar [n] and OOD [m] nodes, neither of them empty."""
         values = np.concatenate([inside, outside])
-        foreign = np.repeat([False, True], [len(inside), len(outside)])
-        _, size, hits = tied_blocks(values, foreign)
+        ood = np.repeat([False, True], [len(inside), len(outside)])
+        _, size, hits = tied_blocks(values, ood)
         found, chosen = np.cumsum(hits[::-1]), np.cumsum(size[::-1])
         return cls(
             np.concatenate([[0.0], np.cumsum(size - hits) / len(inside)]),
             np.concatenate([[0.0], np.cumsum(hits) / len(outside)]),
             found / len(outside),
             found / chosen,
-            auroc(values, foreign),
-            average_precision(values, foreign),
+            auroc(values, ood),
+            average_precision(values, ood),
             fpr95(inside, outside),
             len(outside) / len(values),
         )
@@ -67,7 +67,7 @@ class DetectionCurves(Picture):
 
     @classmethod
     def of(cls, systems: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> DetectionCurves:
-        """From uncertainties of familiar and of foreign nodes, by name."""
+        """From uncertainties of familiar and of OOD nodes, by name."""
         return cls({name: Detection.of(inside, outside) for name, (inside, outside) in systems.items()})
 
     def chart(self) -> Chart:
@@ -76,12 +76,12 @@ class DetectionCurves(Picture):
         for place, (name, found) in enumerate(self.systems.items()):
             how = look(place)
             label = f"{name}: AUROC {found.auroc:.3f}, AUPR {found.aupr:.3f}, FPR95 {found.fpr95:.1%}"
-            at = thin(len(found.accepted_foreign))
-            told = "%{x:.1f} % of foreign, %{y:.1f} % of familiar nodes accepted"
+            at = thin(len(found.accepted_ood))
+            told = "%{x:.1f} % of OOD, %{y:.1f} % of familiar nodes accepted"
             roc.append(
                 Line(
                     label,
-                    100 * found.accepted_foreign[at],
+                    100 * found.accepted_ood[at],
                     100 * found.accepted_familiar[at],
                     how.colour,
                     how.dash,
@@ -99,14 +99,14 @@ class DetectionCurves(Picture):
         return Chart(
             (
                 Panel(
-                    Axis("foreign nodes accepted", **whole),  # type: ignore[arg-type]
+                    Axis("OOD nodes accepted", **whole),  # type: ignore[arg-type]
                     Axis("familiar nodes accepted", **whole),  # type: ignore[arg-type]
                     tuple(roc),
                     title="ROC, ◆ at 95 % familiar",
                 ),
                 Panel(
-                    Axis("foreign nodes found (recall)", **whole),  # type: ignore[arg-type]
-                    Axis("foreign among the found", **whole),  # type: ignore[arg-type]
+                    Axis("OOD nodes found (recall)", **whole),  # type: ignore[arg-type]
+                    Axis("OOD among the found", **whole),  # type: ignore[arg-type]
                     tuple(recall),
                     title="precision and recall",
                 ),

@@ -15,7 +15,7 @@ Journals = Iterable[tuple[PaperTable, list[Mapping[str, Any]]]]
 
 
 def entropy_figure(journals: Journals) -> Picture:
-    """Figure 2: right and wrong above, familiar and foreign below."""
+    """Figure 2: right and wrong above, familiar and OOD below."""
     return EntropyByModel.of([record for _, records in journals for record in records])
 
 

@@ -98,7 +98,7 @@ class JudgedNodes:
 def judge(graph: Graph, prediction: ClassPrediction) -> JudgedNodes:
     """Compare the prediction with the labels of test nodes.
 
-    Without a test mask nothing is judged: labels that a model may have learned from prove nothing about it. Foreign
+    Without a test mask nothing is judged: labels that a model may have learned from prove nothing about it. OOD
     nodes and classes that the model has no column for can't be right or wrong and are left out.
     """
     mask = graph.test_mask

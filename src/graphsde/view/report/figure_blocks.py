@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphsde.metrics import METRICS
-from graphsde.metrics.summary import familiar_and_foreign
+from graphsde.metrics.summary import familiar_and_ood
 from graphsde.prediction import Trajectories
 from graphsde.view.figures.dynamics import SamplePaths
 from graphsde.view.figures.evaluation import (
@@ -80,12 +80,12 @@ MEANINGS: dict[str, Meaning] = {
         "Macro-F1", "F1 averaged over classes, so that rare classes count as much as common ones.", HIGHER
     ),
     "balanced_accuracy": Meaning("Balanced accuracy", "Accuracy averaged over classes.", HIGHER, percent),
-    "ood_auroc": Meaning("OOD AUROC", "Chance that a foreign node is more uncertain than a familiar one.", HIGHER),
+    "ood_auroc": Meaning("OOD AUROC", "Chance that an OOD node is more uncertain than a familiar one.", HIGHER),
     "ood_auroc_propagated": Meaning(
         "OOD AUROC, propagated", "The same, with uncertainty smoothed over neighbours first.", HIGHER
     ),
     "ood_fpr95": Meaning(
-        "OOD FPR95", "Share of foreign nodes accepted when 95 % of the familiar ones are.", LOWER, percent
+        "OOD FPR95", "Share of OOD nodes accepted when 95 % of the familiar ones are.", LOWER, percent
     ),
 }
 
@@ -119,11 +119,11 @@ def _card(key: str, meaning: Meaning, metrics: Mapping[str, float | None]) -> Me
 
 
 def _basis(key: str, metrics: Mapping[str, float | None]) -> str:
-    familiar, foreign = metrics.get("n_id"), metrics.get("n_ood")
+    familiar, ood = metrics.get("n_id"), metrics.get("n_ood")
     tested, wrong = metrics.get("n_test"), metrics.get("n_errors")
     if key.startswith("ood_"):
-        if is_number(familiar) and is_number(foreign):
-            return f"n = {familiar:,.0f} familiar + {foreign:,.0f} foreign"
+        if is_number(familiar) and is_number(ood):
+            return f"n = {familiar:,.0f} familiar + {ood:,.0f} OOD"
         return ""
     if key == "misclassification_auroc" and is_number(tested) and is_number(wrong):
         return f"n = {wrong:,.0f} wrong of {tested:,.0f}"
@@ -153,7 +153,7 @@ def script_json(value: Any) -> str:
 
 def figure_blocks(content: ReportContent, judged: JudgedNodes) -> list[FigureBlock]:
     blocks = [_entropy(content, judged), _risk_coverage(content, judged), _reliability(content, judged)]
-    if content.graph.foreign is not None and content.graph.foreign.any() and judged.has_test:
+    if content.graph.ood_nodes is not None and content.graph.ood_nodes.any() and judged.has_test:
         blocks.append(_detection(content))
     if content.prediction.kind != "deterministic":
         blocks.append(_scatter(content, judged))
@@ -214,14 +214,14 @@ def _reliability(content: ReportContent, judged: JudgedNodes) -> FigureBlock:
 def _detection(content: ReportContent) -> FigureBlock:
     caption = (
         "By predictive entropy, any temperature undone. On the left every threshold, the diamond where 95 % of the "
-        "familiar nodes are accepted; on the right how many of the nodes called foreign are."
+        "familiar nodes are accepted; on the right how many of the nodes called OOD are."
     )
     doubt = content.prediction.untempered().total
-    familiar, foreign = familiar_and_foreign(content.graph)
-    title = "Are foreign nodes told?"
+    familiar, ood = familiar_and_ood(content.graph)
+    title = "Are OOD nodes told?"
     if not familiar.any():
         return block("detection", title, "Not drawn: there are no familiar test nodes to compare with.", None)
-    return block("detection", title, caption, DetectionCurves.of({"entropy": (doubt[familiar], doubt[foreign])}))
+    return block("detection", title, caption, DetectionCurves.of({"entropy": (doubt[familiar], doubt[ood])}))
 
 
 def _scatter(content: ReportContent, judged: JudgedNodes) -> FigureBlock:

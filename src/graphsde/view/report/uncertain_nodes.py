@@ -112,8 +112,8 @@ class _RowMaker:
         return self.graph.class_names[self.graph.labels[node]]
 
     def _verdict(self, node: int, true: str | None) -> str:
-        if self.graph.foreign is not None and self.graph.foreign[node]:
-            return "foreign"
+        if self.graph.ood_nodes is not None and self.graph.ood_nodes[node]:
+            return "ood"
         if true is None:
             return ""
         return "right" if true == self.prediction.label[node] else "wrong"

@@ -31,7 +31,7 @@ def panel(facts: RunFacts, run: OpenRun) -> None:
         {
             f"answered, {percent(told.share)}": f"{told.accepted:,}",
             "for a person to review": f"{told.review:,}",
-            "look foreign": f"{told.foreign:,}",
+            "look OOD": f"{told.ood:,}",
             "guaranteed error at most": "—" if found.guaranteed_error is None else percent(found.guaranteed_error),
             f"wrong of {told.tested:,} test nodes answered": percent(told.error),
         }
@@ -40,8 +40,8 @@ def panel(facts: RunFacts, run: OpenRun) -> None:
         in_markdown(_sentence(found.guarantee), 1000), icon=":material/verified_user:"
     )
     st.caption(
-        "The promise is for a share that was settled beforehand. Whoever tries many and keeps the most pleasant one "
-        "has less than what is promised."
+        "The guarantee is for a share that was settled beforehand. Whoever tries many and keeps the most pleasant one "
+        "has less than what is guaranteed."
     )
     chart(abstention_picture(found).plotly(), key="abstention")
     download("Decisions (CSV)", decisions.columns, "decisions.csv", key="decisions")

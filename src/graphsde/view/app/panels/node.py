@@ -73,7 +73,7 @@ def _head(row: UncertainNode) -> str:
     truth = {
         "right": "which is right",
         "wrong": f"but it is {in_html(row.truth)}",
-        "foreign": "but the node is foreign",
+        "ood": "but the node is OOD",
     }
     verdict = truth.get(row.verdict, "its label is not known")
     return (

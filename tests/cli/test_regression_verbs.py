@@ -1,4 +1,4 @@
-"""A numeric target from the command line: what works, what is written, what is refused in one line."""
+"""A number to predict from the command line: what works, what is written, what is refused in one line."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_calibrate_and_decide(runs: dict[str, Path], tmp_path: Path) -> None:
     assert head == '"id","mean","low","high","total","aleatoric","epistemic","chance_beyond","action","reason"'
     assert len(rows) == 442 and sum('"accept"' in row for row in rows) == found["actions"]["accept"]
     words = graphsde("decide", run, "--tolerance", 120, "--max-error", 0.2, "--out", out).stdout
-    assert "are off by more than 120" in words and "intervals cover" in words and "foreign where" not in words
+    assert "are off by more than 120" in words and "intervals cover" in words and "OOD where" not in words
     for more in ([], ["--tolerance", 120, "--by", "entropy"], ["--tolerance", -3]):
         refused = graphsde("decide", run, "--out", out, *more)
         assert refused.exit_code == 2 and refused.stderr.count("\n") == 1, refused.output

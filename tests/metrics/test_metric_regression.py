@@ -125,12 +125,12 @@ def test_the_summary_judges_known_nodes_of_the_mask_alone() -> None:
     prediction = mixture(3, 6)
     values = np.array([0.0, np.nan, 1.0, 2.0, 3.0, 4.0])
     mask = np.array([True, True, True, False, False, True])
-    figures = numeric.summarise_numbers(prediction, values, mask)
-    assert list(figures) == [*numeric.NUMERIC_METRICS, "n_test"] and figures["n_test"] == 3
+    figures = numeric.summarise_regression(prediction, values, mask)
+    assert list(figures) == [*numeric.REGRESSION_METRICS, "n_test"] and figures["n_test"] == 3
     chosen = np.array([0, 2, 5])
     assert figures["rmse"] == numeric.rmse(prediction.mean[chosen], values[chosen])
     with pytest.raises(BadInput, match="E-EMPTY"):
-        numeric.summarise_numbers(prediction, values, values != values)
+        numeric.summarise_regression(prediction, values, values != values)
 
 
 def test_what_goes_by_classes_refuses_numbers_in_words() -> None:

@@ -1,4 +1,4 @@
-"""Promises about numbers: intervals that cover, accepted answers that are near enough, deviations that are right."""
+"""Guarantees about numbers: intervals that cover, accepted answers that are near enough, deviations that are right."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def test_what_else_is_refused(tmp_path: Path) -> None:
         small(np.zeros((5, 2)))
     with pytest.raises(BadInput, match="E-DTYPE"):
         small(np.zeros(5, dtype=complex))
-    with pytest.raises(BadUsage, match="a numeric target has no classes"):
+    with pytest.raises(BadUsage, match="a number to predict has no classes"):
         gs.read(folder(tmp_path, ["1.5", "2.5", "2"], "target: numeric\nclasses: [a, b]\n"))
     with pytest.raises(BadInput, match="E-SPLIT-UNLABELLED"):
         small([1.0, None, 2, 3, 4], train_mask=[0, 1])
@@ -118,7 +118,7 @@ def test_other_libraries_get_the_values_and_give_them_back() -> None:
 
 
 def test_fractions_are_even_along_the_values() -> None:
-    graph = gs.load("synthetic-values:500")
+    graph = gs.load("synthetic-regression:500")
     split = gs.make_split(graph, "fractions", seed=3, train=0.5, val=0.2, calibration=0.1, test=0.2)
     assert split.sizes == {"train": 250, "val": 100, "calibration": 50, "test": 100}
     tenth = np.argsort(np.argsort(graph.values)) // 50
@@ -184,7 +184,7 @@ def test_diabetes_is_the_published_data() -> None:
 
 
 def test_synthetic_values_have_the_noise_they_promise() -> None:
-    one, other = gs.synthetic_values(4000, noise=0.3, seed=5), gs.synthetic_values(4000, noise=0.0, seed=5)
+    one, other = gs.synthetic_regression(4000, noise=0.3, seed=5), gs.synthetic_regression(4000, noise=0.0, seed=5)
     noise = one.values - other.values
     averaged = np.asarray(one.features, dtype=np.float64)
     for _ in range(2):
@@ -192,6 +192,6 @@ def test_synthetic_values_have_the_noise_they_promise() -> None:
     high = averaged[:, 0] > np.median(averaged[:, 0])
     assert other.values.std() == pytest.approx(1.0)
     assert noise[high].std() == pytest.approx(0.45, rel=0.06) and noise[~high].std() == pytest.approx(0.15, rel=0.06)
-    assert gs.synthetic_values(300, seed=1).fingerprint == gs.synthetic_values(300, seed=1).fingerprint
+    assert gs.synthetic_regression(300, seed=1).fingerprint == gs.synthetic_regression(300, seed=1).fingerprint
     with pytest.raises(BadUsage, match="noise"):
-        gs.synthetic_values(300, noise=-1.0)
+        gs.synthetic_regression(300, noise=-1.0)

@@ -36,7 +36,7 @@ UNIT = TargetScale(0.0, 1.0)
 
 @cache
 def numbers_graph() -> Graph:
-    graph = gs.synthetic_values(60, features=8, classes=3, degree=4.0, seed=2)
+    graph = gs.synthetic_regression(60, features=8, classes=3, degree=4.0, seed=2)
     return gs.make_split(graph, "fractions", train=0.5, val=0.2, calibration=0.0, test=0.3).apply(graph)
 
 
@@ -202,7 +202,7 @@ def test_gcn_fits_a_linear_target() -> None:
 
 def test_learned_noise_follows_the_noise() -> None:
     """Half of the nodes are three times as noisy as the others: the aleatoric part has to tell them apart."""
-    graph = gs.synthetic_values(1200, features=8, classes=3, noise=2.0, seed=7)
+    graph = gs.synthetic_regression(1200, features=8, classes=3, noise=2.0, seed=7)
     graph = gs.make_split(graph, "fractions", train=0.6, val=0.2, calibration=0.0, test=0.2).apply(graph)
     averaged = np.asarray(graph.features, dtype=np.float64)
     for _ in range(2):
