@@ -309,15 +309,30 @@ def make(folder: Path, old: Path | None) -> None:
     (folder / "record.json").write_text(text.replace(str(folder), "OUT").replace(str(ROOT), "ROOT") + "\n")
 
 
+def spelt(name: Any) -> set[Any]:
+    """What a former name is called today, by the table of renames."""
+    from graphsde.base.renames import FORMER
+
+    if not isinstance(name, str):
+        return set()
+    base, at, point = name.partition("@")
+    return {names[base] + at + point for names in FORMER.values() if base in names} | {
+        base + at + names[point] for names in FORMER.values() if at and point in names
+    }
+
+
 def differences(before: Any, after: Any, where: str = "") -> list[str]:
+    """What is not equal, the older record read through the table of renames."""
     if isinstance(before, dict) and isinstance(after, dict):
-        keys = sorted(set(before) | set(after))
-        return [d for key in keys for d in differences(before.get(key), after.get(key), f"{where} / {key}")]
+        older = {next((new for new in spelt(key) if new in after), key): value for key, value in before.items()}
+        keys = sorted(set(older) | set(after))
+        return [d for key in keys for d in differences(older.get(key), after.get(key), f"{where} / {key}")]
     if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        return [
-            d for i, pair in enumerate(zip(before, after, strict=True)) for d in differences(*pair, f"{where} [{i}]")
-        ]
-    return [] if before == after else [f"{where}: {str(before)[:300]} -> {str(after)[:300]}"]
+        pairs = zip(before, after, strict=True)
+        return [d for place, pair in enumerate(pairs) for d in differences(*pair, f"{where} [{place}]")]
+    if before == after or (isinstance(after, str) and after in spelt(before)):
+        return []
+    return [f"{where}: {str(before)[:300]} -> {str(after)[:300]}"]
 
 
 def main() -> None:

@@ -517,7 +517,7 @@ def check_prior(make: Callable[..., Prior], *, width: int = 4, **settings: Any) 
 
 
 def check_diffusion(make: Callable[..., Diffusion], *, width: int = 4, **settings: Any) -> int:
-    """Hold a diffusion, made as ``make(width, **settings)``, to all that every one guarantees; see :func:`check_drift`."""
+    """Hold a diffusion, made as ``make(width, **settings)``, to all that every one guarantees (:func:`check_drift`)."""
     return _check(DIFFUSION_CHECKS, lambda d, generator: make(d, **settings), width)
 
 
