@@ -139,6 +139,103 @@ def test_files_stay_small(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 600
 
 
+# a concept is not ten lines: whoever is small and has one neighbour only must have a reason
+SMALL_AND_ALONE = {
+    "__main__": "what `python -m graphsde` runs",
+    "bench/tasks/regression": "one file per question",
+    "cli/ask": "one file per verb",
+    "cli/calibrate": "one file per verb",
+    "cli/check": "one file per verb",
+    "cli/explain": "one file per verb",
+    "cli/page": "one file per verb",
+    "cli/predict": "one file per verb",
+    "cli/report": "one file per verb",
+    "cli/theory": "one file per verb",
+    "models/citing": "knows of models and of parts, which know nothing of each other",
+    "runs/calibrate": "one file per thing that is done to a run",
+    "view/app/page": "the script that the page's framework runs",
+    "view/app/panels/compare": "one file per panel",
+    "view/app/panels/decide": "one file per panel",
+    "view/figures/paper": "the paper's figures, from journals; the others are from predictions",
+}
+
+
+def test_small_files_with_one_neighbour_have_a_reason() -> None:
+    importers: dict[str, set[Path]] = {}
+    for path in FILES:
+        for module in imported_modules(path):
+            importers.setdefault(module, set()).add(path)
+    found = set()
+    for path in FILES:
+        inside = path.relative_to(PACKAGE).with_suffix("").as_posix()
+        few = len(importers.get("graphsde." + inside.replace("/", "."), set()) - {path}) <= 1
+        if path.name != "__init__.py" and inside != "_version" and few and len(path.read_text().splitlines()) < 60:
+            found.add(inside)
+    assert found == set(SMALL_AND_ALONE)
+
+
+KINDS = {"classification", "regression"}
+BY_KIND = re.compile(r"^(Class|Regression)\w+$|^GaussianLikelihood$")
+
+
+def branches_on_the_kind(tree: ast.AST) -> list[str]:
+    """Where code asks a target, a prediction or a model of which kind it is, instead of looking up a rule."""
+    found = []
+    sure = {id(part) for node in ast.walk(tree) if isinstance(node, ast.Assert) for part in ast.walk(node)}
+    for node in ast.walk(tree):
+        if id(node) in sure:
+            continue
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            by_word = any(isinstance(one, ast.Constant) and one.value in KINDS for one in sides)
+            by_scale = any(isinstance(one, ast.Attribute) and one.attr == "target_scale" for one in sides)
+            if by_word or by_scale:
+                found.append(ast.unparse(node))
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
+            found += [ast.unparse(node)] * bool(BY_KIND.match(ast.unparse(node.args[1]).split(".")[-1]))
+    return found
+
+
+def test_hardly_anybody_asks_of_which_kind_a_target_is() -> None:
+    found = [
+        f"{path.relative_to(PACKAGE)}: {one}"
+        for path in FILES
+        for one in branches_on_the_kind(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert len(found) <= 15, "\n".join(found)
+    assert branches_on_the_kind(ast.parse("if graph.target_kind == 'regression': pass"))
+    assert branches_on_the_kind(ast.parse("isinstance(prediction, RegressionPrediction)"))
+    names = [path.stem for path in FILES]
+    assert not [name for name in names if re.search(r"numeric|_numbers$|_values$", name)]
+
+
+def test_a_fit_loads_nothing_of_the_bench(tmp_path: Path) -> None:
+    lines = [
+        "import sys",
+        f"sys.argv = ['graphsde', 'fit', 'digits', '--out', {str(tmp_path / 'run')!r}, '--set', 'epochs=1']",
+    ]
+    lines += ["from graphsde.cli import main", "try:", "    main()", "except SystemExit:", "    pass"]
+    lines += ["own = [name for name in sys.modules if name.startswith('graphsde')]", "print('OURS', *own)"]
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
+    ours = next(line for line in done.stdout.splitlines() if line.startswith("OURS")).split()[1:]
+    assert not [name for name in ours if name.startswith(("graphsde.bench", "graphsde.view", "graphsde.testing"))]
+    assert len(ours) <= 180
+
+
+def test_the_page_on_architecture_is_right() -> None:
+    page = (PACKAGE.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \|[^|]*\| (.*) \|$", page.partition("<!-- /rooms -->")[0], flags=re.MULTILINE))
+    assert list(rows) == ORDER
+    for room, files in rows.items():
+        real = [path.relative_to(PACKAGE / room).with_suffix("") for path in FILES if PACKAGE / room in path.parents]
+        listed = [one.strip("` ") for one in files.split(",")]
+        assert listed == [path.as_posix() for path in real if path.name != "__init__"], "python studies/architecture.py"
+
+
+def test_the_house_stays_small() -> None:
+    assert len(FILES) <= 320
+
+
 def loaded_after(code: str) -> set[str]:
     done = subprocess.run(
         [sys.executable, "-c", f"{code}\nimport sys\nprint('\\n'.join(sys.modules))"],

@@ -29,10 +29,10 @@ def calibrate(
     """Make a run's uncertainty mean what it says: fit a calibrator on its validation nodes and keep it."""
     from graphsde.runs.calibrate import calibrate_run
     from graphsde.runs.folder import RunFolder
-    from graphsde.uncertainty.calibration import CALIBRATORS
+    from graphsde.uncertainty.calibration import CALIBRATORS, DEFAULT_CALIBRATOR
 
     if by is None:
-        by = "temperature" if RunFolder(run).load_model().target_scale is None else "deviation"
+        by = DEFAULT_CALIBRATOR.of(RunFolder(run).load_model())
     chosen = None if by == "none" else CALIBRATORS.entry(by).name
     outcome = calibrate_run(RunFolder(run), chosen, samples=samples)
     if json:

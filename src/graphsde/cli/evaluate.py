@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-from graphsde.base.errors import BadUsage
 from graphsde.cli.options import JSON, RUN, SAMPLES
 from graphsde.cli.output import print_json, print_table
 
@@ -45,6 +44,7 @@ def evaluate(
     from graphsde.datasets.shifts import SHIFTS
     from graphsde.metrics.evaluation import evaluate as measure
     from graphsde.runs.folder import RunFolder
+    from graphsde.uncertainty.scores.registry import DEFAULT_SCORE
 
     scores = _names(score)
     if shift is not None:
@@ -52,13 +52,11 @@ def evaluate(
     folder = RunFolder(run)
     model = folder.load_model()
     graph = folder.load_graph()
-    if shift is not None and graph.target == "numeric":
-        raise BadUsage("shifts are told by class probabilities, and the target is a number", code="E-TARGET")
     # without OOD nodes the scores are for the shift, or else refused with a reason
     ood_here = shift is None or (graph.ood_nodes is not None and bool(graph.ood_nodes.any()))
     metrics = measure(model.predict(graph, samples=samples), graph, scores=scores if ood_here else (), model=model)
     if shift is not None:
-        metrics["shift"] = detect_shift(model, graph, shift, scores or ("entropy",), samples, shift_seed)
+        metrics["shift"] = detect_shift(model, graph, shift, scores or (DEFAULT_SCORE.of(model),), samples, shift_seed)
     metrics = _without_nan(metrics)
     if json:
         print_json({"run": str(run), "model": model.name, "graph": graph.name, **metrics})

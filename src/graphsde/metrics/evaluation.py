@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphsde.base.errors import BadInput, BadUsage
+from graphsde.base.errors import BadInput
 from graphsde.base.registry import Rules
 from graphsde.graph.graph import Graph
 from graphsde.metrics.regression import summarise_regression
@@ -101,12 +101,8 @@ def judged_nodes(prediction: Prediction, graph: Graph) -> np.ndarray:
 def _evaluate_numbers(
     prediction: RegressionPrediction, graph: Graph, known: np.ndarray, scores: Sequence[str], model: Predictor | None
 ) -> dict[str, Any]:
-    if scores:
-        raise BadUsage(
-            "scores tell OOD nodes by class probabilities, and the model predicts numbers",
-            code="E-TARGET",
-            found=", ".join(scores),
-            fix="leave the scores out; total, aleatoric and epistemic of the prediction are its uncertainty",
-        )
     assert graph.values is not None
-    return dict(summarise_regression(prediction, graph.values, known))
+    metrics: dict[str, Any] = dict(summarise_regression(prediction, graph.values, known))
+    if scores:
+        metrics["scores"] = compare_scores(prediction, graph, scores, model=model)
+    return metrics

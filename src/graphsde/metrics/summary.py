@@ -11,7 +11,7 @@ from graphsde.base.errors import BadInput, BadUsage
 from graphsde.metrics import calibration, classification, detection, selective
 from graphsde.metrics import detection as misclassification
 from graphsde.metrics.arrays import METRICS
-from graphsde.prediction import ClassPrediction, Predictor
+from graphsde.prediction import ClassPrediction, Prediction, Predictor
 from graphsde.uncertainty.scores.propagation import propagate
 from graphsde.uncertainty.scores.registry import score as score_by_name
 from graphsde.uncertainty.scores.registry import spreads
@@ -115,7 +115,7 @@ def summarise(
 
 
 def summarise_ood(
-    prediction: ClassPrediction, graph: Graph, *, score: str = "entropy", model: Predictor | None = None
+    prediction: Prediction, graph: Graph, *, score: str = "entropy", model: Predictor | None = None
 ) -> dict[str, float]:
     """Every detection metric on a split that made OOD nodes.
 
@@ -139,7 +139,7 @@ def summarise_ood(
 
 
 def compare_scores(
-    prediction: ClassPrediction, graph: Graph, scores: Sequence[str], *, model: Predictor | None = None
+    prediction: Prediction, graph: Graph, scores: Sequence[str], *, model: Predictor | None = None
 ) -> dict[str, dict[str, float]]:
     """:func:`summarise_ood` under several scores, without the counts and chance levels that all of them share."""
     return {

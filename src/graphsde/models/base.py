@@ -197,14 +197,14 @@ class Model(ABC):
         """
 
     def calibrate(
-        self, graph: Graph, *, by: str | None = "temperature", nodes: np.ndarray | None = None, samples: int = 64
+        self, graph: Graph, *, by: str | None = "auto", nodes: np.ndarray | None = None, samples: int = 64
     ) -> Self:
         """Fit a calibrator on the validation nodes; :meth:`predict` applies it from then on, and files keep it.
 
         Args:
             graph: that the model was fitted on, with its masks.
             by: ``temperature``, ``vector`` or ``gats``, for numbers ``deviation`` (see ``graphsde list calibrators``);
-                ``None`` takes the present one away. A former one is replaced, not added to.
+                ``auto`` is the first of these. ``None`` takes the present one away. A former one is replaced.
             nodes: mask of the nodes to fit on, instead of the validation nodes.
             samples: of the prediction that it is fitted to.
 
@@ -217,8 +217,9 @@ class Model(ABC):
         """
         self._require_fitted()
         if by is not None:
-            from graphsde.uncertainty.calibration import fit_calibrator, require_calibrator
+            from graphsde.uncertainty.calibration import DEFAULT_CALIBRATOR, fit_calibrator, require_calibrator
 
+            by = DEFAULT_CALIBRATOR.of(self) if by == "auto" else by
             require_calibrator(by, self.target_kind)
         self.calibrator = None
         if by is not None:

@@ -65,8 +65,8 @@ def fit_run(
     A finished folder with the same configuration and data is read, not fitted again; an interrupted one is resumed; any
     other is refused with the difference, unless ``overwrite``.
     """
-    model = MODELS.get(request.model)(**{**request.settings, "seed": request.seed})
     graph, facts = request.source.open()
+    model = MODELS.get(request.model)(**{**request.settings, "seed": request.seed})
     model.resolve(graph)
     config = {
         "graph": asdict(request.source),

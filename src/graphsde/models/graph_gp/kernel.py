@@ -225,6 +225,11 @@ class Knowledge(nn.Module):
         self.register_buffer("prior", zeros[0, :, None].repeat(1, inducing))  # [M, M], covariance without jitter
         self.register_buffer("labels", torch.zeros(inducing, dtype=torch.int64))  # [M]
 
+    def check(self) -> None:
+        """Refuse what can't have been fitted."""
+        if not bool(((self.labels >= 0) & (self.labels < len(self.mean))).all()):
+            raise ValueError("a label is not one of the classes")
+
     def covers(self, prior: Tensor) -> bool:
         """Whether the inducing nodes have the prior that q was learnt under; else q would mean something else."""
         return same_prior(prior, self.prior)

@@ -12,6 +12,7 @@ from torch.nn import functional
 from graphsde.base.keyed_normals import node_keys, standard_normals, stream_of
 from graphsde.base.seeds import torch_stream
 from graphsde.graph.graph import Graph
+from graphsde.models.graph_gp.kernel import Knowledge
 from graphsde.models.graph_gp.settings import GraphGPSettings
 from graphsde.nn.training import Validation
 
@@ -30,7 +31,7 @@ class GraphGPLearner:
 
     def __init__(self, posterior: Posterior, settings: GraphGPSettings, graph: Graph) -> None:
         assert graph.labels is not None and graph.train_mask is not None
-        self.posterior, self.settings = posterior, settings
+        self.posterior, self.settings, self.inducing = posterior, settings, posterior.inducing
         self.labels = torch.from_numpy(graph.labels.copy())
         self.train = torch.from_numpy(np.flatnonzero(graph.train_mask))
         self.train_labels = self.labels[self.train]
@@ -41,6 +42,12 @@ class GraphGPLearner:
         stream = stream_of(settings.seed, "graph-gp validation")
         keys = node_keys(graph.node_ids[known])
         self.val_noise = latent_noise(stream, keys, VALIDATION_SAMPLES, graph.num_classes)
+
+    scale = None  # classes have none
+
+    def knowledge(self) -> Knowledge:
+        """What must be kept."""
+        return self.posterior.knowledge(self.labels[self.inducing])
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         kernel = list(self.posterior.kernel.nodes.parameters())

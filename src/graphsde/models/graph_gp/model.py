@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Self, Unpack
+from typing import Any, Protocol, Self, Unpack, cast
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from graphsde.base.errors import BadInput, BadUsage, MissingExtra
 from graphsde.base.interrupt import InterruptGuard
 from graphsde.base.keyed_normals import node_keys, stream_of
 from graphsde.base.memory import require_memory
+from graphsde.base.registry import Rules
 from graphsde.graph.build import require_trainable
 from graphsde.graph.graph import Graph
 from graphsde.graph.spectrum import graph_spectrum
@@ -35,6 +37,38 @@ ALL_MODES_UP_TO = 1500
 MODES_OF_LARGER_GRAPHS = 500
 INFERENCE_SAMPLES = 64
 _NODES_AT_ONCE = 2048
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Which samples are drawn."""
+
+    samples: int
+    seed: int
+
+
+class Inference(Protocol):
+    """How the process learns and answers for one kind of target."""
+
+    def prepare(self) -> None:
+        """Whatever may be missing is told before the long work begins."""
+
+    def learner(
+        self, model: GraphGP, graph: Graph, kernel: NodeKernel, rows: Tensor
+    ) -> GraphGPLearner | RegressionLearner: ...
+
+    def blank(self, kernel: NodeKernel, classes: int, inducing: int) -> Knowledge | RegressionKnowledge:
+        """What a fit leaves behind, to be filled."""
+
+    def latent(
+        self, model: GraphGP, graph: Graph, kernel: NodeKernel, present: list[int], rows: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """See :meth:`GraphGP.latent`; the inducing nodes ``present`` are at ``rows``."""
+
+    def answer(self, model: GraphGP, graph: Graph, mean: Tensor, variance: Tensor, drawn: Drawn) -> Prediction: ...
+
+
+INFERENCE: Rules[Inference] = Rules("a Gaussian process")
 
 
 @register_model
@@ -92,13 +126,8 @@ class GraphGP(Model):
     ) -> Self:
         learner, feature_map = self._learner(graph)
         result = train(learner, self.settings, callbacks=callbacks, checkpoint=checkpoint, interrupt=interrupt)
-        if isinstance(learner, RegressionLearner):
-            rows, self.target_scale = learner.inducing, learner.scale
-            self.module = learner.knowledge()
-        else:
-            rows, self.target_scale = learner.posterior.inducing, None
-            self.module = learner.posterior.knowledge(learner.labels[rows])
-        self.inducing = graph.node_ids[rows.numpy()].tolist()
+        self.module, self.target_scale = learner.knowledge(), learner.scale
+        self.inducing = graph.node_ids[learner.inducing.numpy()].tolist()
         self._feature_map = feature_map
         self.class_names, self.calibrator = graph.class_names, None
         self.history, self.best_epoch = result.records, result.best_epoch
@@ -128,37 +157,14 @@ class GraphGP(Model):
         self, graph: Graph, *, samples: int = 64, seed: int | None = None, perturb: Perturb | None = None
     ) -> Prediction:
         """Sample k of a node is a function of (seed, k, node id) and the node's marginal."""
-        names = self._require_fitted()
+        self._require_fitted()
         self._refuse_perturbation(perturb)
         if samples < 1:
             raise BadUsage(f"{samples} samples were asked for", expected="at least 1")
         self._check_classes(graph)
         mean, variance = self.latent(graph)
-        if self.target_scale is not None:
-            return self._calibrated(self._numbers(graph, mean, variance, self.target_scale), graph)
-        stream = stream_of(self.settings.seed if seed is None else seed, "graph-gp samples")
-        noise = latent_noise(stream, node_keys(graph.node_ids), samples, len(names))
-        logits = (mean + variance.sqrt() * noise).float()
-        answer = ClassPrediction(
-            probs=torch.softmax(logits.double(), -1).float().numpy(),
-            ids=graph.node_ids,
-            class_names=names,
-            kind="samples",
-            logits=logits.numpy(),
-        )
-        return self._calibrated(answer, graph)
-
-    def _numbers(self, graph: Graph, mean: Tensor, variance: Tensor, scale: TargetScale) -> RegressionPrediction:
-        """One Gaussian per node: nothing has to be drawn."""
-        assert isinstance(self.module, RegressionKnowledge)
-        noise = np.full((1, graph.num_nodes), float(self.module.noise.detach()))
-        return RegressionPrediction(
-            means=scale.mean + scale.scale * mean.T.numpy(),
-            variances=scale.scale**2 * noise,
-            ids=graph.node_ids,
-            kind="gaussian",
-            known=scale.scale**2 * variance.T.numpy(),
-        )
+        drawn = Drawn(samples, self.settings.seed if seed is None else seed)
+        return self._calibrated(INFERENCE.of(self).answer(self, graph, mean, variance, drawn), graph)
 
     def latent(self, graph: Graph) -> tuple[Tensor, Tensor]:
         """Posterior mean and variance of the latent values; their sum over classes is a score of what is not known.
@@ -179,21 +185,8 @@ class GraphGP(Model):
             )
         kernel = copy.deepcopy(self.module.kernel).on(self._places(graph, self._feature_map))
         rows = torch.tensor([place[self.inducing[k]] for k in present])
-        if isinstance(self.module, RegressionKnowledge):
-            with torch.no_grad():
-                of_number = self.module.latent(kernel, present, rows, graph.num_nodes)
-            return of_number[0][:, None], of_number[1][:, None]
-        parts = _variational_parts()
         with torch.no_grad():
-            prior = kernel.between(rows, rows)
-            if self.module.covers(prior):
-                q = self.module.mean, self.module.root
-            else:
-                q = self._best_q(graph, prior, rows, self.module.labels[present], len(self.module.mean))
-            posterior = parts.Posterior.known(kernel, rows, *q)
-            pieces = [posterior.marginals(piece) for piece in torch.arange(graph.num_nodes).split(_NODES_AT_ONCE)]
-        mean, variance = (torch.cat(part, dim=1).T for part in zip(*pieces, strict=True))
-        return mean, variance
+            return INFERENCE.of(self).latent(self, graph, kernel, present, rows)
 
     def estimate(self, graph: Graph) -> Estimate:
         """Memory by arithmetic; time by finding the modes (which are kept for the fit) and rehearsing three steps."""
@@ -232,21 +225,16 @@ class GraphGP(Model):
         self._feature_map = None if values["features"] is None else FeatureMap.from_dict(values["features"])
         self.target_scale = TargetScale.from_dict(values["target"]) if "target" in values else None
         kernel = NodeKernel(1.0, 1.0, 1.0, self.settings.features)
-        if self.target_scale is not None:
-            self.module = RegressionKnowledge(kernel, len(self.inducing))
-            load_tensors(self.module, tensors)
-            return
-        module = Knowledge(kernel, len(self._require_fitted()), len(self.inducing))
+        module = INFERENCE.of(self).blank(kernel, len(self._require_fitted()), len(self.inducing))
         load_tensors(module, tensors)
-        if not bool(((module.labels >= 0) & (module.labels < len(module.mean))).all()):
-            raise ValueError("a label is not one of the classes")
+        module.check()
         self.module = module
 
     def _learner(self, graph: Graph) -> tuple[GraphGPLearner | RegressionLearner, FeatureMap | None]:
         self.resolve(graph)
         require_trainable(graph, early_stop=self.settings.early_stop)
-        if graph.target_kind == "classification":
-            parts = _variational_parts()  # before the modes, which can take a minute
+        inference = INFERENCE.of(graph)
+        inference.prepare()  # before the modes, which can take a minute
         wanted = self.settings
         features = None if wanted.features == "none" else self._map_of(graph)
         places = self._places(graph, features)
@@ -255,17 +243,7 @@ class GraphGP(Model):
         if self._first is not None:
             kernel.load_state_dict(self._first.kernel.state_dict())
         rows = self._inducing_rows(graph)
-        if graph.target_kind == "regression":
-            learner = RegressionLearner(kernel, rows, wanted, graph)
-            if isinstance(self._first, RegressionKnowledge):
-                learner.module.log_noise.data.copy_(self._first.log_noise)
-            return learner, features
-        posterior = parts.Posterior(kernel, rows, graph.num_classes, diagonal=wanted.covariance == "diagonal")
-        if self._first is not None and graph.labels is not None:
-            with torch.no_grad():
-                labels = torch.from_numpy(graph.labels[rows.numpy()])
-                posterior.begin_at(*self._best_q(graph, kernel.between(rows, rows), rows, labels, graph.num_classes))
-        return GraphGPLearner(posterior, wanted, graph), features
+        return inference.learner(self, graph, kernel, rows), features
 
     def _map_of(self, graph: Graph) -> FeatureMap:
         """That of the model gone on from, whose kernel was learned under it, or a new one."""
@@ -308,6 +286,85 @@ class GraphGP(Model):
         krylov = 3 * graph.num_nodes * (modes + 200)
         step = 4 * classes * inducing * (inducing + 2 * batch)
         return 8 * (krylov + step) + 24 * graph.num_edges
+
+
+class _OfClasses:
+    """One latent function per class, by variational inference."""
+
+    def prepare(self) -> None:
+        _variational_parts()
+
+    def learner(self, model: GraphGP, graph: Graph, kernel: NodeKernel, rows: Tensor) -> GraphGPLearner:
+        diagonal = model.settings.covariance == "diagonal"
+        posterior = _variational_parts().Posterior(kernel, rows, graph.num_classes, diagonal=diagonal)
+        if model._first is not None and graph.labels is not None:
+            with torch.no_grad():
+                labels = torch.from_numpy(graph.labels[rows.numpy()])
+                posterior.begin_at(*model._best_q(graph, kernel.between(rows, rows), rows, labels, graph.num_classes))
+        return GraphGPLearner(posterior, model.settings, graph)
+
+    def blank(self, kernel: NodeKernel, classes: int, inducing: int) -> Knowledge:
+        return Knowledge(kernel, classes, inducing)
+
+    def latent(
+        self, model: GraphGP, graph: Graph, kernel: NodeKernel, present: list[int], rows: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        known, prior = cast(Knowledge, model.module), kernel.between(rows, rows)
+        if known.covers(prior):
+            q = known.mean, known.root
+        else:
+            q = model._best_q(graph, prior, rows, known.labels[present], len(known.mean))
+        posterior = _variational_parts().Posterior.known(kernel, rows, *q)
+        pieces = [posterior.marginals(piece) for piece in torch.arange(graph.num_nodes).split(_NODES_AT_ONCE)]
+        mean, variance = (torch.cat(part, dim=1).T for part in zip(*pieces, strict=True))
+        return mean, variance
+
+    def answer(self, model: GraphGP, graph: Graph, mean: Tensor, variance: Tensor, drawn: Drawn) -> ClassPrediction:
+        names = model._require_fitted()
+        stream = stream_of(drawn.seed, "graph-gp samples")
+        noise = latent_noise(stream, node_keys(graph.node_ids), drawn.samples, len(names))
+        logits = (mean + variance.sqrt() * noise).float()
+        probs = torch.softmax(logits.double(), -1).float().numpy()
+        return ClassPrediction(probs, graph.node_ids, names, "samples", logits=logits.numpy())
+
+
+class _OfNumbers:
+    """One latent function and noise, in closed form."""
+
+    def prepare(self) -> None: ...
+
+    def learner(self, model: GraphGP, graph: Graph, kernel: NodeKernel, rows: Tensor) -> RegressionLearner:
+        learner = RegressionLearner(kernel, rows, model.settings, graph)
+        if isinstance(model._first, RegressionKnowledge):
+            learner.module.log_noise.data.copy_(model._first.log_noise)
+        return learner
+
+    def blank(self, kernel: NodeKernel, classes: int, inducing: int) -> RegressionKnowledge:
+        return RegressionKnowledge(kernel, inducing)
+
+    def latent(
+        self, model: GraphGP, graph: Graph, kernel: NodeKernel, present: list[int], rows: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        mean, variance = cast(RegressionKnowledge, model.module).latent(kernel, present, rows, graph.num_nodes)
+        return mean[:, None], variance[:, None]
+
+    def answer(
+        self, model: GraphGP, graph: Graph, mean: Tensor, variance: Tensor, drawn: Drawn
+    ) -> RegressionPrediction:
+        """One Gaussian per node: nothing has to be drawn."""
+        assert model.target_scale is not None
+        scale, noise = model.target_scale, float(cast(RegressionKnowledge, model.module).noise.detach())
+        return RegressionPrediction(
+            means=scale.mean + scale.scale * mean.T.numpy(),
+            variances=scale.scale**2 * np.full((1, graph.num_nodes), noise),
+            ids=graph.node_ids,
+            kind="gaussian",
+            known=scale.scale**2 * variance.T.numpy(),
+        )
+
+
+INFERENCE.register("classification")(_OfClasses())
+INFERENCE.register("regression")(_OfNumbers())
 
 
 def _variational_parts() -> ModuleType:

@@ -103,6 +103,9 @@ class RegressionKnowledge(nn.Module):
         self.register_buffer("prior", square.clone())  # [M, M], covariance without jitter
         self.register_buffer("values", square[0].clone())  # [M], standardised
 
+    def check(self) -> None:
+        """Refuse what can't have been fitted: nothing here is out of bounds."""
+
     @property
     def noise(self) -> Tensor:
         """Variance of an observation around the latent value, of the standardised target.  # []"""

@@ -1,10 +1,11 @@
 """Uncertainty that means what it says: maps fitted on validation nodes after training, one file per method."""
 
 from graphsde.uncertainty.calibration.base import CALIBRATORS, Calibrator, Surroundings, register_calibrator
-from graphsde.uncertainty.calibration.calibrators import fit_calibrator, require_calibrator
+from graphsde.uncertainty.calibration.calibrators import DEFAULT_CALIBRATOR, fit_calibrator, require_calibrator
 
 __all__ = [
     "CALIBRATORS",
+    "DEFAULT_CALIBRATOR",
     "Calibrator",
     "Surroundings",
     "fit_calibrator",

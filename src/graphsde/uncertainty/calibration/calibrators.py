@@ -283,6 +283,9 @@ def fit_calibrator(
     return FITTING.of(prediction)(prediction, graph, by, nodes)
 
 
+DEFAULT_CALIBRATOR: Rules[str] = Rules("calibrating")
+DEFAULT_CALIBRATOR.register("classification")(Temperature.name)
+DEFAULT_CALIBRATOR.register("regression")(Deviation.name)
 FITTING: Rules[Callable[[Any, Graph, str, np.ndarray | None], Calibrator]] = Rules("fitting a calibrator")
 
 

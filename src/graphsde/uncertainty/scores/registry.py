@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from graphsde.base.errors import BadUsage
-from graphsde.base.registry import Entry, Registry, unknown_name
-from graphsde.prediction import ClassPrediction, Prediction, Predictor, require
+from graphsde.base.registry import Entry, Registry, Rules, unknown_name
+from graphsde.prediction import ClassPrediction, Prediction, Predictor
 from graphsde.uncertainty.scores.propagation import propagate
 
 if TYPE_CHECKING:
@@ -44,6 +44,12 @@ a function of the prediction, then of the graph and of the model if these are am
 one that needs ``train`` has the option ``reference``, the prediction and graph whose training nodes it learns from.
 """
 
+DEFAULT_SCORE: Rules[str] = Rules("scoring")
+"""What OOD nodes are detected by where nobody names a score."""
+DEFAULT_SCORE.register("classification")("entropy")
+DEFAULT_SCORE.register("regression")("total")
+
+OF_CLASSES = "goes by classes"
 PROPAGATED = "propagated"
 _PROPAGATION_OPTIONS = ("alpha", "steps", "isolated")
 
@@ -142,19 +148,24 @@ def _obstacle(
     model: Predictor | None,
     reference: tuple[Prediction, Graph] | None = None,
 ) -> tuple[str, str] | None:
-    prediction = require(prediction, ClassPrediction, f"the score '{entry.name}'")
     needs = entry.facts.get("needs", ("probs",))
     kinds = entry.facts.get("kinds")
+    if prediction.target_kind not in entry.facts.get("targets", (ClassPrediction.target_kind,)):
+        own = ", ".join(
+            name for name in SCORES if prediction.target_kind in SCORES.entry(name).facts.get("targets", ())
+        )
+        return f"{OF_CLASSES}, and this prediction is of {prediction.speaks_of}", f"use one of {own}"
     if kinds is not None and prediction.kind not in kinds:
         why = {
             "deterministic": "is not defined for a deterministic model, which gives one answer and no spread around it",
             "samples": "is not defined for a sampled model, which has no Dirichlet concentrations",
             "dirichlet": "counts the votes of samples, and a Dirichlet model has none",
+            "gaussian": "counts the votes of samples, and one Gaussian has none",
         }[prediction.kind]
         return why, "use one of " + ", ".join(_unconditional()) + ", or a model of kind " + " or ".join(kinds)
-    if "alpha" in needs and prediction.alpha is None:
+    if "alpha" in needs and getattr(prediction, "alpha", None) is None:
         return "reads Dirichlet concentrations, and this prediction has none", "use a Dirichlet model"
-    if "logits" in needs and prediction.logits is None:
+    if "logits" in needs and getattr(prediction, "logits", None) is None:
         return (
             "reads logits, and this prediction has none",
             "use one of " + ", ".join(_unconditional()) + ", or a model that keeps its logits",
@@ -193,7 +204,7 @@ def _unconditional() -> list[str]:
 
 def _refuse(name: str, obstacle: tuple[str, str]) -> NoReturn:
     why, fix = obstacle
-    raise BadUsage(f"the score '{name}' {why}", code="E-SCORE", fix=fix)
+    raise BadUsage(f"the score '{name}' {why}", code="E-TARGET" if why.startswith(OF_CLASSES) else "E-SCORE", fix=fix)
 
 
 def _check_options(entry: Entry[Callable[..., np.ndarray]], positional: int, options: dict[str, Any]) -> None:

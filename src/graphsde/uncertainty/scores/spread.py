@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from graphsde.base.errors import BadUsage
-from graphsde.prediction import ClassPrediction
+from graphsde.prediction import ClassPrediction, Prediction
 from graphsde.uncertainty.scores.registry import SCORES
 
 _SMALLEST = 1e-12
@@ -135,3 +135,29 @@ def _parts(prediction: ClassPrediction, total: np.ndarray, epistemic: np.ndarray
     if prediction.kind == "deterministic":
         return Decomposition(total, total.copy(), np.full_like(total, np.nan))
     return Decomposition(total, total - epistemic, epistemic)
+
+
+BOTH = ("classification", "regression")
+
+
+@SCORES.register(
+    "total",
+    summary="total uncertainty of any prediction: entropy of classes, variance of numbers",
+    needs=(),
+    targets=BOTH,
+)
+def total(prediction: Prediction) -> np.ndarray:
+    """:attr:`Prediction.total`, in nats or in the square of the target's unit.  # [N]"""
+    return prediction.total
+
+
+@SCORES.register(
+    "epistemic",
+    summary="epistemic part of any prediction: mutual information of classes, variance of the mean of numbers",
+    needs=(),
+    kinds=("samples", "dirichlet", "gaussian"),
+    targets=BOTH,
+)
+def epistemic(prediction: Prediction) -> np.ndarray:
+    """:attr:`Prediction.epistemic`.  # [N]"""
+    return prediction.epistemic
