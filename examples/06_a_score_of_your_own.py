@@ -26,4 +26,4 @@ if __name__ == "__main__":
     model = gs.MCDropout(epochs=30).fit(graph)
     prediction = model.predict(graph, samples=16)
     doubt = gs.score("runners-up+propagated", prediction, graph, power=0.5)
-    print(f"the most doubtful image: {prediction.node_ids[doubt.argmax()]}")
+    print(f"the most doubtful image: {prediction.ids[doubt.argmax()]}")

@@ -64,10 +64,10 @@ def test_every_score_keeps_its_contract(name: str, check: scores.ScoreCheck) -> 
 
 BROKEN: dict[str, Any] = {
     "is_one_number_per_node": lambda p: p.mean[:, :1] + np.zeros((1, 3)),
-    "the_same_question_has_the_same_answer": lambda p: p.total + np.random.default_rng().random(p.num_nodes),
-    "does_not_touch_global_randomness": lambda p: p.total + 0 * np.random.random(p.num_nodes),
+    "the_same_question_has_the_same_answer": lambda p: p.total + np.random.default_rng().random(p.num_items),
+    "does_not_touch_global_randomness": lambda p: p.total + 0 * np.random.random(p.num_items),
     "leaves_the_prediction_alone": lambda p: np.copyto(p.probs, p.probs[:, ::-1].copy()) or p.total,
-    "the_order_of_nodes_does_not_matter": lambda p: p.total + np.arange(p.num_nodes),
+    "the_order_of_nodes_does_not_matter": lambda p: p.total + np.arange(p.num_items),
     "higher_is_more_uncertain": lambda p: p.confidence,
 }
 
@@ -93,7 +93,7 @@ def test_a_score_that_looks_at_hidden_labels_is_noticed() -> None:
         def peeking(prediction: gs.Prediction, graph: gs.Graph) -> np.ndarray:
             """uses the truth"""
             assert graph.labels is not None
-            return prediction.mean[np.arange(prediction.num_nodes), graph.labels]
+            return prediction.mean[np.arange(prediction.num_items), graph.labels]
 
         with pytest.raises(AssertionError, match=r"^only_training_labels_are_read"):
             gs.testing.check_score(peeking)

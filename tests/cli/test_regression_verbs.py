@@ -13,8 +13,6 @@ import pytest
 
 import graphsde as gs
 from cli_support import answer, graphsde
-from graphsde.cli.app import VERBS
-from graphsde.runs.numeric_runs import NUMERIC_VERBS, refuse_numeric_run
 
 KEYS = ["rmse", "mae", "r2", "nll", "crps", "coverage90", "interval_width90", "calibration_error", "n_test"]
 COLUMNS = ["id", "mean", "total", "aleatoric", "epistemic", "low90", "high90"]
@@ -168,13 +166,14 @@ def test_what_goes_by_classes_is_refused_in_one_line(
     assert result.stderr.startswith("E-TARGET: ") and result.stderr.count("\n") == 1
 
 
-def test_every_verb_on_a_run_either_works_with_numbers_or_refuses(runs: dict[str, Path]) -> None:
-    from graphsde.base.errors import BadUsage
-
-    assert set(NUMERIC_VERBS) <= set(VERBS)
-    with pytest.raises(BadUsage, match=r"'theory' goes by classes.*predict, evaluate, calibrate, decide"):
-        refuse_numeric_run(runs["gcn"], "theory")
-    refuse_numeric_run(runs["gcn"] / "nothing here", "theory")  # for the verb to say
+def test_theory_shifts_and_scores_work_on_numbers(runs: dict[str, Path]) -> None:
+    told = answer("theory", runs["lgnsde"], "--samples", "4", "--json")
+    assert told["model"] == "lgnsde" and told["l_f"] > 0
+    asked = ("evaluate", runs["lgnsde"], "--shift", "gaussian-noise", "--score", "total,epistemic", "--json")
+    shift = answer(*asked)["shift"]
+    assert list(shift["scores"]) == ["total", "epistemic"] and 0 <= shift["scores"]["total"]["ood_auroc"] <= 1
+    result = graphsde("evaluate", runs["gcn"], "--shift", "gaussian-noise", "--score", "energy")
+    assert result.exit_code == 2 and "E-TARGET" in result.stderr and "use one of total, epistemic" in result.stderr
 
 
 def test_a_bench_of_numbers(tmp_path: Path) -> None:

@@ -26,9 +26,9 @@ pytestmark = pytest.mark.usefixtures("own_cache")
 BENCHMARKS = [name for name in DATASETS if "fingerprint" in DATASETS.entry(name).facts]
 
 
-def shop(target: str = "class") -> Graph:
+def shop(target: str = "classification") -> Graph:
     """Large enough for 20 training and 30 validation nodes per class, so that the Amazon split could be drawn."""
-    return gs.synthetic(200, classes=3, seed=3) if target == "class" else gs.synthetic_regression(200, seed=3)
+    return gs.synthetic(200, classes=3, seed=3) if target == "classification" else gs.synthetic_regression(200, seed=3)
 
 
 def opened(folder: Path) -> tuple[Graph, dict[str, object]]:
@@ -40,7 +40,7 @@ def test_seven_benchmarks_are_pinned() -> None:
     assert BENCHMARKS == ["digits", "diabetes", "cora", "citeseer", "pubmed", "computers", "photo"]
 
 
-@pytest.mark.parametrize("target", ["class", "numeric"])
+@pytest.mark.parametrize("target", ["classification", "regression"])
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_a_folder_named_like_a_benchmark_is_read_split_and_learned_like_any_other(
     tmp_path: Path, name: str, target: str
@@ -54,7 +54,7 @@ def test_a_folder_named_like_a_benchmark_is_read_split_and_learned_like_any_othe
     assert (mine.name, other.name) == ("shop", name) and other.benchmark is None
     assert facts == others_facts and default_split(other) == "given"
     assert all(np.array_equal(mine.masks[role], other.masks[role]) for role in mine.masks)
-    if target == "class":
+    if target == "classification":
         assert make_split(mine, "label-leave-out").hash == make_split(other, "label-leave-out").hash
     presets = ("closed-world", "open-world", "paper", "released")
     for model, settings in [(one, {}) for one in MODELS] + [("lgnsde", {"preset": preset}) for preset in presets]:

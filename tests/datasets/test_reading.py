@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -62,9 +61,7 @@ def _folders(place: Path) -> list[Path]:
     gs.write_tables(bare, place / "cora")
     gs.write_tables(gs.synthetic_regression(120), place / "numbers")
     gs.write_tables(graph.with_masks(test=graph.masks["test"]), place / "tested")
-    half = dataclasses.replace(
-        graph, labels=np.where(graph.masks["test"] & (np.arange(120) % 2 == 0), -1, graph.labels)
-    )
+    half = graph.with_labels(np.where(graph.masks["test"] & (np.arange(120) % 2 == 0), -1, graph.labels))
     gs.write_tables(half, place / "half")
     arrays = {"features": graph.features, "edge_index": graph.adjacency.edge_index(), "labels": graph.labels}
     np.savez(place / "bare.npz", **arrays)

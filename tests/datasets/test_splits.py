@@ -276,7 +276,7 @@ def test_the_public_split_of_the_largest_component() -> None:
     assert part.train_mask is not None and citeseer.train_mask is not None
     assert part.train_mask.sum() < citeseer.train_mask.sum() == 120
     was_training = set(citeseer.node_ids[citeseer.train_mask].tolist())
-    assert set(part.ids[part.train_mask].tolist()) <= was_training
+    assert set(part.node_ids[part.train_mask].tolist()) <= was_training
     pubmed = real("pubmed")  # one component
     assert make_split(pubmed, "planetoid", lcc=True).sizes == make_split(pubmed, "planetoid").sizes
 

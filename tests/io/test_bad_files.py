@@ -131,7 +131,7 @@ def test_a_misspelt_setting_suggests_the_right_one(tmp_path: Path) -> None:
     ("line", "expected"),
     [
         ("impute: maen", "did you mean 'mean'"),
-        ("label_kind: numerci", "did you mean 'numeric'"),
+        ("label_kind: regresion", "did you mean 'regression'"),
         ("duplicates: [sum]", "one of error, sum, first"),
         ("directed: perhaps", "'directed' should be true or false"),
         ("drop: [[x]]", "'drop' should be a list of words"),

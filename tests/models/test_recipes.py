@@ -54,7 +54,7 @@ def test_every_setting_of_a_benchmark_arrives(blocks: Graph, name: str) -> None:
 
 
 def test_other_graphs_take_the_recipe_of_their_kind(blocks: Graph) -> None:
-    numbers = dataclasses.replace(gs.synthetic_regression(60), labels=None)
+    numbers = gs.synthetic_regression(60)
     by_kind = {
         "unknown-dense": blocks,
         "unknown-words": blocks.with_features(WORDS),

@@ -282,7 +282,7 @@ def test_the_other_models_refuse_and_say_who_can(name: str) -> None:
     with pytest.raises(BadUsage, match=r"E-TARGET.*ensemble, gcn, lgnsde, graph-gp") as error:
         MODELS.get(name)().fit(numbers_graph())
     assert error.value.exit_code == 2 and "\n" not in str(error.value)
-    assert handled_targets(MODELS.get(name)) == ("class",)
+    assert handled_targets(MODELS.get(name)) == ("classification",)
 
 
 def test_classes_and_numbers_are_not_mixed_up() -> None:

@@ -14,6 +14,8 @@ from graphsde.prediction import ClassPrediction, Prediction
 from graphsde.uncertainty.scores import SCORES, available_scores, propagate, score
 
 NAMES = [
+    "total",
+    "epistemic",
     "entropy",
     "expected-entropy",
     "mutual-information",
@@ -86,7 +88,7 @@ def test_uncertain_half_scores_higher(name, make_graph) -> None:
 @pytest.mark.parametrize(
     ("kind", "missing"),
     [
-        ("deterministic", {"mutual-information", "variance", "variation-ratio", "expected-pairwise-kl"}),
+        ("deterministic", {"epistemic", "mutual-information", "variance", "variation-ratio", "expected-pairwise-kl"}),
         ("samples", set()),
         ("dirichlet", {"variation-ratio"}),
     ],

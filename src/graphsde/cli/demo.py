@@ -10,7 +10,6 @@ from graphsde.cli.fit import DEFAULT_MODEL
 from graphsde.cli.output import print_table, say
 
 if TYPE_CHECKING:
-    from graphsde.prediction import ClassPrediction, require
     from graphsde.runs.folder import RunFolder
 
 
@@ -23,6 +22,7 @@ def demo(
 
     from graphsde.datasets.source import GraphSource
     from graphsde.nn.callbacks import ProgressBar
+    from graphsde.prediction import ClassPrediction, require
     from graphsde.runs.fit import FitRequest, fit_run
     from graphsde.runs.folder import RunFolder
     from graphsde.view.report.run import report_on_run

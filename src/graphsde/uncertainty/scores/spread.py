@@ -143,6 +143,8 @@ BOTH = ("classification", "regression")
 @SCORES.register(
     "total",
     summary="total uncertainty of any prediction: entropy of classes, variance of numbers",
+    paper="Shannon, A mathematical theory of communication",
+    year=1948,
     needs=(),
     targets=BOTH,
 )
@@ -154,6 +156,8 @@ def total(prediction: Prediction) -> np.ndarray:
 @SCORES.register(
     "epistemic",
     summary="epistemic part of any prediction: mutual information of classes, variance of the mean of numbers",
+    paper="Depeweg et al., Decomposition of uncertainty in Bayesian deep learning",
+    year=2018,
     needs=(),
     kinds=("samples", "dirichlet", "gaussian"),
     targets=BOTH,
