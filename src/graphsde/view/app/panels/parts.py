@@ -54,7 +54,7 @@ def needs_run(panel: Callable[[RunFacts, OpenRun], None]) -> Callable[[], None]:
             st.info("There is no run yet. Fit a model under **Data and fit** first.", icon=":material/info:")
             return
         run = state.opened(facts)
-        if run.graph.target != "class":
+        if run.graph.target_kind != "classification":
             st.info("This run predicts numbers; the page shows classes. Its report: graphsde report RUN.")
             return
         panel(facts, run)
