@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from graphsde.graph.graph import Graph
+    from graphsde.models import Model
+    from graphsde.runs.folder import RunFolder
 
 UNBROKEN = 10_000  # columns
 
@@ -14,6 +20,18 @@ UNBROKEN = 10_000  # columns
 def say(text: str) -> None:
     """A line about what is going on, on standard error: standard output is for results."""
     typer.echo(text, err=True)
+
+
+def open_run(run: Path) -> tuple[RunFolder, Model, Graph]:
+    """The folder of a finished run, its model and its graph."""
+    from graphsde.runs.folder import RunFolder
+
+    folder = RunFolder(run)
+    return folder, folder.load_model(), folder.load_graph()
+
+
+def print_of_run(run: Path, model: Model, graph: Graph, found: dict[str, Any]) -> None:
+    print_json({"run": str(run), "model": model.name, "graph": graph.name, **found})
 
 
 def print_json(value: Any) -> None:

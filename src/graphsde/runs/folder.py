@@ -40,33 +40,10 @@ class RunFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
 
-    @property
-    def config(self) -> Path:
-        return self.path / "config.yaml"
-
-    @property
-    def graph(self) -> Path:
-        return self.path / "graph.json"
-
-    @property
-    def metrics(self) -> Path:
-        return self.path / "metrics.jsonl"
-
-    @property
-    def predictions(self) -> Path:
-        return self.path / "predictions.parquet"
-
-    @property
-    def report(self) -> Path:
-        return self.path / "report.html"
-
-    @property
-    def checkpoint(self) -> Path:
-        return self.path / "checkpoint.safetensors"
-
-    @property
-    def environment(self) -> Path:
-        return self.path / "environment.json"
+        self.config, self.graph = self.path / "config.yaml", self.path / "graph.json"
+        self.environment, self.metrics = self.path / "environment.json", self.path / "metrics.jsonl"
+        self.predictions, self.report = self.path / "predictions.parquet", self.path / "report.html"
+        self.checkpoint = self.path / "checkpoint.safetensors"
 
     @property
     def started(self) -> bool:
@@ -127,6 +104,10 @@ class RunFolder:
             then = json.loads(storage.read_text(self.graph)).get("split")
             return dataclasses.replace(source, split="shchur") if then == "shchur" else source
         return source
+
+    def reading(self, path: str, options: dict[str, Any] | None) -> dict[str, Any]:
+        """How to read another graph: as the run's own files, unless ``options`` say otherwise."""
+        return {**({} if is_benchmark(path) else self.source().options), **(options or {})}
 
     def load_graph(self) -> Graph:
         """The graph of this run with its split and what it has learned; refused where the data has changed since."""

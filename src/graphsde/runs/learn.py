@@ -17,7 +17,7 @@ from graphsde.acting.change import Change, compare
 from graphsde.base import storage
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.base.interrupt import Interrupted, InterruptGuard
-from graphsde.datasets.source import KEPT_ROLES, GraphSource, is_benchmark
+from graphsde.datasets.source import KEPT_ROLES, GraphSource
 from graphsde.graph.graph import Graph
 from graphsde.metrics.evaluation import evaluate, judged_nodes
 from graphsde.models import MODELS, Model
@@ -184,18 +184,12 @@ def _ground(folder: RunFolder, model: Model, path: str | None, options: dict[str
         source = folder.source()
         graph, facts = source.open()
         return _Ground(source, graph, facts, book, 0)
-    source = GraphSource.typed(path, options=_as_before(folder, path, options), split=KEPT_ROLES)
+    source = GraphSource.typed(path, options=folder.reading(path, options), split=KEPT_ROLES)
     graph, facts = source.open()
     ids, roles = roles_in(folder.predictions)
     new_nodes = require_growth(ids, graph, model)
     classes = model._require_fitted() or None
     return _Ground(source, graph, facts, LabelBook(book.labels, roles, classes), new_nodes)
-
-
-def _as_before(folder: RunFolder, path: str, options: dict[str, Any] | None) -> dict[str, Any]:
-    """How to read the graph: as the run's own files, unless said otherwise."""
-    own = {} if is_benchmark(path) else folder.source().options
-    return {**own, **(options or {})}
 
 
 def _fit(
