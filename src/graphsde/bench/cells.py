@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 from graphsde.base.errors import BadInput, BadUsage
@@ -173,7 +174,7 @@ def _rehearse(
     for variant in variants:
         TASKS.get(task.name)(**options | variant).prepare(graph, seeds[0])
     for spec, settings in asked:
-        task.require_model(lambda spec=spec, settings=settings, **own: MODELS.get(spec.name)(**{**settings, **own}))
+        task.require_model(partial(MODELS.get(spec.name), **settings))
 
 
 def own_settings(spec: ModelSpec, graph: Graph) -> dict[str, Any]:
