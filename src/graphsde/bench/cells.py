@@ -57,7 +57,8 @@ class Cell:
 
     def _hash_without(self, *left_out: str) -> str:
         """By former names: a name that changes must not make another cell."""
-        return _hash(as_formerly({key: value for key, value in asdict(self).items() if key not in left_out}))
+        kept = as_formerly({key: value for key, value in asdict(self).items() if key not in left_out})
+        return hashlib.sha256(canonical(kept).encode()).hexdigest()[:32]
 
     @property
     def label(self) -> str:
@@ -191,6 +192,6 @@ def own_settings(spec: ModelSpec, graph: Graph) -> dict[str, Any]:
     return {**{key: value for key, value in anchor.items() if value != default}, **kept}
 
 
-def _hash(value: Any) -> str:
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+def canonical(value: Any) -> str:
+    """JSON in which equal values have equal bytes."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)

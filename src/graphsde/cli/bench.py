@@ -89,8 +89,7 @@ def bench(
     address: Annotated[str | None, ADDRESS] = None,
     workers: Annotated[int | None, WORKERS] = None,
     settings: Annotated[
-        list[str],
-        typer.Option("--set", metavar="[MODEL.]KEY=VALUE", help="A setting of one model, or of all."),
+        list[str], typer.Option("--set", metavar="[MODEL.]KEY=VALUE", help="A setting of one model, or of all.")
     ] = [],  # noqa: B006
     option: Annotated[list[str], typer.Option("--option", metavar="KEY=VALUE", help="An option of the task.")] = [],  # noqa: B006
     configs: Annotated[

@@ -93,11 +93,7 @@ KINDS: dict[str, tuple[str, str, list[str] | None]] = {
     "calibrators": ("uncertainty.calibration", "CALIBRATORS", DATED),
     "conformal": ("uncertainty.conformal", "CONFORMAL_SCORES", DATED),
     "metrics": ("metrics", "METRICS", ["name", "better", "summary"]),
-    "datasets": (
-        "datasets.benchmarks",
-        "DATASETS",
-        ["name", "nodes", "edges", "features", "classes", "default_split"],
-    ),
+    "datasets": ("datasets.benchmarks", "DATASETS", ["name", "nodes", "edges", "features", "classes", "default_split"]),
     "splits": ("datasets.splits", "SPLITS", None),
     "shifts": ("datasets.shifts", "SHIFTS", None),
     "tasks": ("bench.tasks", "TASKS", NAMED),

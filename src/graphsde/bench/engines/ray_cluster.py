@@ -41,15 +41,11 @@ def pack_graph(graph: Graph) -> dict[str, Any]:
         _put_matrix(arrays, "features", graph.features)
     else:
         arrays["features"] = np.asarray(graph.features)
-    if graph.labels is not None:
-        arrays["labels"] = graph.labels
-    if graph.values is not None:
-        arrays["values"] = graph.values
+    arrays |= {name: found for name in ("labels", "values") if (found := getattr(graph, name)) is not None}
     text_ids = graph.node_ids.dtype == object
     if not text_ids:
         arrays["node_ids"] = graph.node_ids
-    for name, mask in graph.masks.items():
-        arrays[f"mask:{name}"] = mask
+    arrays |= {f"mask:{name}": mask for name, mask in graph.masks.items()}
     facts = {
         "directed": graph.adjacency.directed,
         "nodes": graph.num_nodes,

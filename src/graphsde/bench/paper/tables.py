@@ -153,10 +153,7 @@ BACKBONE = PaperTable(
     task="backbones",
     options={"question": "ood", "compat": True, "base": "lcc-1500", "drifts": ("gcn", "gat")},
     datasets=("cora", "citeseer"),
-    systems=(
-        System("lgnsde-gcn", "lgnsde@paper", value="gcn"),
-        System("lgnsde-gat", "lgnsde@paper", value="gat"),
-    ),
+    systems=(System("lgnsde-gcn", "lgnsde@paper", value="gcn"), System("lgnsde-gat", "lgnsde@paper", value="gat")),
     metrics={"auroc": "ood_auroc_all", "aurc": "ood_aurc_all", "accuracy": "ood_threshold_accuracy"},
     seeds=5,
     about="The network of the paper's text with a GCN and with a GAT as drift, in the protocol of table 2: the last "
@@ -258,10 +255,7 @@ DYNAMICS = PaperTable(
     task="dynamics",
     options={},
     datasets=("cora",),
-    systems=(
-        System("lgnsde-gcn", "lgnsde@paper", DRIFTS["gcn"]),
-        System("lgnsde-gat", "lgnsde@paper", DRIFTS["gat"]),
-    ),
+    systems=(System("lgnsde-gcn", "lgnsde@paper", DRIFTS["gcn"]), System("lgnsde-gat", "lgnsde@paper", DRIFTS["gat"])),
     metrics={f"separation {when}": f"separation_{when}" for when in ("begin", "middle", "end")},
     seeds=1,
     about="States of the fitted network of the text at three times in the plane of their two main directions, with a "

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from types import TracebackType
 from typing import Any, Literal
 
 import numpy as np
@@ -58,9 +57,7 @@ class PeakMemory:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         self._look()
         self._stop.set()
         self._thread.join()

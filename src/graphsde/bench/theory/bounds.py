@@ -283,6 +283,30 @@ def distance_bounds(constants: Constants, rule: StepRule, contraction: Contracti
     return Bounds(exponential, chain(rule.growth(x), rule.push(x)), contractive)
 
 
+@dataclass(frozen=True)
+class RightSides:
+    """Of both propositions on one network; ``one_sided`` is μ where the drift contracts."""
+
+    constants: Constants
+    one_sided: float | None
+    variance: Bounds
+    distance: Bounds
+
+
+def right_sides(subject: Subject, constants: Constants | None = None) -> RightSides:
+    """At the times that are saved; ``constants`` replace the certified ones.
+
+    Raises:
+        BadUsage: no bound is derived for the solver, or a constant is not known.
+    """
+    rule = step_rule(subject.module.settings.solver.name, state_dependent=subject.state_dependent)
+    known = constants or constants_of(subject)
+    grid = Grid(subject.step_length, subject.saved_steps)
+    contraction = contraction_of(subject.module.drift, subject.inputs.adjacency, rule, grid.dt)
+    both = [of(known, rule, contraction, grid) for of in (variance_bounds, distance_bounds)]
+    return RightSides(known, None if contraction is None else contraction.one_sided, *both)
+
+
 def _square(value: float) -> float:
     return value * value  # ** would raise where this becomes infinite
 

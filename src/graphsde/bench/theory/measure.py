@@ -11,16 +11,7 @@ from torch import Tensor
 
 from graphsde.base.errors import BadUsage
 from graphsde.base.seeds import derive, torch_stream
-from graphsde.bench.theory.bounds import (
-    Bounds,
-    Constants,
-    Grid,
-    constants_of,
-    contraction_of,
-    distance_bounds,
-    step_rule,
-    variance_bounds,
-)
+from graphsde.bench.theory.bounds import Bounds, Constants, right_sides
 from graphsde.bench.theory.results import (
     ROUNDING,
     ROUNDING_OF_STATE,
@@ -218,22 +209,16 @@ def measure_subject(
     options.check()
     if not subject.noisy:  # all paths are one
         options = replace(options, samples=4, paths=2)
-    settings = subject.module.settings
-    rule = step_rule(settings.solver.name, state_dependent=subject.state_dependent)
-    known = constants or constants_of(subject)
-    grid = Grid(subject.step_length, subject.saved_steps)
-    contraction = contraction_of(subject.module.drift, subject.inputs.adjacency, rule, grid.dt)
+    settings, right = subject.module.settings, right_sides(subject, constants)
     return TheoryReport(
-        constants=known,
-        one_sided=None if contraction is None else contraction.one_sided,
+        constants=right.constants,
+        one_sided=right.one_sided,
         temperature=subject.temperature,
         horizon=settings.horizon,
         steps=settings.steps,
         solver=settings.solver.name,
-        proposition_1=measure_proposition_1(
-            subject, known, variance_bounds(known, rule, contraction, grid), options.samples
-        ),
-        proposition_2=measure_proposition_2(subject, distance_bounds(known, rule, contraction, grid), options),
+        proposition_1=measure_proposition_1(subject, right.constants, right.variance, options.samples),
+        proposition_2=measure_proposition_2(subject, right.distance, options),
     )
 
 
@@ -286,11 +271,7 @@ def noise_distances(
 def _factors(subject: Subject) -> dict[str, float]:
     """What a distance of 1 at the start may have become at the horizon, by name of the bound."""
     try:
-        rule = step_rule(subject.module.settings.solver.name, state_dependent=subject.state_dependent)
-        known = constants_of(subject)
+        bounds = right_sides(subject).distance
     except BadUsage:
         return {}
-    grid = Grid(subject.step_length, subject.saved_steps)
-    contraction = contraction_of(subject.module.drift, subject.inputs.adjacency, rule, grid.dt)
-    bounds = distance_bounds(known, rule, contraction, grid)
     return {name: float(right[-1]) for name, right in bounds.named().items()}
