@@ -10,7 +10,7 @@ import typer
 
 from graphsde.base.errors import BadInput, BadUsage, GraphsdeError
 from graphsde.cli.options import ADDRESS, CELL_MINUTES, DATASETS, ENGINE, JSON, RETRY_FAILED, WORKERS, key_values
-from graphsde.cli.output import print_json, print_table, say
+from graphsde.cli.output import print_json, print_rows, print_table, say
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
@@ -320,10 +320,7 @@ def _print_pair(records: list[Any], rows: list[Any], pair: str, json: bool) -> N
     for dataset, metric in dict.fromkeys((row.dataset, row.metric) for row in rows):
         compared = pairwise(records, dataset, metric, first, second)
         found.append({"dataset": dataset, "metric": metric, **asdict(compared)})
-    if json:
-        print_json(found)
-    else:
-        print_table(found)
+    print_rows(found, json)
 
 
 def _meant(name: str, known: set[str]) -> str | None:
@@ -405,7 +402,4 @@ def search(
         )
         if configs is not None:
             write_best(configs / f"{place}.yaml", request, best, len(done))
-    if json:
-        print_json(found)
-    else:
-        print_table(found)
+    print_rows(found, json)

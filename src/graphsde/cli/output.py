@@ -38,6 +38,14 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
 
 
+def print_rows(rows: list[dict[str, Any]], json: bool, columns: list[str] | None = None) -> None:
+    """Rows for whoever asked: a program or a person, who sees ``columns`` alone."""
+    if json:
+        print_json(rows)
+    else:
+        print_table(rows, columns)
+
+
 def print_table(rows: list[dict[str, Any]], columns: list[str] | None = None) -> None:
     from rich.box import SIMPLE
     from rich.console import Console

@@ -13,7 +13,7 @@ import typer
 from graphsde.base.errors import GraphsdeError
 from graphsde.base.registry import unknown_name
 from graphsde.cli.options import GRAPH, JSON, READ, SAMPLES, key_values
-from graphsde.cli.output import cell, print_json, print_table, say
+from graphsde.cli.output import cell, print_json, print_rows, say
 
 
 def check(
@@ -109,10 +109,7 @@ def listing(
 ) -> None:
     """List what there is, with one line about each."""
     rows = rows_of(what)
-    if json:
-        print_json(rows)
-    else:
-        print_table(rows, KINDS[what][2])
+    print_rows(rows, json, KINDS[what][2])
 
 
 def rows_of(kind: str) -> list[dict[str, Any]]:
