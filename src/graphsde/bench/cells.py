@@ -151,7 +151,10 @@ def plan_cells(
         for spec in models:
             spec.require_graph(dataset, graph)
         asked = [(spec, own_settings(spec.on(dataset), graph)) for spec in models]
-        _rehearse(base, given, variants, graph, asked, seeds)
+        for variant in variants:  # what can't work is told before any work: the splits, then the models
+            TASKS.get(task)(**given | variant).prepare(graph, seeds[0])
+        for spec, settings in asked:
+            base.require_model(partial(MODELS.get(spec.name), **settings))
         for seed in seeds:
             for variant in variants:
                 for spec, settings in asked:
@@ -161,21 +164,6 @@ def plan_cells(
     if len({cell.id for cell in cells}) != len(cells):
         raise BadUsage("two of the models are the same", fix="name each model once")
     return cells
-
-
-def _rehearse(
-    task: Task,
-    options: dict[str, Any],
-    variants: Sequence[dict[str, Any]],
-    graph: Graph,
-    asked: Sequence[tuple[ModelSpec, dict[str, Any]]],
-    seeds: Sequence[int],
-) -> None:
-    """Make every split once and ask whether the models fit the question: what can't work is told before any work."""
-    for variant in variants:
-        TASKS.get(task.name)(**options | variant).prepare(graph, seeds[0])
-    for spec, settings in asked:
-        task.require_model(partial(MODELS.get(spec.name), **settings))
 
 
 def own_settings(spec: ModelSpec, graph: Graph) -> dict[str, Any]:

@@ -43,7 +43,8 @@ def cpu_limit(seconds: float) -> Iterator[None]:
         return
 
     def ring(number: int, frame: FrameType | None) -> None:
-        if not _importing(frame):
+        frames = traceback.walk_stack(frame) if frame is not None else ()
+        if not any(one.f_code.co_filename.startswith("<frozen importlib") for one, _ in frames):
             raise CellTimeout
 
     before = signal.signal(signal.SIGPROF, ring)
@@ -53,14 +54,6 @@ def cpu_limit(seconds: float) -> Iterator[None]:
     finally:
         lift_cpu_limit()
         signal.signal(signal.SIGPROF, before)
-
-
-def _importing(frame: FrameType | None) -> bool:
-    while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
-            return True
-        frame = frame.f_back
-    return False
 
 
 def lift_cpu_limit() -> None:

@@ -72,10 +72,8 @@ def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
             if os.environ.get("GRAPHSDE_DEBUG"):
                 raise
             text = shorten(f"{type(error).__name__}: {error}", 400)
-            _fail(
-                f"E-INTERNAL: {text}. Fix: this is a fault of graphsde; run again with GRAPHSDE_DEBUG=1 to see more.",
-                70,
-            )
+            fix = "this is a fault of graphsde; run again with GRAPHSDE_DEBUG=1 to see more"
+            _fail(f"E-INTERNAL: {text}. Fix: {fix}.", 70)
 
     return run
 

@@ -83,10 +83,8 @@ def reproduce(
         return
     lines = [_line(row) for row in rows]
     # a figure has nothing printed to compare with, a table is one plan: columns that say nothing only take room
-    idle = (
-        {name for name in lines[0] if all(line[name] in ("", lines[0]["part"]) for line in lines)} if lines else set()
-    )
-    print_table(lines, [name for line in lines[:1] for name in line if name not in idle])
+    told = [n for line in lines[:1] for n in line if not all(other[n] in ("", line["part"]) for other in lines)]
+    print_table(lines, told)
     typer.echo(f"\nMarkdown, CSV and a figure are in {out}.")
 
 

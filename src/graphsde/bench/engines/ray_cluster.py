@@ -69,14 +69,16 @@ def unpack_graph(parts: dict[str, Any]) -> Graph:
     arrays, facts = parts["arrays"], json.loads(parts["facts"])
     nodes = facts["nodes"]
     sparse = "features:data" in arrays
-    ids = arrays["node_ids"] if facts["node_ids"] is None else _text(facts["node_ids"])
+    ids = arrays["node_ids"] if facts["node_ids"] is None else np.array(facts["node_ids"], dtype=object)
     return Graph(
         adjacency=Adjacency(_matrix(arrays, "adjacency", (nodes, nodes)), directed=facts["directed"]),
         features=_matrix(arrays, "features", (nodes, facts["width"])) if sparse else arrays["features"],
         target=_target(arrays, tuple(facts["class_names"])),
         node_ids=ids,
         feature_names=_tuple(facts["feature_names"]),
-        categorical=MappingProxyType({name: _text(column) for name, column in facts["categorical"].items()}),
+        categorical=MappingProxyType(
+            {name: np.array(column, dtype=object) for name, column in facts["categorical"].items()}
+        ),
         masks=MappingProxyType({name: arrays[f"mask:{name}"] for name in facts["masks"]}),
         name=facts["name"],
         benchmark=facts["benchmark"],
@@ -96,12 +98,6 @@ def _put_matrix(arrays: dict[str, np.ndarray], name: str, matrix: Any) -> None:
 
 def _matrix(arrays: dict[str, np.ndarray], name: str, shape: tuple[int, int]) -> sp.csr_array:
     return sp.csr_array(tuple(arrays[f"{name}:{part}"] for part in ("data", "indices", "indptr")), shape=shape)
-
-
-def _text(values: list[str | None]) -> np.ndarray:
-    column = np.empty(len(values), dtype=object)
-    column[:] = values
-    return column
 
 
 def _tuple(values: list[Any] | None) -> tuple[Any, ...] | None:
