@@ -31,7 +31,7 @@ ROOMS = {
     "runs": "one run: its folder, fit, resume, learn, export",
     "bench": "many runs: tasks, paper, theory, engines, search",
     "view": "figures, report, page",
-    "cli": "the command line, one file per verb",
+    "cli": "the command line, one file per kind of verb",
     "testing": "checks for parts of one's own",
 }
 WAYS = {

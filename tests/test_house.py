@@ -142,17 +142,7 @@ def test_files_stay_small(path: Path) -> None:
 # a concept is not ten lines: whoever is small and has one neighbour only must have a reason
 SMALL_AND_ALONE = {
     "__main__": "what `python -m graphsde` runs",
-    "bench/tasks/regression": "one file per question",
-    "cli/ask": "one file per verb",
-    "cli/calibrate": "one file per verb",
-    "cli/check": "one file per verb",
-    "cli/explain": "one file per verb",
-    "cli/page": "one file per verb",
-    "cli/predict": "one file per verb",
-    "cli/report": "one file per verb",
-    "cli/theory": "one file per verb",
     "models/citing": "knows of models and of parts, which know nothing of each other",
-    "runs/calibrate": "one file per thing that is done to a run",
     "view/app/page": "the script that the page's framework runs",
     "view/app/panels/compare": "one file per panel",
     "view/app/panels/decide": "one file per panel",

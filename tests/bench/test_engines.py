@@ -112,7 +112,7 @@ def test_closing_the_engine_ends_its_workers(graph_folder: Path, plugins: None) 
 
 def test_workers_that_cannot_start_are_given_up(graph_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAPHSDE_PLUGINS", "nowhere_at_all")
-    monkeypatch.setattr("graphsde.bench.engines.local.MOST_FAILED_STARTS", 1)
+    monkeypatch.setattr("graphsde.bench.engines.base.MOST_FAILED_STARTS", 1)
     with pytest.raises(GraphsdeError, match="nowhere_at_all") as caught:
         outcomes("processes", cells_of(graph_folder, [0]))
     assert caught.value.code == "E-WORKER"

@@ -352,8 +352,8 @@ def test_parts_by_attribute_and_by_dotted_setting(blocks: Graph) -> None:
 def test_third_parties_appear_in_the_lists() -> None:
     script = (
         "import runpy; runpy.run_path(PATH)\n"
-        "from graphsde.cli.listing import KINDS\n"
-        "print([row['name'] for kind in ('drifts', 'priors', 'solvers') for row in KINDS[kind]()])\n"
+        "from graphsde.cli.show import rows_of\n"
+        "print([row['name'] for kind in ('drifts', 'priors', 'solvers') for row in rows_of(kind)])\n"
     )
     path = Path(__file__).resolve().parents[2] / "examples" / "05_parts_of_your_own.py"
     done = subprocess.run(

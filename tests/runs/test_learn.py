@@ -197,7 +197,7 @@ def test_fit_knows_a_run_that_has_learned_and_overwriting_forgets_it(run: Path) 
 
 
 def test_a_calibrator_is_fitted_anew_not_lost(run: Path) -> None:
-    from graphsde.runs.calibrate import calibrate_run
+    from graphsde.runs.fit import calibrate_run
 
     calibrate_run(RunFolder(run), "gats")
     before = RunFolder(run).load_model().calibrator

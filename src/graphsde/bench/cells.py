@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 from graphsde.base.errors import BadInput, BadUsage
@@ -56,7 +57,8 @@ class Cell:
 
     def _hash_without(self, *left_out: str) -> str:
         """By former names: a name that changes must not make another cell."""
-        return _hash(as_formerly({key: value for key, value in asdict(self).items() if key not in left_out}))
+        kept = as_formerly({key: value for key, value in asdict(self).items() if key not in left_out})
+        return hashlib.sha256(canonical(kept).encode()).hexdigest()[:32]
 
     @property
     def label(self) -> str:
@@ -149,7 +151,10 @@ def plan_cells(
         for spec in models:
             spec.require_graph(dataset, graph)
         asked = [(spec, own_settings(spec.on(dataset), graph)) for spec in models]
-        _rehearse(base, given, variants, graph, asked, seeds)
+        for variant in variants:  # what can't work is told before any work: the splits, then the models
+            TASKS.get(task)(**given | variant).prepare(graph, seeds[0])
+        for spec, settings in asked:
+            base.require_model(partial(MODELS.get(spec.name), **settings))
         for seed in seeds:
             for variant in variants:
                 for spec, settings in asked:
@@ -159,21 +164,6 @@ def plan_cells(
     if len({cell.id for cell in cells}) != len(cells):
         raise BadUsage("two of the models are the same", fix="name each model once")
     return cells
-
-
-def _rehearse(
-    task: Task,
-    options: dict[str, Any],
-    variants: Sequence[dict[str, Any]],
-    graph: Graph,
-    asked: Sequence[tuple[ModelSpec, dict[str, Any]]],
-    seeds: Sequence[int],
-) -> None:
-    """Make every split once and ask whether the models fit the question: what can't work is told before any work."""
-    for variant in variants:
-        TASKS.get(task.name)(**options | variant).prepare(graph, seeds[0])
-    for spec, settings in asked:
-        task.require_model(lambda spec=spec, settings=settings, **own: MODELS.get(spec.name)(**{**settings, **own}))
 
 
 def own_settings(spec: ModelSpec, graph: Graph) -> dict[str, Any]:
@@ -190,6 +180,6 @@ def own_settings(spec: ModelSpec, graph: Graph) -> dict[str, Any]:
     return {**{key: value for key, value in anchor.items() if value != default}, **kept}
 
 
-def _hash(value: Any) -> str:
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+def canonical(value: Any) -> str:
+    """JSON in which equal values have equal bytes."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)

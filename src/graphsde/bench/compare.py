@@ -136,12 +136,12 @@ def headline(records: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 def pairwise(records: Iterable[Mapping[str, Any]], dataset: str, metric: str, first: str, second: str) -> Comparison:
     """All tests between two models on the seeds that both have."""
     models = collect(records)[dataset]
-    one, two = (models[name].values if name in models else {} for name in (first, second))
-    seeds = [seed for seed in sorted(set(one) & set(two)) if _both_known(one[seed], two[seed], metric)]
-    ratio = None
-    if seeds and {"n_test", "n_train"} <= set(one[seeds[0]]):
-        ratio = one[seeds[0]]["n_test"] / one[seeds[0]]["n_train"]
-    return compare_pairs([one[s][metric] for s in seeds], [two[s][metric] for s in seeds], test_to_train=ratio)
+    known = _known(models, metric)
+    one, two = known.get(first, {}), known.get(second, {})
+    seeds = sorted(set(one) & set(two), key=int)
+    sizes = models[first].values[int(seeds[0])] if seeds else {}
+    ratio = sizes["n_test"] / sizes["n_train"] if {"n_test", "n_train"} <= set(sizes) else None
+    return compare_pairs([one[seed] for seed in seeds], [two[seed] for seed in seeds], test_to_train=ratio)
 
 
 def causes_of(records: Iterable[Mapping[str, Any]]) -> dict[str, int]:
@@ -152,12 +152,7 @@ def causes_of(records: Iterable[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def _rows(dataset: str, metric: str, models: Mapping[str, Runs]) -> list[Row]:
-    values = {
-        label: {
-            str(seed): run[metric] for seed, run in runs.values.items() if not math.isnan(run.get(metric, math.nan))
-        }
-        for label, runs in models.items()
-    }
+    values = _known(models, metric)
     turned = judged_values(metric, values)
     said = dict.fromkeys(values, "not judged") if turned is None else verdicts(turned, higher_is_better=True)
     ranks = {} if turned is None else paired_ranks(turned, higher_is_better=True)
@@ -166,9 +161,7 @@ def _rows(dataset: str, metric: str, models: Mapping[str, Runs]) -> list[Row]:
         x = np.array([values[label][seed] for seed in sorted(values[label], key=int)])
         # one run has no spread: an interval of no width would look like certainty
         low, high = within_range(metric, bootstrap_interval(x.tolist())) if x.size > 1 else (None, None)
-        causes: dict[str, int] = defaultdict(int)
-        for cause in runs.failed:
-            causes[cause.partition(":")[0]] += 1
+        causes = Counter(cause.partition(":")[0] for cause in runs.failed)
         rows.append(
             Row(
                 dataset,
@@ -193,8 +186,13 @@ def _mean_of(measured: list[dict[str, float]]) -> dict[str, float]:
     return {name: float(np.mean([one[name] for one in measured])) for name in names}
 
 
-def _both_known(one: Mapping[str, float], two: Mapping[str, float], metric: str) -> bool:
-    return not math.isnan(one.get(metric, math.nan)) and not math.isnan(two.get(metric, math.nan))
+def _known(models: Mapping[str, Runs], metric: str) -> dict[str, dict[str, float]]:
+    """What a metric is by model and seed, where it is defined."""
+    known = {}
+    for label, runs in models.items():
+        values = {str(seed): run.get(metric, math.nan) for seed, run in runs.values.items()}
+        known[label] = {seed: value for seed, value in values.items() if not math.isnan(value)}
+    return known
 
 
 @dataclass(frozen=True)
@@ -239,15 +237,8 @@ def rank_models(records: Iterable[Mapping[str, Any]], metric: str) -> Ranking | 
 
 def _common(by_model: Mapping[str, Runs], models: list[str], metric: str) -> np.ndarray:
     """Values of the seeds that every model has, turned so that more is better.  # [seeds, models]"""
-    values = {
-        label: {
-            str(seed): run[metric]
-            for seed, run in (by_model[label].values.items() if label in by_model else ())
-            if not math.isnan(run.get(metric, math.nan))
-        }
-        for label in models
-    }
-    turned = judged_values(metric, values)
+    known = _known(by_model, metric)
+    turned = judged_values(metric, {label: known.get(label, {}) for label in models})
     if turned is None:
         raise BadUsage(f"'{metric}' is neither better high nor low, so that nothing can be ranked by it", found=metric)
     seeds = sorted(set.intersection(*[set(own) for own in turned.values()])) if turned else []

@@ -43,7 +43,8 @@ def cpu_limit(seconds: float) -> Iterator[None]:
         return
 
     def ring(number: int, frame: FrameType | None) -> None:
-        if not _importing(frame):
+        frames = traceback.walk_stack(frame) if frame is not None else ()
+        if not any(one.f_code.co_filename.startswith("<frozen importlib") for one, _ in frames):
             raise CellTimeout
 
     before = signal.signal(signal.SIGPROF, ring)
@@ -53,14 +54,6 @@ def cpu_limit(seconds: float) -> Iterator[None]:
     finally:
         lift_cpu_limit()
         signal.signal(signal.SIGPROF, before)
-
-
-def _importing(frame: FrameType | None) -> bool:
-    while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
-            return True
-        frame = frame.f_back
-    return False
 
 
 def lift_cpu_limit() -> None:
@@ -79,26 +72,26 @@ def run_cell(cell: Cell, cpu_seconds: float) -> Outcome:
         cell: what to do.
         cpu_seconds: the most processor time it may take.
     """
-    clock = _Clock()
+    begin = _clocks()
     try:
         with single_threaded(), cpu_limit(cpu_seconds):
             graph = graph_of(cell)
-            clock.start()
+            begin = _clocks()
             task = cell.make_task()
             measured = task.measure(cell.make_model, task.prepare(graph, cell.seed), cell.seed)
             metrics = {name: _plain(value) for name, value in measured.metrics.items()}
             curves = {name: [_plain(value) for value in values] for name, values in measured.curves.items()}
-        return Outcome("done", metrics=metrics, curves=curves, seconds=clock.read())
+        return Outcome("done", metrics=metrics, curves=curves, seconds=_since(begin))
     except CellTimeout:
         lift_cpu_limit()
-        return Outcome.failed("time", seconds=clock.read())
+        return Outcome.failed("time", seconds=_since(begin))
     except Exception as error:
         if os.environ.get("GRAPHSDE_DEBUG"):
             traceback.print_exc()
         cause = _cause(error)
         error.__traceback__ = None
         gc.collect()  # the frames of the failure hold the memory that the next cell needs
-        return Outcome.failed(cause, seconds=clock.read())
+        return Outcome.failed(cause, seconds=_since(begin))
 
 
 def graph_of(cell: Cell) -> Graph:
@@ -157,13 +150,9 @@ def _plain(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-class _Clock:
-    def __init__(self) -> None:
-        self.start()
+def _clocks() -> dict[str, float]:
+    return {"cpu": time.process_time(), "wall": time.perf_counter()}
 
-    def start(self) -> None:
-        self._cpu, self._wall = time.process_time(), time.perf_counter()
 
-    def read(self) -> dict[str, float]:
-        cpu, wall = time.process_time() - self._cpu, time.perf_counter() - self._wall
-        return {"cpu": round(cpu, 4), "wall": round(wall, 4)}
+def _since(begin: dict[str, float]) -> dict[str, float]:
+    return {name: round(now - begin[name], 4) for name, now in _clocks().items()}

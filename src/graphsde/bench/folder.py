@@ -24,11 +24,8 @@ class BenchFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        self.question = self.path / "bench.json"
         self.journal = Journal(self.path)
-
-    @property
-    def question(self) -> Path:
-        return self.path / "bench.json"
 
     def read(self) -> tuple[dict[str, Any], JournalContents]:
         """``{"task": …, "options": …}`` and the journal; needs no lock, and may be called while a bench runs."""

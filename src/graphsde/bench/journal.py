@@ -13,7 +13,7 @@ from typing import Any, Literal, TypedDict, cast
 
 from graphsde.base import storage
 from graphsde.base.renames import current
-from graphsde.bench.cells import Cell
+from graphsde.bench.cells import Cell, canonical
 
 Status = Literal["done", "failed"]
 
@@ -77,21 +77,14 @@ class Record(TypedDict):
 
 
 def make_record(cell: Cell, outcome: Outcome, engine: str, environment: dict[str, Any]) -> Record:
-    whole = {
-        "id": cell.id,
-        "address": cell.address,
-        "cell": cell.as_dict(),
-        **outcome.as_dict(),
-        "engine": engine,
-        "environment": environment,
-    }
-    return cast(Record, whole)
+    asked = {"id": cell.id, "address": cell.address, "cell": cell.as_dict()}
+    return cast(Record, {**asked, **outcome.as_dict(), "engine": engine, "environment": environment})
 
 
 def encode(record: Record) -> bytes:
     """The record as one line in canonical JSON, the line break included."""
-    check = hashlib.sha256(_canonical(record).encode("ascii")).hexdigest()[:16]
-    return _canonical({"check": check, "record": record}).encode("ascii") + b"\n"
+    check = hashlib.sha256(canonical(record).encode("ascii")).hexdigest()[:16]
+    return canonical({"check": check, "record": record}).encode("ascii") + b"\n"
 
 
 def decode(line: bytes) -> Record | None:
@@ -120,10 +113,6 @@ def _looks_right(record: dict[str, Any]) -> bool:
         and isinstance(record["address"], str)
         and all(isinstance(record[figures], dict) for figures in ("metrics", "curves"))
     )
-
-
-def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from graphsde.bench.cells import Cell, ModelSpec, plan_cells
 from graphsde.bench.direction import within_range
-from graphsde.bench.paper import PaperTable, System
+from graphsde.bench.paper import PaperTable, Printed, System
 from graphsde.bench.statistics import bootstrap_interval
 from graphsde.graph.graph import Graph
 
@@ -66,15 +66,11 @@ def beside(
     seeds: Sequence[int],
 ) -> list[Beside]:
     """Every row of the table on every graph under every metric, with what was measured so far."""
-    latest = {record["id"]: record for record in records}
-    graphs: dict[str, Graph] = {}
+    records = list(records)
     rows = []
     for dataset in datasets:
-        for system in _rows(table, models):
-            cells = plan_cells(table.task, table.options, [dataset], [spec_of(system)], seeds, graphs)
-            found = [latest[cell.id] for cell in cells if cell.id in latest]
-            for metric in table.metrics:
-                rows.append(_beside(table, dataset, system, metric, found))
+        for system, found in _by_system(table, records, dataset, models, seeds):
+            rows += [_beside(table, dataset, system, metric, found) for metric in table.metrics]
     return rows
 
 
@@ -82,14 +78,17 @@ def records_of(
     table: PaperTable, records: Iterable[Mapping[str, Any]], dataset: str, models: Sequence[str], seeds: Sequence[int]
 ) -> list[Mapping[str, Any]]:
     """The records of the cells that a table asks for on one graph, in the order of its rows."""
+    return [record for _, found in _by_system(table, records, dataset, models, seeds) for record in found]
+
+
+def _by_system(
+    table: PaperTable, records: Iterable[Mapping[str, Any]], dataset: str, models: Sequence[str], seeds: Sequence[int]
+) -> Iterator[tuple[System, list[Mapping[str, Any]]]]:
     latest = {record["id"]: record for record in records}
     graphs: dict[str, Graph] = {}
-    cells = [
-        cell
-        for system in _rows(table, models)
-        for cell in plan_cells(table.task, table.options, [dataset], [spec_of(system)], seeds, graphs)
-    ]
-    return [latest[cell.id] for cell in cells if cell.id in latest]
+    for system in _rows(table, models):
+        cells = plan_cells(table.task, table.options, [dataset], [spec_of(system)], seeds, graphs)
+        yield system, [latest[cell.id] for cell in cells if cell.id in latest]
 
 
 def _rows(table: PaperTable, models: Sequence[str]) -> list[System]:
@@ -101,7 +100,7 @@ def _beside(table: PaperTable, dataset: str, system: System, metric: str, record
     ours = table.metric_of(system, metric)
     done = [record["metrics"].get(ours) for record in records if record["status"] == "done"]
     x = np.array([value for value in done if value is not None], dtype=np.float64) * table.scale
-    printed = table.printed_figure(dataset, system, metric)
+    printed = table.printed_figure(dataset, system, metric) or Printed(None, None, "")
     mean = float(x.mean()) if x.size else None
     std = float(x.std(ddof=1)) if x.size > 1 else None
     low, high = within_range(ours, bootstrap_interval(x.tolist()), table.scale) if x.size > 1 else (None, None)
@@ -111,16 +110,16 @@ def _beside(table: PaperTable, dataset: str, system: System, metric: str, record
         system.printed or "",
         _ours(system),
         metric,
-        printed.mean if printed else None,
-        printed.std if printed else None,
-        printed.text if printed else "",
+        printed.mean,
+        printed.std,
+        printed.text,
         mean,
         std,
         int(x.size),
         low,
         high,
         sum(record["status"] != "done" for record in records),
-        agreement(mean, std, printed.mean if printed else None, printed.std if printed else None, table.scale),
+        agreement(mean, std, printed.mean, printed.std, table.scale),
         system.note,
     )
 
@@ -212,9 +211,7 @@ def _printed(row: Beside) -> str:
         return row.printed_text
     digits = _digits(row)
     spread = "" if row.printed_std is None else f" ± {row.printed_std:.{digits}f}"
-    return (
-        f"{row.printed:.{digits}f}{spread}, {row.agreement}" if row.agreement else f"{row.printed:.{digits}f}{spread}"
-    )
+    return f"{row.printed:.{digits}f}{spread}" + (f", {row.agreement}" if row.agreement else "")
 
 
 def _digits(row: Beside) -> int:

@@ -124,8 +124,9 @@ def _run(
     folder.write_question(request.task, options)
     with folder.journal.appending(say) as journal:
         refuse_changes(cells, journal.latest.values(), folder.path)
-        missing = [cell for cell in cells if _is_missing(cell, journal.latest, request.retry_failed)]
-        kept = [journal.latest[cell.id]["status"] for cell in cells if cell.id in journal.latest]
+        known = {cell.id: journal.latest[cell.id]["status"] for cell in cells if cell.id in journal.latest}
+        wanted = ("failed", None) if request.retry_failed else (None,)
+        missing = [cell for cell in cells if known.get(cell.id) in wanted]
         skipped = len(cells) - len(missing)
         failed: Counter[str] = Counter()
         progress(Progress(len(missing), 0, skipped, {}))
@@ -137,7 +138,7 @@ def _run(
                 if outcome.status == "failed":
                     failed[outcome.kind] += 1
                 progress(Progress(len(missing), finished, skipped, dict(failed), cell, outcome))
-    failed_before = 0 if request.retry_failed else kept.count("failed")
+    failed_before = 0 if request.retry_failed else list(known.values()).count("failed")
     return BenchSummary(folder, len(missing) - failed.total(), skipped, dict(failed), failed_before)
 
 
@@ -148,11 +149,6 @@ def environment() -> dict[str, Any]:
     facts = {"graphsde": __version__, "torch": torch.__version__, "python": platform.python_version()}
     commit = _commit()
     return {**facts, "commit": commit} if commit else facts
-
-
-def _is_missing(cell: Cell, latest: dict[str, Any], retry_failed: bool) -> bool:
-    record = latest.get(cell.id)
-    return record is None or (retry_failed and record["status"] == "failed")
 
 
 def _commit() -> str | None:

@@ -38,6 +38,7 @@ GRID: dict[str, tuple[Any, ...]] = {
 # what a model calls the thing, in the order of preference
 WORDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "dropout": (("dropout",), ("feature_dropout", "decoder_dropout")),
+    "step": (("steps", "horizon"),),
 }
 
 
@@ -51,10 +52,7 @@ def space_of(model: str, settings: dict[str, Any] | None = None) -> dict[str, tu
     fields = _fields(model, settings)
     space = {}
     for name, values in GRID.items():
-        if name == "step":
-            if {"steps", "horizon"} <= fields:
-                space[name] = values
-        elif any(set(words) <= fields for words in WORDS.get(name, ((name,),))):
+        if any(set(words) <= fields for words in WORDS.get(name, ((name,),))):
             space[name] = values
     return space
 
@@ -143,11 +141,8 @@ def best_trial(trials: Sequence[Trial], select: Select = "nll") -> Trial:
     done = [trial for trial in trials if trial.value is not None]
     if not done:
         causes = sorted({trial.cause for trial in trials if trial.cause})
-        raise BadUsage(
-            "no trial has finished",
-            found="; ".join(causes) or None,
-            fix="mend the cause, or allow more time",
-        )
+        told = "; ".join(causes) or None
+        raise BadUsage("no trial has finished", found=told, fix="mend the cause, or allow more time")
     sign = 1.0 if select == "nll" else -1.0
     return min(done, key=lambda trial: (sign * (trial.value or 0.0), trial.number))
 
@@ -207,15 +202,15 @@ class SearchRequest:
         }
 
 
-def claim(folder: Path, request: SearchRequest) -> dict[str, Any]:
+def claim(folder: Path, request: SearchRequest) -> None:
     """Write the question into a new folder, or refuse a folder that holds another one; call it under the lock."""
     path = folder / "search.json"
-    now: dict[str, Any] = json.loads(json.dumps(request.question()))
+    now = json.loads(json.dumps(request.question()))
     if not path.is_file():
         if (folder / "trial-000").is_dir():
             raise BadInput("nothing says what was searched here", code="E-CORRUPT", place=str(path), fix=_ELSEWHERE)
         storage.write_json(path, now)
-        return now
+        return
     try:
         then = dict(json.loads(storage.read_text(path)))
     except (ValueError, TypeError) as error:
@@ -225,7 +220,6 @@ def claim(folder: Path, request: SearchRequest) -> dict[str, Any]:
         code = "E-DATA-CHANGED" if changed == ["data"] else "E-BENCH-CHANGED"
         told = "; ".join(f"{name}: {then.get(name)} then, {now[name]} now" for name in changed)
         raise BadUsage(f"{folder} holds another search ({told})", code=code, fix=_ELSEWHERE)
-    return now
 
 
 _ELSEWHERE = "choose another --out"

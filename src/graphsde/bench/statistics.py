@@ -80,7 +80,7 @@ def compare_pairs(first: Sequence[float], second: Sequence[float], *, test_to_tr
         float(d.mean()),
         paired_t(d),
         sign_flip(d) if n >= FEWEST_FOR_PERMUTATION else None,
-        _wilcoxon(d),
+        float(stats.wilcoxon(d).pvalue) if np.count_nonzero(d) else None,
         None if test_to_train is None else paired_t(d, extra=test_to_train),
     )
 
@@ -208,9 +208,3 @@ def critical_difference(models: int, blocks: int, *, level: float = LEVEL) -> fl
     """Nemenyi's distance of mean ranks from which two models differ (Demšar, JMLR 2006)."""
     q = float(stats.studentized_range.ppf(1 - level, models, np.inf)) / math.sqrt(2)
     return q * math.sqrt(models * (models + 1) / (6 * blocks))
-
-
-def _wilcoxon(differences: np.ndarray) -> float | None:
-    if np.count_nonzero(differences) == 0:
-        return None
-    return float(stats.wilcoxon(differences).pvalue)

@@ -1,4 +1,4 @@
-"""The command line: one file per verb, heavy parts imported only when a verb runs."""
+"""The command line: one file per kind of verb, heavy parts imported only when a verb runs."""
 
 from graphsde.cli.app import main
 

@@ -14,48 +14,28 @@ import typer
 from graphsde._version import __version__
 from graphsde.base.errors import GraphsdeError, shorten
 from graphsde.base.plugins import load_installed, load_plugins
-from graphsde.cli import (
-    ask,
-    bench,
-    calibrate,
-    check,
-    compare,
-    decide,
-    demo,
-    doctor,
-    evaluate,
-    explain,
-    fit,
-    learn,
-    listing,
-    page,
-    predict,
-    report,
-    reproduce,
-    search,
-    theory,
-)
+from graphsde.cli import act, bench, fit, measure, reproduce, show
 
 VERBS: dict[str, Callable[..., None]] = {
-    "demo": demo.demo,
-    "check": check.check,
+    "demo": fit.demo,
+    "check": show.check,
     "fit": fit.fit,
-    "predict": predict.predict,
-    "evaluate": evaluate.evaluate,
-    "calibrate": calibrate.calibrate,
-    "decide": decide.decide,
-    "ask": ask.ask,
-    "learn": learn.learn,
-    "explain": explain.explain,
-    "report": report.report,
-    "app": page.page,
-    "theory": theory.theory,
+    "predict": act.predict,
+    "evaluate": measure.evaluate,
+    "calibrate": measure.calibrate,
+    "decide": act.decide,
+    "ask": act.ask,
+    "learn": act.learn,
+    "explain": act.explain,
+    "report": show.report,
+    "app": show.page,
+    "theory": measure.theory,
     "bench": bench.bench,
-    "compare": compare.compare,
+    "compare": bench.compare,
     "reproduce": reproduce.reproduce,
-    "search": search.search,
-    "list": listing.listing,
-    "doctor": doctor.doctor,
+    "search": bench.search,
+    "list": show.listing,
+    "doctor": show.doctor,
 }
 
 
@@ -69,7 +49,7 @@ def _version(asked: bool) -> None:
         raise typer.Exit()
 
 
-def _guarded(verb: Callable[..., None], name: str) -> Callable[..., None]:
+def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(verb)
     def run(*args: Any, **kwargs: Any) -> None:
         try:
@@ -92,10 +72,8 @@ def _guarded(verb: Callable[..., None], name: str) -> Callable[..., None]:
             if os.environ.get("GRAPHSDE_DEBUG"):
                 raise
             text = shorten(f"{type(error).__name__}: {error}", 400)
-            _fail(
-                f"E-INTERNAL: {text}. Fix: this is a fault of graphsde; run again with GRAPHSDE_DEBUG=1 to see more.",
-                70,
-            )
+            fix = "this is a fault of graphsde; run again with GRAPHSDE_DEBUG=1 to see more"
+            _fail(f"E-INTERNAL: {text}. Fix: {fix}.", 70)
 
     return run
 
@@ -131,4 +109,4 @@ def _root(
 
 
 for _name, _verb in VERBS.items():
-    app.command(_name)(_guarded(_verb, _name))
+    app.command(_name)(_guarded(_verb))

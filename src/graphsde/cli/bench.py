@@ -1,4 +1,4 @@
-"""Many runs from the command line, with a progress bar over their cells."""
+"""Verbs about many runs: ``bench`` with a progress bar over its cells, ``compare``, ``search``."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
-from graphsde.base.errors import BadUsage, GraphsdeError
-from graphsde.cli.options import JSON, key_values
-from graphsde.cli.output import print_json, print_table, say
+from graphsde.base.errors import BadInput, BadUsage, GraphsdeError
+from graphsde.cli.options import ADDRESS, CELL_MINUTES, DATASETS, ENGINE, JSON, RETRY_FAILED, WORKERS, key_values
+from graphsde.cli.output import print_json, print_rows, print_table, say
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
@@ -79,28 +79,25 @@ def _make_bar() -> RichProgress:
 
 def bench(
     task: Annotated[str, typer.Argument(help="The question; see: graphsde list tasks.")],
-    datasets: Annotated[str, typer.Option("--datasets", help="Names of benchmarks or paths, with commas between.")],
+    datasets: Annotated[str, DATASETS],
     models: Annotated[
         str, typer.Option("--models", help="With commas between; MODEL@PRESET where it has presets: gcn,lgnsde@paper.")
     ],
     out: Annotated[Path, typer.Option("--out", help="The folder of the bench; one that exists is gone on with.")],
     seeds: Annotated[str, typer.Option("--seeds", help="How many (20 means 0 to 19), or which: 0,3,7.")] = "5",
-    engine: Annotated[str, typer.Option("--engine", help="See: graphsde list engines.")] = "processes",
-    address: Annotated[str | None, typer.Option("--address", help="Of a Ray cluster, HOST:PORT.")] = None,
-    workers: Annotated[int | None, typer.Option("--workers", min=1, help="How many cells at once.")] = None,
+    engine: Annotated[str, ENGINE] = "processes",
+    address: Annotated[str | None, ADDRESS] = None,
+    workers: Annotated[int | None, WORKERS] = None,
     settings: Annotated[
-        list[str],
-        typer.Option("--set", metavar="[MODEL.]KEY=VALUE", help="A setting of one model, or of all."),
+        list[str], typer.Option("--set", metavar="[MODEL.]KEY=VALUE", help="A setting of one model, or of all.")
     ] = [],  # noqa: B006
     option: Annotated[list[str], typer.Option("--option", metavar="KEY=VALUE", help="An option of the task.")] = [],  # noqa: B006
     configs: Annotated[
         Path | None,
         typer.Option("--configs", help="Take settings found by 'graphsde search' from this folder, for every model."),
     ] = None,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed cells again.")] = False,
-    cell_minutes: Annotated[
-        float, typer.Option("--cell-minutes", help="The most processor time of one cell; beyond, it has failed.")
-    ] = 10.0,
+    retry_failed: Annotated[bool, RETRY_FAILED] = False,
+    cell_minutes: Annotated[float, CELL_MINUTES] = 10.0,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Put one question to many models on many graphs. Run it again to go on, or with more models, graphs or seeds."""
@@ -111,7 +108,6 @@ def bench(
     from graphsde.bench.engines import Limits
     from graphsde.bench.run import BenchRequest, run_bench
     from graphsde.bench.table import tabulate
-    from graphsde.cli.compare import print_causes
     from graphsde.datasets.source import GraphSource
 
     values = key_values(settings, "--set")
@@ -237,3 +233,173 @@ def _print_summary(done: int, skipped: int, failed: dict[str, int], failed_befor
         typer.echo(f"{sum(failed.values()):,} cells failed ({causes}); run them again with --retry-failed.")
     if failed_before:
         typer.echo(f"{failed_before:,} of those that were there have failed; run them again with --retry-failed.")
+
+
+def compare(
+    folder: Annotated[Path, typer.Argument(help="The folder of a bench.")],
+    metric: Annotated[
+        list[str], typer.Option("--metric", help="Which metrics; the task's own few if none is named.")
+    ] = [],  # noqa: B006
+    pair: Annotated[
+        str | None, typer.Option("--pair", metavar="A,B", help="All tests between two models instead of the table.")
+    ] = None,
+    diagram: Annotated[
+        Path | None, typer.Option("--diagram", help="Draw the critical-difference diagram of the first metric here.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Also write the rows here (.csv or .parquet).")] = None,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Say what the runs of a bench show: mean, spread, interval, rank, and who is best, tied or behind."""
+    from graphsde.bench.compare import causes_of
+    from graphsde.bench.compare import compare as compare_records
+    from graphsde.bench.direction import first_judged
+    from graphsde.bench.folder import BenchFolder
+    from graphsde.runs.export import write_table
+
+    _, contents = BenchFolder(folder).read()
+    for sentence in contents.warnings:
+        say(sentence)
+    records = list(contents.records)
+    rows = compare_records(records, metric or None)
+    if diagram is not None:
+        judged = first_judged(row.metric for row in rows)
+        if judged is None:
+            raise BadUsage("none of these figures says who is better", fix="name one that does with --metric")
+        _draw(records, judged, diagram)
+    if pair is not None:
+        _print_pair(records, rows, pair, json)
+        return
+    plain = [row.as_dict() for row in rows]
+    if out is not None:
+        columns = [name for name in plain[0] if name != "causes"]
+        write_table({name: [row[name] for row in plain] for name in columns}, out)
+    if json:
+        print_json(plain)
+        return
+    print_table([_line(row) for row in plain])
+    typer.echo(
+        "best: p < .05 against every rival (paired t, Holm). tied: can't be told from the leader. "
+        "Intervals are bootstrap 95 % of the mean."
+    )
+    print_causes(causes_of(records))
+
+
+def print_causes(causes: dict[str, int], most: int = 5) -> None:
+    """Why cells have no result, one line each."""
+    for cause, count in list(causes.items())[:most]:
+        typer.echo(f"failed, {count:,} ×: {cause}")
+    if len(causes) > most:
+        typer.echo(f"and {len(causes) - most:,} other causes; the journal has them all")
+
+
+def _line(row: dict[str, Any]) -> dict[str, Any]:
+    """Narrow enough for a terminal; rows are in the order of their rank."""
+    mean = "—" if row["mean"] is None else f"{row['mean']:.4f}"
+    spread = "" if row["std"] is None else f" ± {row['std']:.4f}"
+    interval = "" if row["ci_low"] is None else f"{row['ci_low']:.3f} to {row['ci_high']:.3f}"
+    causes = ", ".join(f"{count} {cause}" for cause, count in row["causes"].items())
+    verdict = f"{row['verdict']}; failed: {causes}" if causes else row["verdict"]
+    shown = {key: row[key] for key in ("dataset", "metric", "model")}
+    return {**shown, "mean": mean + spread, "n": row["n"], "interval": interval, "verdict": verdict}
+
+
+def _print_pair(records: list[Any], rows: list[Any], pair: str, json: bool) -> None:
+    from dataclasses import asdict
+
+    from graphsde.bench.compare import pairwise
+
+    known = {row.model for row in rows}
+    parts = pair.split(",")
+    # a label may have commas of its own: gcn[epochs=5,hidden=8]
+    splits = [(",".join(parts[:place]), ",".join(parts[place:])) for place in range(1, len(parts))]
+    named = [(one, two) for first, second in splits if (one := _meant(first, known)) and (two := _meant(second, known))]
+    if not named:
+        raise BadUsage("--pair names two models", found=pair, expected="two of " + " and ".join(sorted(known)))
+    first, second = named[0]
+    found = []
+    for dataset, metric in dict.fromkeys((row.dataset, row.metric) for row in rows):
+        compared = pairwise(records, dataset, metric, first, second)
+        found.append({"dataset": dataset, "metric": metric, **asdict(compared)})
+    print_rows(found, json)
+
+
+def _meant(name: str, known: set[str]) -> str | None:
+    """A label of the table, or the plain name of a model where only one label has it."""
+    own = [label for label in known if label == name] or [label for label in known if label.startswith(f"{name}[")]
+    return own[0] if len(own) == 1 else None
+
+
+def _draw(records: list[Any], metric: str, path: Path) -> None:
+    from graphsde.bench.compare import rank_models
+    from graphsde.view.figures.bench import critical_difference_diagram
+    from graphsde.view.figures.style import save_figure
+
+    ranking = rank_models(records, metric)
+    if ranking is None:
+        raise BadInput("there are too few common runs for a diagram", code="E-EMPTY", fix="run more seeds")
+    title = f"mean rank by {metric} over {ranking.blocks} {ranking.over}"
+    save_figure(critical_difference_diagram(ranking.models, ranking.ranks, ranking.distance, title), path)
+
+
+def search(
+    datasets: Annotated[str, DATASETS],
+    models: Annotated[str, typer.Option("--models", help="With commas between; MODEL@PRESET where it has presets.")],
+    out: Annotated[Path, typer.Option("--out", help="The folder of the search; one that exists is gone on with.")],
+    trials: Annotated[int, typer.Option("--trials", min=1, help="Settings to try per model and graph.")] = 8,
+    cpu_minutes: Annotated[float, typer.Option("--cpu-minutes", help="The budget per model and graph.")] = 20.0,
+    sampler: Annotated[str, typer.Option("--sampler", help="random or tpe.")] = "random",
+    select: Annotated[str, typer.Option("--select", help="nll or accuracy, on validation nodes.")] = "nll",
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the trainings and of the sampler.")] = 0,
+    engine: Annotated[str, ENGINE] = "processes",
+    address: Annotated[str | None, ADDRESS] = None,
+    configs: Annotated[
+        Path | None, typer.Option("--configs", help="Also keep the best settings here, one file per model and graph.")
+    ] = None,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Choose hyperparameters on validation nodes, with the same budget for every model. Run it again to go on."""
+    from graphsde.bench.cells import ModelSpec
+    from graphsde.bench.search import SearchRequest, best_trial, place_of, run_search, write_best
+    from graphsde.datasets.source import GraphSource
+
+    if sampler not in ("random", "tpe") or select not in ("nll", "accuracy"):
+        raise BadUsage("unknown way to search", found=f"{sampler}, {select}", expected="random or tpe, nll or accuracy")
+    texts = names_of(models, "--models")
+    asked: dict[str, tuple[str, SearchRequest]] = {}
+    for dataset in names_of(datasets, "--datasets"):
+        for text in texts:
+            request = SearchRequest(
+                GraphSource.typed(dataset).graph,
+                ModelSpec.parse(text),
+                trials=trials,
+                seed=seed,
+                sampler=sampler,  # type: ignore[arg-type]
+                select=select,  # type: ignore[arg-type]
+                cpu_minutes=cpu_minutes,
+                engine=engine,
+                address=address,
+            )
+            if place_of(text, dataset) in asked:
+                raise BadUsage(
+                    "two of the graphs have the same name",
+                    found=datasets,
+                    fix="search them one by one, each with --out",
+                )
+            asked[place_of(text, dataset)] = text, request
+    found: list[dict[str, Any]] = []
+    for place, (text, request) in asked.items():
+        done = run_search(request, out / place, say=say)
+        best = best_trial(done, request.select)
+        found.append(
+            {
+                "dataset": Path(request.dataset).name,
+                "model": text,
+                "trials": len(done),
+                f"val_{select}": best.value,
+                f"val_{select}_of_defaults": done[0].value,
+                "best": best.chosen or "defaults",
+            }
+        )
+        if configs is not None:
+            write_best(configs / f"{place}.yaml", request, best, len(done))
+    print_rows(found, json)

@@ -15,6 +15,12 @@ READ = typer.Option(
     "--read", metavar="KEY=VALUE", help="How to read the files, e.g. directed=true, impute=mean, encoding=latin-1."
 )
 SAMPLES = typer.Option("--samples", min=1, help="Samples per node, for models that have any.")
+DATASETS = typer.Option("--datasets", help="Names of benchmarks or paths, with commas between.")
+ENGINE = typer.Option("--engine", help="See: graphsde list engines.")
+ADDRESS = typer.Option("--address", help="Of a Ray cluster, HOST:PORT.")
+WORKERS = typer.Option("--workers", min=1, help="How many cells at once.")
+CELL_MINUTES = typer.Option("--cell-minutes", help="The most processor time of one cell; beyond, it has failed.")
+RETRY_FAILED = typer.Option("--retry-failed", help="Run failed cells again.")
 
 
 def key_values(pairs: list[str], option: str) -> dict[str, Any]:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from graphsde.graph.graph import Graph
+    from graphsde.models import Model
+    from graphsde.runs.folder import RunFolder
 
 UNBROKEN = 10_000  # columns
 
@@ -16,8 +22,28 @@ def say(text: str) -> None:
     typer.echo(text, err=True)
 
 
+def open_run(run: Path) -> tuple[RunFolder, Model, Graph]:
+    """The folder of a finished run, its model and its graph."""
+    from graphsde.runs.folder import RunFolder
+
+    folder = RunFolder(run)
+    return folder, folder.load_model(), folder.load_graph()
+
+
+def print_of_run(run: Path, model: Model, graph: Graph, found: dict[str, Any]) -> None:
+    print_json({"run": str(run), "model": model.name, "graph": graph.name, **found})
+
+
 def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def print_rows(rows: list[dict[str, Any]], json: bool, columns: list[str] | None = None) -> None:
+    """Rows for whoever asked: a program or a person, who sees ``columns`` alone."""
+    if json:
+        print_json(rows)
+    else:
+        print_table(rows, columns)
 
 
 def print_table(rows: list[dict[str, Any]], columns: list[str] | None = None) -> None:

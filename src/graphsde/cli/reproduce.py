@@ -7,7 +7,7 @@ import typer
 
 from graphsde.base.errors import BadUsage, GraphsdeError
 from graphsde.cli.bench import CellBar, names_of, seeds_of
-from graphsde.cli.options import JSON
+from graphsde.cli.options import ADDRESS, CELL_MINUTES, ENGINE, JSON, RETRY_FAILED, WORKERS
 from graphsde.cli.output import print_json, print_table, say
 
 
@@ -21,13 +21,11 @@ def reproduce(
     models: Annotated[
         str | None, typer.Option("--models", help="Only these systems, by our name or the printed one.")
     ] = None,
-    engine: Annotated[str, typer.Option("--engine", help="See: graphsde list engines.")] = "processes",
-    workers: Annotated[int | None, typer.Option("--workers", min=1, help="How many cells at once.")] = None,
-    address: Annotated[str | None, typer.Option("--address", help="Of a Ray cluster, HOST:PORT.")] = None,
-    cell_minutes: Annotated[
-        float, typer.Option("--cell-minutes", help="The most processor time of one cell; beyond, it has failed.")
-    ] = 10.0,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed cells again.")] = False,
+    engine: Annotated[str, ENGINE] = "processes",
+    workers: Annotated[int | None, WORKERS] = None,
+    address: Annotated[str | None, ADDRESS] = None,
+    cell_minutes: Annotated[float, CELL_MINUTES] = 10.0,
+    retry_failed: Annotated[bool, RETRY_FAILED] = False,
     show: Annotated[bool, typer.Option("--show", help="Run nothing: show what the journal has.")] = False,
     json: Annotated[bool, JSON] = False,
 ) -> None:
@@ -35,7 +33,7 @@ def reproduce(
     from graphsde.bench.engines import Limits
     from graphsde.bench.folder import BenchFolder
     from graphsde.bench.paper import TABLES
-    from graphsde.bench.reproduce import Beside, beside, records_of
+    from graphsde.bench.reproduce import Beside, beside, records_of, specs_of
     from graphsde.bench.run import BenchRequest, run_bench
     from graphsde.datasets.source import GraphSource
     from graphsde.view.figures.paper import PAPER_FIGURES
@@ -54,8 +52,6 @@ def reproduce(
         wanted = seeds_of(seeds) if seeds else tuple(range(plan.seeds))
         folder = out / plan.name.replace(":", "-")
         if not show:
-            from graphsde.bench.reproduce import specs_of
-
             request = BenchRequest(
                 task=plan.task,
                 datasets=tuple(graphs),
@@ -87,10 +83,8 @@ def reproduce(
         return
     lines = [_line(row) for row in rows]
     # a figure has nothing printed to compare with, a table is one plan: columns that say nothing only take room
-    idle = (
-        {name for name in lines[0] if all(line[name] in ("", lines[0]["part"]) for line in lines)} if lines else set()
-    )
-    print_table(lines, [name for line in lines[:1] for name in line if name not in idle])
+    told = [n for line in lines[:1] for n in line if not all(other[n] in ("", line["part"]) for other in lines)]
+    print_table(lines, told)
     typer.echo(f"\nMarkdown, CSV and a figure are in {out}.")
 
 

@@ -66,15 +66,8 @@ def _regression_columns(prediction: RegressionPrediction, graph: Graph | None) -
 
 
 def _uncertainty(prediction: Prediction) -> dict[str, Any]:
-    return {
-        "total": prediction.total,
-        "aleatoric": prediction.aleatoric,
-        "epistemic": _known(prediction.epistemic),
-    }
-
-
-def _known(values: np.ndarray) -> list[float | None]:
-    return [None if np.isnan(value) else float(value) for value in values]
+    known = [None if np.isnan(value) else float(value) for value in prediction.epistemic]
+    return {"total": prediction.total, "aleatoric": prediction.aleatoric, "epistemic": known}
 
 
 def _roles(graph: Graph | None) -> dict[str, Any]:

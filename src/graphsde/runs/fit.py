@@ -1,4 +1,7 @@
-"""One fit, from a request to a finished folder: resumes what was interrupted, refuses what does not match."""
+"""One fit, from a request to a finished folder: resumes what was interrupted, refuses what does not match.
+
+A calibrator for its model: fitted, kept with it, and the predictions written anew.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from graphsde.nn.callbacks import Callback
 from graphsde.nn.checkpoint import Checkpoint
 from graphsde.prediction import Prediction
 from graphsde.runs.export import prediction_columns, write_table
-from graphsde.runs.folder import RunFolder
+from graphsde.runs.folder import RunFolder, figures_of
 from graphsde.runs.label_book import LabelBook
 from graphsde.runs.rounds import KEPT, forget_rounds
 
@@ -180,3 +183,33 @@ def _human_time(seconds: float) -> str:
     if seconds < 90:
         return f"{max(seconds, 1):.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+@dataclass(frozen=True)
+class CalibrationOutcome:
+    """What a calibrator did to the figures on test nodes; empty where there are none with a label."""
+
+    model: Model
+    graph: Graph
+    before: dict[str, Any]
+    after: dict[str, Any]
+
+
+def calibrate_run(folder: RunFolder, by: str | None, *, samples: int | None = None) -> CalibrationOutcome:
+    """Fit the calibrator ``by`` on the run's validation nodes, or take the present one away with ``None``.
+
+    ``model.json``, ``predictions.parquet`` and the test figures in ``metrics.jsonl`` are replaced, in this order; each
+    is either old or new, and running again completes what was interrupted.
+    """
+    with folder.locked():
+        model, graph = folder.load_model(), folder.load_graph()
+        drawn = samples or int(folder.read_config().get("samples", 64))
+        before = model.predict(graph, samples=drawn)
+        model.calibrate(graph, by=by, samples=drawn)
+        after = model.predict(graph, samples=drawn)
+        model.save(folder.path)
+        write_table(prediction_columns(after, graph), folder.predictions)
+        figures = figures_of(after, graph)
+        *epochs, last = folder.read_metrics()
+        folder.write_lines([*epochs, {**last, **figures}])
+        return CalibrationOutcome(model, graph, figures_of(before, graph), figures)

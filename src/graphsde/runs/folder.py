@@ -8,7 +8,6 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -23,7 +22,9 @@ from graphsde.base.lock import exclusive
 from graphsde.base.renames import as_currently
 from graphsde.datasets.source import GraphSource, is_benchmark
 from graphsde.graph.graph import Graph
+from graphsde.metrics.evaluation import evaluate, judged_nodes
 from graphsde.models import Model, load_model
+from graphsde.prediction import Prediction
 from graphsde.runs.label_book import LabelBook
 from graphsde.runs.rounds import finish_round
 
@@ -40,33 +41,10 @@ class RunFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
 
-    @property
-    def config(self) -> Path:
-        return self.path / "config.yaml"
-
-    @property
-    def graph(self) -> Path:
-        return self.path / "graph.json"
-
-    @property
-    def metrics(self) -> Path:
-        return self.path / "metrics.jsonl"
-
-    @property
-    def predictions(self) -> Path:
-        return self.path / "predictions.parquet"
-
-    @property
-    def report(self) -> Path:
-        return self.path / "report.html"
-
-    @property
-    def checkpoint(self) -> Path:
-        return self.path / "checkpoint.safetensors"
-
-    @property
-    def environment(self) -> Path:
-        return self.path / "environment.json"
+        self.config, self.graph = self.path / "config.yaml", self.path / "graph.json"
+        self.environment, self.metrics = self.path / "environment.json", self.path / "metrics.jsonl"
+        self.predictions, self.report = self.path / "predictions.parquet", self.path / "report.html"
+        self.checkpoint = self.path / "checkpoint.safetensors"
 
     @property
     def started(self) -> bool:
@@ -77,11 +55,9 @@ class RunFolder:
         """``metrics.jsonl`` is written last; with it everything else is there."""
         return self.started and self.metrics.is_file() and (self.path / "model.json").is_file()
 
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> contextlib.AbstractContextManager[None]:
         """Only one fit at a time; the lock of a process that died is free again."""
-        with exclusive(self.path):
-            yield
+        return exclusive(self.path)
 
     def write_config(self, config: dict[str, Any]) -> None:
         storage.write_text(self.config, yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
@@ -96,13 +72,15 @@ class RunFolder:
             raise BadInput("config.yaml is damaged", code="E-CORRUPT", place=str(self.config)) from error
         return config
 
-    def write_environment(self, **extra: Any) -> None:
-        storage.write_json(self.environment, {**environment(), **extra})
+    def write_environment(self) -> None:
+        storage.write_json(self.environment, environment())
 
     def write_metrics(self, model: Model, evaluation: dict[str, Any]) -> None:
         """One line an epoch, then one line with the test metrics."""
         lines = [{"kind": "epoch", **record.as_dict()} for record in model.history]
-        lines.append({"kind": "evaluation", **without_nan(evaluation)})
+        self.write_lines([*lines, {"kind": "evaluation", **without_nan(evaluation)}])
+
+    def write_lines(self, lines: list[dict[str, Any]]) -> None:
         storage.write_text(self.metrics, "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines))
 
     def read_metrics(self) -> list[dict[str, Any]]:
@@ -127,6 +105,10 @@ class RunFolder:
             then = json.loads(storage.read_text(self.graph)).get("split")
             return dataclasses.replace(source, split="shchur") if then == "shchur" else source
         return source
+
+    def reading(self, path: str, options: dict[str, Any] | None) -> dict[str, Any]:
+        """How to read another graph: as the run's own files, unless ``options`` say otherwise."""
+        return {**({} if is_benchmark(path) else self.source().options), **(options or {})}
 
     def load_graph(self) -> Graph:
         """The graph of this run with its split and what it has learned; refused where the data has changed since."""
@@ -172,6 +154,11 @@ def environment() -> dict[str, Any]:
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def figures_of(prediction: Prediction, graph: Graph) -> dict[str, Any]:
+    """Test metrics; none where no test node has a label."""
+    return without_nan(evaluate(prediction, graph)) if judged_nodes(prediction, graph).any() else {}
 
 
 def without_nan(values: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 
 from graphsde.base import storage
 from graphsde.base.errors import BadInput, shorten
-from graphsde.base.storage import io_error
 from graphsde.graph.graph import Graph
 from graphsde.graph.ids import locate
 from graphsde.graph.target import ClassTarget, RegressionTarget
@@ -35,7 +34,7 @@ class LabelBook:
 
     labels: tuple[tuple[int | str, str | float, int], ...] = ()
     roles: dict[str, list[int | str]] | None = None
-    classes: tuple[str, ...] | None = field(default=None)
+    classes: tuple[str, ...] | None = None
 
     @classmethod
     def of_run(cls, folder: Path) -> LabelBook:
@@ -85,8 +84,7 @@ class LabelBook:
             masks[role] = np.zeros(graph.num_nodes, dtype=bool)
             masks[role][_positions(ids, graph)] = True
         if self.classes is not None:
-            labels = align_labels(graph, self.classes)
-            graph = graph.with_labels(labels, self.classes)
+            graph = graph.with_labels(align_labels(graph, self.classes), self.classes)
         return graph.with_masks(split=graph.split, **masks)
 
 
@@ -122,7 +120,7 @@ def roles_in(predictions: Path) -> tuple[list[int | str], dict[str, list[int | s
     except pa.ArrowInvalid as error:
         raise BadInput(f"{predictions.name} is damaged", code="E-CORRUPT", place=str(predictions)) from error
     except OSError as error:
-        raise io_error("read", predictions, error) from error
+        raise storage.io_error("read", predictions, error) from error
     roles: dict[str, list[int | str]] = {}
     for node, role in zip(table["id"], table.get("split", [None] * len(table["id"])), strict=True):
         if role is not None:

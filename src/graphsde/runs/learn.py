@@ -17,15 +17,14 @@ from graphsde.acting.change import Change, compare
 from graphsde.base import storage
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.base.interrupt import Interrupted, InterruptGuard
-from graphsde.datasets.source import KEPT_ROLES, GraphSource, is_benchmark
+from graphsde.datasets.source import KEPT_ROLES, GraphSource
 from graphsde.graph.graph import Graph
-from graphsde.metrics.evaluation import evaluate, judged_nodes
 from graphsde.models import MODELS, Model
 from graphsde.nn.callbacks import Callback
 from graphsde.nn.checkpoint import Checkpoint
 from graphsde.prediction import Prediction
 from graphsde.runs.export import prediction_columns, write_table
-from graphsde.runs.folder import RunFolder, without_nan
+from graphsde.runs.folder import RunFolder, figures_of
 from graphsde.runs.label_book import LabelBook, require_growth, roles_in
 from graphsde.runs.new_labels import CHECKS, GivenLabels, NewLabels
 from graphsde.runs.rounds import begin_round, commit_round, present_round, staging
@@ -158,8 +157,8 @@ def learn(
             epochs=len(successor.history),
             fit_seconds=round(seconds, 3),
             change=compare(before, after, ~target.train_mask),
-            before=_figures(before, target),
-            after=_figures(after, target),
+            before=figures_of(before, target),
+            after=figures_of(after, target),
         )
         _write(RunFolder(staging(folder.path)), learned, successor, after, target, book, ground, config)
         commit_round(folder.path, number)
@@ -184,18 +183,12 @@ def _ground(folder: RunFolder, model: Model, path: str | None, options: dict[str
         source = folder.source()
         graph, facts = source.open()
         return _Ground(source, graph, facts, book, 0)
-    source = GraphSource.typed(path, options=_as_before(folder, path, options), split=KEPT_ROLES)
+    source = GraphSource.typed(path, options=folder.reading(path, options), split=KEPT_ROLES)
     graph, facts = source.open()
     ids, roles = roles_in(folder.predictions)
     new_nodes = require_growth(ids, graph, model)
     classes = model._require_fitted() or None
     return _Ground(source, graph, facts, LabelBook(book.labels, roles, classes), new_nodes)
-
-
-def _as_before(folder: RunFolder, path: str, options: dict[str, Any] | None) -> dict[str, Any]:
-    """How to read the graph: as the run's own files, unless said otherwise."""
-    own = {} if is_benchmark(path) else folder.source().options
-    return {**own, **(options or {})}
 
 
 def _fit(
@@ -268,10 +261,6 @@ def _nothing_new(folder: RunFolder, new: NewLabels) -> Learned:
     except (ValueError, TypeError, KeyError) as error:
         raise BadInput(f"{SUMMARY} is damaged", code="E-CORRUPT", place=str(path)) from error
     return dataclasses.replace(last, run=str(folder.path), known=new.known, already_known=True)
-
-
-def _figures(prediction: Prediction, graph: Graph) -> dict[str, Any]:
-    return without_nan(evaluate(prediction, graph)) if judged_nodes(prediction, graph).any() else {}
 
 
 def _limited(model: Model, epochs: int) -> dict[str, Any]:

@@ -97,13 +97,12 @@ def check_labels(given: GivenLabels, graph: Graph, class_names: Sequence[str]) -
         class_names: the classes that the model knows.
     """
     positions = _nodes(given, graph)
-    rows = np.arange(len(given.ids))
     place = {safe_cell(name): index for index, name in enumerate(class_names)}  # as the questions were written
     place |= {name: index for index, name in enumerate(class_names)}
     classes = np.array([place.get(name, _whole(name, place)) for name in given.names], dtype=np.int64)
     _refuse(
         given,
-        rows[classes < 0],
+        classes < 0,
         given.names,
         code="E-LABEL-UNKNOWN",
         what="the model does not know the class",
@@ -138,11 +137,10 @@ def _nodes(given: GivenLabels, graph: Graph) -> np.ndarray:
             found=f"{given.empty:,} rows without a label",
             fix="fill in the column label",
         )
-    rows = np.arange(len(given.ids))
     positions = _locate(given, graph)
     _refuse(
         given,
-        rows[positions < 0],
+        positions < 0,
         given.ids,
         code="E-NODE-UNKNOWN",
         what="no node of the graph has the id",
@@ -152,7 +150,7 @@ def _nodes(given: GivenLabels, graph: Graph) -> np.ndarray:
     _, first, inverse = np.unique(positions, return_index=True, return_inverse=True)
     _refuse(
         given,
-        rows[first[inverse] != rows],
+        first[inverse] != np.arange(len(positions)),
         given.ids,
         code="E-LABEL-DUP",
         what="a node is there more than once",
@@ -161,7 +159,7 @@ def _nodes(given: GivenLabels, graph: Graph) -> np.ndarray:
     )
     _refuse(
         given,
-        rows[_any(graph, "ood", "exposure")[positions]],
+        _any(graph, "ood", "exposure")[positions],
         given.ids,
         code="E-LABEL-CONFLICT",
         what="the split has set the node aside as OOD",
@@ -174,7 +172,7 @@ def _nodes(given: GivenLabels, graph: Graph) -> np.ndarray:
 def _refuse_others(given: GivenLabels, other: np.ndarray, has: Sequence[str | None]) -> None:
     _refuse(
         given,
-        np.flatnonzero(other),
+        other,
         [f"{name}, the graph has {mine}" for name, mine in zip(given.names, has, strict=True)],
         code="E-LABEL-CONFLICT",
         what="the graph has another label for the node",
@@ -212,7 +210,7 @@ def _locate(given: GivenLabels, graph: Graph) -> np.ndarray:
     if given.guarded:
         _refuse(
             given,
-            np.flatnonzero((found >= 0) & (positions >= 0)),
+            (found >= 0) & (positions >= 0),
             given.ids,
             code="E-NODE-UNKNOWN",
             what="an id may mean two nodes, one with an apostrophe and one without",
@@ -242,8 +240,9 @@ def _any(graph: Graph, *roles: str) -> np.ndarray:
 
 
 def _refuse(
-    given: GivenLabels, rows: np.ndarray, values: Sequence[Any], *, code: str, what: str, expected: str, fix: str
+    given: GivenLabels, wrong: np.ndarray, values: Sequence[Any], *, code: str, what: str, expected: str, fix: str
 ) -> None:
+    rows = np.flatnonzero(wrong)
     if not len(rows):
         return
     shown = "; ".join(f"{given.places[row]}: {shorten(str(values[row]), 60)}" for row in rows[:SHOWN])

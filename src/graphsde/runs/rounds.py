@@ -49,14 +49,11 @@ def begin_round(run: Path, request: dict[str, Any]) -> bool:
     return False
 
 
-def commit_round(run: Path, number: int) -> Path:
+def commit_round(run: Path, number: int) -> None:
     """Let the files in the staging folder become round ``number`` of ``run``; the round before goes to ``history/``.
 
     Everything is on disk before ``ready.json`` is; from then on the new round counts, and whoever opens the run next
     finishes the moves if this process does not live to do so.
-
-    Returns:
-        The folder of the round before.
     """
     folder = staging(run)
     _remove(folder / _OLD)
@@ -67,7 +64,6 @@ def commit_round(run: Path, number: int) -> Path:
     storage.sync_folder(folder / _OLD)
     storage.write_json(folder / READY, {"round": number, "files": [n for n in KEPT if (folder / n).is_file()]})
     finish_round(run)
-    return run / HISTORY / str(number - 1)
 
 
 def finish_round(run: Path) -> None:

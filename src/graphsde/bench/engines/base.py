@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 import scipy.sparse as sp
 
@@ -28,7 +29,7 @@ SLACK = 3
 def worker_count(cells: Iterable[Cell]) -> int:
     """One worker per processor, fewer where the hungriest cell would not fit as often into free memory."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    needed = BASE_BYTES + SLACK * max((hunger for hunger in _hungers(cells)), default=0)
+    needed = BASE_BYTES + SLACK * max(_hungers(cells), default=0)
     return max(1, min(cores, available_bytes() // needed))
 
 
@@ -120,19 +121,46 @@ class Engine(ABC):
         """
 
 
-def next_try(job: Job, cause: str, limits: Limits) -> Job | Outcome:
-    """What follows from a lost worker: another attempt, or a failure with its cause."""
-    if job.attempt < limits.attempts:
-        return Job(job.cell, job.attempt + 1)
-    return Outcome.failed(cause, job.attempt)
+# so many workers in a row that end before they are ready are no accident
+MOST_FAILED_STARTS = 3
 
 
-def cannot_start(reason: str) -> GraphsdeError:
-    return GraphsdeError(
-        f"workers can't start: {reason}",
-        code="E-WORKER",
-        fix="run again with GRAPHSDE_DEBUG=1, or with --engine serial",
-    )
+class Busy(Protocol):
+    """Whoever works; without a job it is idle or starting."""
+
+    job: Job | None
+
+
+W = TypeVar("W", bound=Busy)
+
+
+class Shift(Generic[W]):
+    """Who works and what waits, from the first cell to the last."""
+
+    def __init__(self, cells: Sequence[Cell], size: int, limits: Limits, say: Say) -> None:
+        self.waiting = deque(Job(cell) for cell in cells)
+        self.size, self.limits, self.say = size, limits, say
+        self.crew: list[W] = []
+        self.failed_starts = 0
+
+    @property
+    def unfinished(self) -> int:
+        return len(self.waiting) + sum(worker.job is not None for worker in self.crew)
+
+    def try_again(self, job: Job, cause: str, who: str) -> Iterator[tuple[Cell, Outcome]]:
+        """What follows from a lost worker: another attempt, or a failure with its cause."""
+        if job.attempt < self.limits.attempts:
+            self.say(f"{who} was lost ({cause}): {job.cell.label} is tried again")
+            self.waiting.appendleft(Job(job.cell, job.attempt + 1))
+        else:
+            yield job.cell, Outcome.failed(cause, job.attempt)
+
+    def did_not_start(self, cause: str, *, at_most: int | None = None) -> None:
+        """Count it, and give up after too many in a row."""
+        self.failed_starts += 1
+        if self.failed_starts >= (MOST_FAILED_STARTS if at_most is None else at_most):
+            fix = "run again with GRAPHSDE_DEBUG=1, or with --engine serial"
+            raise GraphsdeError(f"workers can't start: {cause}", code="E-WORKER", fix=fix)
 
 
 ENGINES: Registry[type[Engine]] = Registry("engine", base=Engine)

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,17 +19,7 @@ from graphsde.base.errors import shorten
 from graphsde.base.interrupt import Stopper
 from graphsde.base.plugins import search_path
 from graphsde.bench.cells import Cell
-from graphsde.bench.engines.base import (
-    Engine,
-    Finished,
-    Job,
-    Limits,
-    Say,
-    cannot_start,
-    next_try,
-    register_engine,
-    worker_count,
-)
+from graphsde.bench.engines.base import Engine, Finished, Job, Limits, Say, Shift, register_engine, worker_count
 from graphsde.bench.execute import LIMITS_CPU, run_cell
 from graphsde.bench.journal import Outcome
 
@@ -142,10 +131,6 @@ def oom_kills() -> int:
     return 0
 
 
-# so many workers in a row that end before they are ready are no accident
-MOST_FAILED_STARTS = 3
-
-
 @register_engine
 class ProcessEngine(Engine):
     """Long-lived workers, one thread each, that speak JSON over pipes.
@@ -179,18 +164,8 @@ class ProcessEngine(Engine):
             shift.end()
 
 
-class _Shift:
-    """Who works and what waits, from the first cell to the last."""
-
-    def __init__(self, cells: Sequence[Cell], size: int, limits: Limits, say: Say) -> None:
-        self.waiting = deque(Job(cell) for cell in cells)
-        self.size, self.limits, self.say = size, limits, say
-        self.crew: list[WorkerProcess] = []
-        self.failed_starts = 0
-
-    @property
-    def unfinished(self) -> int:
-        return len(self.waiting) + sum(worker.job is not None for worker in self.crew)
+class _Shift(Shift[WorkerProcess]):
+    """Of worker processes."""
 
     def assign(self) -> None:
         while len(self.crew) < min(self.size, self.unfinished):
@@ -229,16 +204,9 @@ class _Shift:
         self.crew.remove(worker)
         cause = worker.bury()
         if not worker.ready:
-            self.failed_starts += 1
-            if self.failed_starts >= MOST_FAILED_STARTS:
-                raise cannot_start(cause)
+            self.did_not_start(cause)
         elif worker.job is not None:
-            follows = next_try(worker.job, cause, self.limits)
-            if isinstance(follows, Job):
-                self.say(f"a worker was lost ({cause}): {worker.job.cell.label} is tried again")
-                self.waiting.appendleft(follows)
-            else:
-                yield worker.job.cell, follows
+            yield from self.try_again(worker.job, cause, "a worker")
 
     def end(self) -> None:
         for worker in self.crew:

@@ -11,7 +11,6 @@ import signal
 import sys
 import tempfile
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,17 +24,7 @@ from graphsde.base.errors import BadUsage, GraphsdeError, MissingExtra, shorten
 from graphsde.base.interrupt import Stopper
 from graphsde.base.plugins import VARIABLE, search_path
 from graphsde.bench.cells import Cell
-from graphsde.bench.engines.base import (
-    Engine,
-    Finished,
-    Job,
-    Limits,
-    Say,
-    cannot_start,
-    next_try,
-    register_engine,
-    worker_count,
-)
+from graphsde.bench.engines.base import Engine, Finished, Job, Limits, Say, Shift, register_engine, worker_count
 from graphsde.bench.execute import graph_of
 from graphsde.bench.journal import Outcome
 from graphsde.graph.adjacency import Adjacency
@@ -52,15 +41,11 @@ def pack_graph(graph: Graph) -> dict[str, Any]:
         _put_matrix(arrays, "features", graph.features)
     else:
         arrays["features"] = np.asarray(graph.features)
-    if graph.labels is not None:
-        arrays["labels"] = graph.labels
-    if graph.values is not None:
-        arrays["values"] = graph.values
+    arrays |= {name: found for name in ("labels", "values") if (found := getattr(graph, name)) is not None}
     text_ids = graph.node_ids.dtype == object
     if not text_ids:
         arrays["node_ids"] = graph.node_ids
-    for name, mask in graph.masks.items():
-        arrays[f"mask:{name}"] = mask
+    arrays |= {f"mask:{name}": mask for name, mask in graph.masks.items()}
     facts = {
         "directed": graph.adjacency.directed,
         "nodes": graph.num_nodes,
@@ -84,14 +69,16 @@ def unpack_graph(parts: dict[str, Any]) -> Graph:
     arrays, facts = parts["arrays"], json.loads(parts["facts"])
     nodes = facts["nodes"]
     sparse = "features:data" in arrays
-    ids = arrays["node_ids"] if facts["node_ids"] is None else _text(facts["node_ids"])
+    ids = arrays["node_ids"] if facts["node_ids"] is None else np.array(facts["node_ids"], dtype=object)
     return Graph(
         adjacency=Adjacency(_matrix(arrays, "adjacency", (nodes, nodes)), directed=facts["directed"]),
         features=_matrix(arrays, "features", (nodes, facts["width"])) if sparse else arrays["features"],
         target=_target(arrays, tuple(facts["class_names"])),
         node_ids=ids,
         feature_names=_tuple(facts["feature_names"]),
-        categorical=MappingProxyType({name: _text(column) for name, column in facts["categorical"].items()}),
+        categorical=MappingProxyType(
+            {name: np.array(column, dtype=object) for name, column in facts["categorical"].items()}
+        ),
         masks=MappingProxyType({name: arrays[f"mask:{name}"] for name in facts["masks"]}),
         name=facts["name"],
         benchmark=facts["benchmark"],
@@ -106,18 +93,11 @@ def _target(arrays: dict[str, np.ndarray], class_names: tuple[str, ...]) -> Targ
 
 
 def _put_matrix(arrays: dict[str, np.ndarray], name: str, matrix: Any) -> None:
-    arrays[f"{name}:data"], arrays[f"{name}:indices"] = matrix.data, matrix.indices
-    arrays[f"{name}:indptr"] = matrix.indptr
+    arrays |= {f"{name}:{part}": getattr(matrix, part) for part in ("data", "indices", "indptr")}
 
 
 def _matrix(arrays: dict[str, np.ndarray], name: str, shape: tuple[int, int]) -> sp.csr_array:
     return sp.csr_array(tuple(arrays[f"{name}:{part}"] for part in ("data", "indices", "indptr")), shape=shape)
-
-
-def _text(values: list[str | None]) -> np.ndarray:
-    column = np.empty(len(values), dtype=object)
-    column[:] = values
-    return column
 
 
 def _tuple(values: list[Any] | None) -> tuple[Any, ...] | None:
@@ -277,7 +257,6 @@ class CellActor:
         return json.dumps(run_cell(cell, cpu_seconds).as_dict(), allow_nan=False)
 
 
-MOST_FAILED_STARTS = 3
 # signals are looked at in between
 SECONDS_PER_WAIT = 0.25
 
@@ -320,31 +299,25 @@ class RayEngine(Engine):
                 shift.end()
 
 
-class _Shift:
-    """Who works and what waits, from the first cell to the last."""
+class _Shift(Shift[_Hand]):
+    """Of actors."""
 
     def __init__(self, ray: Any, cells: Sequence[Cell], size: int, limits: Limits, stopper: Stopper, say: Say) -> None:
-        self.ray, self.size, self.limits, self.stopper, self.say = ray, size, limits, stopper, say
-        self.waiting = deque(Job(cell) for cell in cells)
-        self.hands: list[_Hand] = []
-        self.failed_starts, self.anybody_came = 0, False
+        super().__init__(cells, size, limits, say)
+        self.ray, self.stopper, self.anybody_came = ray, stopper, False
         self._graphs: dict[str, Any] = {}
         self._actor_class = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(CellActor)
 
-    @property
-    def unfinished(self) -> int:
-        return len(self.waiting) + sum(hand.job is not None for hand in self.hands)
-
     def hire(self) -> None:
-        while len(self.hands) < min(self.size, self.unfinished):
+        while len(self.crew) < min(self.size, self.unfinished):
             actor = self._actor_class.remote(os.environ.get(VARIABLE, ""))
-            self.hands.append(_Hand(actor, actor.ready.remote(), time.monotonic() + self.limits.start_seconds))
+            self.crew.append(_Hand(actor, actor.ready.remote(), time.monotonic() + self.limits.start_seconds))
 
     def wait(self) -> list[_Hand]:
         """Those who have answered, died or taken too long, within a moment."""
-        ready, _ = self.ray.wait([hand.answer for hand in self.hands], timeout=SECONDS_PER_WAIT)
+        ready, _ = self.ray.wait([hand.answer for hand in self.crew], timeout=SECONDS_PER_WAIT)
         now = time.monotonic()
-        return [hand for hand in self.hands if hand.answer in ready or now > hand.deadline]
+        return [hand for hand in self.crew if hand.answer in ready or now > hand.deadline]
 
     def settle(self, hand: _Hand) -> Iterator[tuple[Cell, Outcome]]:
         with self.stopper.held():
@@ -365,7 +338,7 @@ class _Shift:
             yield job.cell, outcome
 
     def _dismiss(self, hand: _Hand) -> None:
-        self.hands.remove(hand)
+        self.crew.remove(hand)
         self.ray.kill(hand.actor)
 
     def _give_next(self, hand: _Hand) -> None:
@@ -402,24 +375,19 @@ class _Shift:
         if hand.job is None:
             self._did_not_come(cause)
             return
-        follows = next_try(hand.job, cause, self.limits)
-        if isinstance(follows, Job):
-            self.say(f"an actor was lost ({cause}): {hand.job.cell.label} is tried again")
-            self.waiting.appendleft(follows)
-        else:
-            yield hand.job.cell, follows
+        yield from self.try_again(hand.job, cause, "an actor")
 
     def _did_not_come(self, cause: str) -> None:
         if cause == "hung" and self.anybody_came:  # a cluster with fewer free processors than were asked for
-            self.size = max(1, len(self.hands))
+            self.size = max(1, len(self.crew))
             self.say(f"no further processor of the cluster became free: going on with {self.size}")
             return
-        self.failed_starts += 1
-        if cause == "hung" or self.failed_starts >= MOST_FAILED_STARTS:
-            raise cannot_start("no processor of the cluster became free" if cause == "hung" else cause)
+        if cause == "hung":
+            self.did_not_start("no processor of the cluster became free", at_most=1)
+        self.did_not_start(cause)
 
     def end(self) -> None:
-        for hand in self.hands:
+        for hand in self.crew:
             self.ray.kill(hand.actor)
 
 

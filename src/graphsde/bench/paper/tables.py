@@ -1,13 +1,113 @@
-"""The tables and figures of the paper, as plans of cells."""
+"""The tables and figures of the paper as plans: which cells make them, and which printed figures ours meet."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import csv
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import resources
 from typing import Any
 
-from graphsde.bench.paper.table import TABLES, PaperTable, System
-from graphsde.bench.tasks.sensitivity import VALUES
-from graphsde.bench.tasks.sweep import DRIFTS
+from graphsde.base.registry import Registry
+from graphsde.bench.tasks.sweep import DRIFTS, VALUES
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A printed figure; ``mean`` is ``None`` where the paper prints a word instead, such as OOM."""
+
+    mean: float | None
+    std: float | None
+    text: str
+
+
+@dataclass(frozen=True)
+class System:
+    """One of the paper's rows as one of our models.
+
+    Args:
+        printed: its name in the printed table; ``None`` for a row that is ours alone.
+        model: our model, as ``bench --models`` takes it.
+        settings: that differ from the model's own.
+        score: by which OOD nodes are told; entropy unless said.
+        value: in a sweep, the value that the printed row stands for.
+        note: what a reader must know of this row.
+    """
+
+    printed: str | None
+    model: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    score: str | None = None
+    value: str | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A table: one task on several graphs with several systems.
+
+    Args:
+        name: how ``graphsde reproduce`` calls it.
+        experiment: its name among the printed figures.
+        task, options: the question.
+        datasets: in the order of the print.
+        systems: rows.
+        metrics: printed name to ours.
+        scale: what ours is multiplied with to be in the printed unit.
+        seeds: how many the full table takes.
+        about: where our protocol departs from the text, and why.
+    """
+
+    name: str
+    experiment: str
+    task: str
+    options: dict[str, Any]
+    datasets: tuple[str, ...]
+    systems: tuple[System, ...]
+    metrics: dict[str, str]
+    scale: float = 1.0
+    seeds: int = 10
+    about: str = ""
+
+    def metric_of(self, system: System, printed: str) -> str:
+        """Our name of a printed metric for a row."""
+        ours = self.metrics[printed]
+        if system.value is not None:
+            ours = f"{ours}@{system.value}"
+        return f"{ours}[{system.score}]" if system.score else ours
+
+    def experiment_of(self, system: System) -> str:
+        """Sweeps print one experiment per value."""
+        return self.experiment.replace("*", system.printed or "")
+
+    def printed_figure(self, dataset: str, system: System, metric: str) -> Printed | None:
+        row = ("lgnsde" if "*" in self.experiment else system.printed) or ""
+        figures, experiment = printed_figures(), self.experiment_of(system)
+        # the table of times names no graph
+        return figures.get((experiment, dataset, row, metric)) or figures.get((experiment, "", row, metric))
+
+
+TABLES: Registry[tuple[PaperTable, ...]] = Registry("table")
+"""Tables by name; most are one plan, some are two that are printed together."""
+
+
+@cache
+def printed_figures() -> dict[tuple[str, str, str, str], Printed]:
+    """Every figure that the paper prints, by experiment, dataset, model and metric."""
+    text = resources.files(__package__).joinpath("printed.csv").read_text(encoding="utf-8")
+    found = {}
+    for row in csv.DictReader(text.splitlines()):
+        key = (row["experiment"], row["dataset"], row["model"], row["metric"])
+        found[key] = Printed(_number(row["mean"]), _number(row["std"]), row["mean"])
+    return found
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
 
 FIVE = ("cora", "citeseer", "computers", "photo", "pubmed")
 
@@ -53,10 +153,7 @@ BACKBONE = PaperTable(
     task="backbones",
     options={"question": "ood", "compat": True, "base": "lcc-1500", "drifts": ("gcn", "gat")},
     datasets=("cora", "citeseer"),
-    systems=(
-        System("lgnsde-gcn", "lgnsde@paper", value="gcn"),
-        System("lgnsde-gat", "lgnsde@paper", value="gat"),
-    ),
+    systems=(System("lgnsde-gcn", "lgnsde@paper", value="gcn"), System("lgnsde-gat", "lgnsde@paper", value="gat")),
     metrics={"auroc": "ood_auroc_all", "aurc": "ood_aurc_all", "accuracy": "ood_threshold_accuracy"},
     seeds=5,
     about="The network of the paper's text with a GCN and with a GAT as drift, in the protocol of table 2: the last "
@@ -158,10 +255,7 @@ DYNAMICS = PaperTable(
     task="dynamics",
     options={},
     datasets=("cora",),
-    systems=(
-        System("lgnsde-gcn", "lgnsde@paper", DRIFTS["gcn"]),
-        System("lgnsde-gat", "lgnsde@paper", DRIFTS["gat"]),
-    ),
+    systems=(System("lgnsde-gcn", "lgnsde@paper", DRIFTS["gcn"]), System("lgnsde-gat", "lgnsde@paper", DRIFTS["gat"])),
     metrics={f"separation {when}": f"separation_{when}" for when in ("begin", "middle", "end")},
     seeds=1,
     about="States of the fitted network of the text at three times in the plane of their two main directions, with a "

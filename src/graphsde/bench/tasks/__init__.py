@@ -1,23 +1,23 @@
-"""Questions people ask of a model and of its uncertainty; one file per question."""
+"""Questions people ask of a model and of its uncertainty; one file per kind of question."""
 
-# isort: off
-from graphsde.bench.tasks import (  # noqa: F401  (importing them registers them, in this order)
-    active,
-    adaptive_depth,
-    sweep,
-    cost,
-    guarantees,
-    dynamics,
-    entropies,
-    misclassification,
-    noise,
-    ood,
-    regression,
-    sensitivity,
-    tuning,
-)
-
-# isort: on
+from graphsde.bench.tasks.active import ActiveLearning
+from graphsde.bench.tasks.adaptive_depth import AdaptiveDepth
+from graphsde.bench.tasks.cost import Cost
+from graphsde.bench.tasks.dynamics import Dynamics
+from graphsde.bench.tasks.entropies import Entropies
+from graphsde.bench.tasks.guarantees import Coverage, Deciding
+from graphsde.bench.tasks.noise import FeatureNoise
+from graphsde.bench.tasks.ood import OutOfDistribution
+from graphsde.bench.tasks.standard import Misclassification, Regression
+from graphsde.bench.tasks.sweep import Backbones, Sensitivity
 from graphsde.bench.tasks.task import TASKS, Measurement, ModelMaker, Task, TaskOptions, register_task
+from graphsde.bench.tasks.tuning import Tuning
 
 __all__ = ["TASKS", "Measurement", "ModelMaker", "Task", "TaskOptions", "register_task"]
+
+# in the order of lists
+for _task in (
+    *(ActiveLearning, AdaptiveDepth, Misclassification, OutOfDistribution, Backbones, Cost, Coverage, Deciding),
+    *(Dynamics, Entropies, FeatureNoise, Regression, Sensitivity, Tuning),
+):
+    register_task(_task)

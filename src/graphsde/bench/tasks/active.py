@@ -10,15 +10,7 @@ from pydantic import Field
 from graphsde.acting.acquisition import ACQUISITIONS, Candidates, acquire
 from graphsde.base.errors import BadInput
 from graphsde.base.seeds import derive, numpy_stream
-from graphsde.bench.tasks.task import (
-    Measurement,
-    ModelMaker,
-    Task,
-    TaskOptions,
-    fit_timed,
-    predict_classes,
-    register_task,
-)
+from graphsde.bench.tasks.task import Measurement, ModelMaker, Task, TaskOptions
 from graphsde.graph.graph import Graph
 from graphsde.graph.target import UNLABELLED
 from graphsde.metrics.summary import summarise
@@ -53,7 +45,6 @@ class ActiveOptions(TaskOptions):
     tested: int = Field(1000, ge=1)
 
 
-@register_task
 class ActiveLearning(Task):
     """Start from the split's training nodes, buy ``batch`` labels a round, train on, measure.
 
@@ -89,10 +80,10 @@ class ActiveLearning(Task):
         assert graph.train_mask is not None
         begin = int(graph.train_mask.sum())
         rounds = o.rounds or max(1, begin // o.batch)
-        model, cost = fit_timed(make, graph)
+        model, cost = self.fit_timed(make, graph)
         curves: dict[str, list[float]] = {"labels": []}
         for done in range(rounds + 1):
-            prediction = predict_classes(model, graph, o.samples)
+            prediction = self.predict_classes(model, graph)
             self._record(curves, prediction, graph)
             if done == rounds or not pool.any():
                 break

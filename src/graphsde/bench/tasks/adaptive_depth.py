@@ -11,15 +11,7 @@ from scipy.stats import spearmanr
 
 from graphsde.base.errors import BadUsage
 from graphsde.base.seeds import numpy_stream
-from graphsde.bench.tasks.task import (
-    Measurement,
-    ModelMaker,
-    Task,
-    TaskOptions,
-    fit_timed,
-    predict_classes,
-    register_task,
-)
+from graphsde.bench.tasks.task import Measurement, ModelMaker, Task, TaskOptions
 from graphsde.bench.theory.subject import Subject
 from graphsde.datasets.shifts import gaussian_noise
 from graphsde.graph.graph import Graph
@@ -48,7 +40,6 @@ class AdaptiveDepthOptions(TaskOptions):
     paths: int = Field(1, ge=1, le=64)
 
 
-@register_task
 class AdaptiveDepth(Task):
     """A latent SDE is fitted at every difficulty; its learned equation is then solved with steps chosen by error.
 
@@ -73,7 +64,7 @@ class AdaptiveDepth(Task):
         metrics: dict[str, float] = {}
         for value in values:
             harder = self._harder(graph, value, seed)
-            model, cost = fit_timed(make, harder)
+            model, cost = self.fit_timed(make, harder)
             found = self._figures(model, harder) | {"epochs": cost["epochs"]}
             for name, figure in found.items():
                 metrics[f"{name}@{value:g}"] = figure
@@ -97,16 +88,15 @@ class AdaptiveDepth(Task):
         return graph.with_masks(split=graph.split, train=kept, **others)
 
     def _figures(self, model: Model, graph: Graph) -> dict[str, float]:
-        prediction = predict_classes(model, graph, self.options.samples)
+        prediction = self.predict_classes(model, graph)
         assert graph.test_mask is not None
         solved = [adaptive_steps(model, graph, tolerance, self.options.paths) for tolerance in self.options.tolerances]
-        size = solved[0][2]
         return {
             "steps": float(np.mean([accepted for accepted, _, _ in solved])),
             "rejected": float(np.mean([rejected for _, rejected, _ in solved])),
             "error": 1.0 - evaluate(prediction, graph)["accuracy"],
             "entropy": float(prediction.total[graph.test_mask].mean()),
-            "drift": size,
+            "drift": solved[0][2],
         }
 
 

@@ -7,7 +7,7 @@ import statistics
 import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -15,10 +15,10 @@ from pydantic import Field
 
 from graphsde.base.errors import BadUsage
 from graphsde.base.memory import give_back_free_memory
-from graphsde.bench.tasks.task import Measurement, ModelMaker, Task, TaskOptions, register_task
+from graphsde.bench.tasks.task import Measurement, ModelMaker, Task, TaskOptions
 from graphsde.datasets.synthetic import synthetic
 from graphsde.graph.graph import Graph
-from graphsde.models import GCN, Model
+from graphsde.models import GCN
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:
@@ -57,9 +57,7 @@ class PeakMemory:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         self._look()
         self._stop.set()
         self._thread.join()
@@ -86,7 +84,6 @@ class CostOptions(TaskOptions):
     growth: Literal["none", "nodes", "edges", "steps"] = "none"
 
 
-@register_task
 class Cost(Task):
     """CPU seconds per epoch, the same over a GCN's (both measured in turns), seconds of a prediction, peak memory.
 
@@ -105,14 +102,14 @@ class Cost(Task):
         own, reference = [], []
         for _ in range(self.options.rounds):
             own.append(self._epoch(make, graph))
-            reference.append(self._epoch(lambda **settings: GCN(seed=seed, **settings), graph))
+            reference.append(self._epoch(partial(GCN, seed=seed), graph))
         with PeakMemory() as peak:
             model = make(**epochs_of(make, 2)).fit(graph)
         metrics = {
             "epoch_seconds": statistics.median(own),
             "gcn_epoch_seconds": statistics.median(reference),
             "epoch_over_gcn": statistics.median(own) / statistics.median(reference),
-            "predict_seconds": cpu_seconds(lambda: model.predict(graph, samples=self.options.samples)),
+            "predict_seconds": cpu_seconds(lambda: self.predict(model, graph)),
             "peak_bytes": float(peak.bytes),
         }
         return Measurement(metrics, {"epoch_seconds": own, "gcn_epoch_seconds": reference})
@@ -132,11 +129,7 @@ class Cost(Task):
         for value in values:
             graph = synthetic(value if axis == "nodes" else 4000, degree=float(value) if axis == "edges" else 5.0)
             graph = self.prepare(graph, 0)
-            extra: dict[str, Any] = {"steps": value} if axis == "steps" else {}
-
-            def changed(extra: dict[str, Any] = extra, **settings: Any) -> Model:
-                return make(**extra, **settings)
-
+            changed = partial(make, steps=value) if axis == "steps" else make
             seconds.append(statistics.median(self._epoch(changed, graph) for _ in range(self.options.rounds)))
         exponent = float(np.polyfit(np.log(values), np.log(seconds), 1)[0])
         return Measurement({f"exponent_{axis}": exponent}, {axis: [float(v) for v in values], "epoch_seconds": seconds})

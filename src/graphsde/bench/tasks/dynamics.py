@@ -7,15 +7,7 @@ import torch
 from pydantic import Field
 
 from graphsde.base.seeds import numpy_stream
-from graphsde.bench.tasks.task import (
-    Measurement,
-    ModelMaker,
-    Task,
-    TaskOptions,
-    fit_timed,
-    predict_classes,
-    register_task,
-)
+from graphsde.bench.tasks.task import Measurement, ModelMaker, Task, TaskOptions
 from graphsde.bench.theory.subject import Subject
 from graphsde.graph.graph import Graph
 from graphsde.graph.target import UNLABELLED
@@ -40,7 +32,6 @@ class DynamicsOptions(TaskOptions):
     grid: int = Field(12, ge=2, le=50)
 
 
-@register_task
 class Dynamics(Task):
     """States at the beginning, the middle and the end in the plane of their two main directions.
 
@@ -57,9 +48,9 @@ class Dynamics(Task):
     headline = ("separation_begin", "separation_middle", "separation_end", "accuracy")
 
     def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
-        model, cost = fit_timed(make, graph)
+        model, cost = self.fit_timed(make, graph)
         subject = Subject.of_model(model, graph)
-        prediction = predict_classes(model, graph, self.options.samples)
+        prediction = self.predict_classes(model, graph)
         labels = align_labels(graph, prediction.class_names)
         test = graph.masks["test"] & (labels != UNLABELLED)
         order = np.argsort(prediction.total[test], kind="stable")
@@ -68,18 +59,15 @@ class Dynamics(Task):
         plane, explained = main_plane(means.reshape(-1, means.shape[-1]))
         curves: dict[str, list[float]] = {"times": list(subject.times)}
         metrics: dict[str, float] = {"explained": explained, "accuracy": evaluate(prediction, graph)["accuracy"]}
-        rows = self._shown(np.flatnonzero(test), seed)
+        rows = np.sort(numpy_stream(seed, "shown nodes").permutation(np.flatnonzero(test))[: self.options.shown])
         curves["class"] = labels[rows].astype(float).tolist()
         for name, mean, field in zip(MOMENTS, means, fields, strict=True):
             position = mean @ plane
-            curves |= _pairs(f"{name}_", position[rows])
+            curves |= {f"{name}_{axis}": position[rows, k].tolist() for k, axis in enumerate("xy")}
             cells = averaged(position, field @ plane, np.linalg.norm(field, axis=1), self.options.grid)
             curves |= {f"{name}_{key}": values.tolist() for key, values in cells.items()}
             metrics[f"separation_{name}"] = between_share(mean[test], labels[test])
         return Measurement(metrics | cost, curves | self._one_node(node, paths @ plane[:, 0]))
-
-    def _shown(self, nodes: np.ndarray, seed: int) -> np.ndarray:
-        return np.sort(numpy_stream(seed, "shown nodes").permutation(nodes)[: self.options.shown])
 
     def _one_node(self, node: int, along: np.ndarray) -> dict[str, list[float]]:
         """Paths of one node along the first direction.  # along [M, S]"""
@@ -164,7 +152,3 @@ def between_share(states: np.ndarray, labels: np.ndarray) -> float:
         int((labels == c).sum()) * float((centred[labels == c].mean(0) ** 2).sum()) for c in np.unique(labels)
     )
     return between / whole if whole > 0 else float("nan")
-
-
-def _pairs(prefix: str, points: np.ndarray) -> dict[str, list[float]]:
-    return {f"{prefix}x": points[:, 0].tolist(), f"{prefix}y": points[:, 1].tolist()}

@@ -6,15 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from graphsde.bench.tasks.task import (
-    Measurement,
-    ModelMaker,
-    Task,
-    TaskOptions,
-    fit_timed,
-    predict_classes,
-    register_task,
-)
+from graphsde.bench.tasks.task import Measurement, ModelMaker, Task, TaskOptions
 from graphsde.graph.graph import Graph
 from graphsde.metrics.arrays import auroc
 from graphsde.metrics.evaluation import align_labels, count_entropies, entropy_edges, judged_nodes
@@ -37,7 +29,6 @@ class EntropyOptions(TaskOptions):
     base: str | None = None
 
 
-@register_task
 class Entropies(Task):
     """Histograms of the predictive entropy of two groups of test nodes, and how far their means lie apart.
 
@@ -59,8 +50,8 @@ class Entropies(Task):
         return "leave-class-out", {"leave": self.options.leave, **base, **self.options.split_options}
 
     def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
-        model, cost = fit_timed(make, graph)
-        prediction = predict_classes(model, graph, self.options.samples)
+        model, cost = self.fit_timed(make, graph)
+        prediction = self.predict_classes(model, graph)
         sure, unsure = self._groups(prediction, graph)
         edges = entropy_edges(prediction.num_classes)
         counts = {"sure": count_entropies(sure, edges), "unsure": count_entropies(unsure, edges)}

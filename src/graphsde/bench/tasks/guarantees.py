@@ -9,16 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from graphsde.acting.decide import decide
-from graphsde.bench.tasks.task import (
-    Measurement,
-    ModelMaker,
-    Task,
-    TaskOptions,
-    fit_timed,
-    predict_classes,
-    register_task,
-    validation_figures,
-)
+from graphsde.bench.tasks.task import Measurement, ModelMaker, Task, TaskOptions, validation_figures
 from graphsde.graph.graph import Graph
 from graphsde.metrics.evaluation import judged_nodes
 from graphsde.models import Model
@@ -50,10 +41,10 @@ class GuaranteeTask(Task):
 
     def predicted(self, make: ModelMaker, graph: Graph) -> tuple[Model, ClassPrediction, dict[str, float]]:
         """A fitted model, its prediction, and what the fit took."""
-        model, cost = fit_timed(make, graph)
+        model, cost = self.fit_timed(make, graph)
         if self.options.calibrator is not None:
             model.calibrate(graph, by=self.options.calibrator, samples=self.options.samples)
-        prediction = predict_classes(model, graph, self.options.samples)
+        prediction = self.predict_classes(model, graph)
         return model, prediction, validation_figures(prediction, graph) | cost
 
 
@@ -73,7 +64,6 @@ class CoverageOptions(GuaranteeOptions):
     draws: int = Field(1, ge=1, le=1000)
 
 
-@register_task
 class Coverage(GuaranteeTask):
     """``coverage[score]``, ``set_size[score]`` and ``singletons[score]`` on test nodes, for each conformal score."""
 
@@ -103,9 +93,9 @@ class Coverage(GuaranteeTask):
                 )
                 test = known & ~conformal.calibration
                 rows.append(summarise_sets(conformal.predict_set(prediction)[test], labels[test]))
-            for key, metric in (("coverage", "coverage"), ("mean_size", "set_size"), ("singletons", "singletons")):
+            for key in ("coverage", "mean_size", "singletons", "worst_class_coverage"):
+                metric = "set_size" if key == "mean_size" else key
                 metrics[f"{metric}[{name}]"] = float(np.mean([row[key] for row in rows]))
-            metrics[f"worst_class_coverage[{name}]"] = float(np.mean([row["worst_class_coverage"] for row in rows]))
         return Measurement(metrics | cost)
 
 
@@ -122,7 +112,6 @@ class DecidingOptions(GuaranteeOptions):
     false_alarm: float = Field(0.05, gt=0, lt=1)
 
 
-@register_task
 class Deciding(GuaranteeTask):
     """Errors among the accepted test nodes, how many are accepted, false alarms of the flag for OOD nodes.
 

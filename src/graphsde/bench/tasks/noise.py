@@ -8,15 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from pydantic import Field, model_validator
 
-from graphsde.bench.tasks.task import (
-    Measurement,
-    ModelMaker,
-    Task,
-    TaskOptions,
-    fit_timed,
-    register_task,
-    validation_figures,
-)
+from graphsde.bench.tasks.task import Measurement, ModelMaker, Task, TaskOptions, validation_figures
 from graphsde.datasets.shifts import add_edges, drop_edges, gaussian_noise
 from graphsde.graph.adjacency import Adjacency
 from graphsde.graph.graph import Graph
@@ -53,7 +45,6 @@ class NoiseOptions(TaskOptions):
         return self.severities if self.on == "features" else tuple(one for one in self.severities if one <= 1)
 
 
-@register_task
 class FeatureNoise(Task):
     """Train on the clean graph, test on ``X + severity · ε``, ε as spread as the test features, or on other edges.
 
@@ -68,20 +59,18 @@ class FeatureNoise(Task):
     headline = ("accuracy@0.5", "micro_auroc@0.5", "aurc@0.5", "accuracy@0")
 
     def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
-        model, cost = fit_timed(make, graph)
-        clean = model.predict(graph, samples=self.options.samples)
+        model, cost = self.fit_timed(make, graph)
+        clean = self.predict(model, graph)
         figures = evaluate(clean, graph)
         metrics = {f"{name}@0": figures[name] for name in SHOWN}
-        curves: dict[str, list[float]] = {"severity": [0.0, *self.options.steps]}
+        severities = [0.0, *self.options.steps]
         for severity in self.options.steps:
-            found = []
-            for draw in range(self.options.draws):
-                noisy = self._noisy(graph, severity, draw)
-                found.append(evaluate(model.predict(noisy, samples=self.options.samples), noisy))
+            drawn = (self._noisy(graph, severity, draw) for draw in range(self.options.draws))
+            found = [evaluate(self.predict(model, noisy), noisy) for noisy in drawn]
             for name in SHOWN:
                 metrics[f"{name}@{severity:g}"] = float(np.mean([figures[name] for figures in found]))
-        for name in SHOWN:
-            curves[name] = [metrics[f"{name}@{severity:g}"] for severity in (0.0, *self.options.steps)]
+        curves = {name: [metrics[f"{name}@{severity:g}"] for severity in severities] for name in SHOWN}
+        curves["severity"] = severities
         return Measurement(metrics | validation_figures(clean, graph) | cost, curves)
 
     def _noisy(self, graph: Graph, severity: float, draw: int) -> Graph:

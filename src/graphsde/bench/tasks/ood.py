@@ -8,16 +8,7 @@ import numpy as np
 
 from graphsde.acting.shifted import detect_shift
 from graphsde.base.errors import BadUsage
-from graphsde.bench.tasks.task import (
-    Measurement,
-    ModelMaker,
-    Task,
-    TaskOptions,
-    fit_timed,
-    predict_classes,
-    register_task,
-    validation_figures,
-)
+from graphsde.bench.tasks.task import Measurement, ModelMaker, Task, TaskOptions, validation_figures
 from graphsde.graph.graph import Graph
 from graphsde.metrics.detection import ood_auroc
 from graphsde.metrics.evaluation import evaluate
@@ -59,7 +50,6 @@ class OODOptions(TaskOptions):
     base: str | None = None
 
 
-@register_task
 class OutOfDistribution(Task):
     """AUROC and its relatives of telling OOD from familiar nodes, by entropy and other scores.
 
@@ -96,8 +86,8 @@ class OutOfDistribution(Task):
         return super().split(graph)
 
     def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
-        model, cost = fit_timed(make, graph)
-        prediction = predict_classes(model, graph, self.options.samples)
+        model, cost = self.fit_timed(make, graph)
+        prediction = self.predict_classes(model, graph)
         names = self._scores(prediction, graph, model)
         if self.options.protocol in SHIFT_OF:
             metrics = {key: value for key, value in evaluate(prediction, graph).items() if not key.startswith("ood_")}

@@ -1,17 +1,17 @@
-"""A question asked again and again while one thing of the model is changed: another network as drift."""
+"""A question asked again and again while one thing of a latent SDE is changed: its drift, or one of its numbers."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import partial
 from typing import Any, Literal
 
-from pydantic import Field
-
 from graphsde.base.errors import BadUsage
-from graphsde.bench.tasks.misclassification import Misclassification
 from graphsde.bench.tasks.ood import OutOfDistribution
-from graphsde.bench.tasks.task import Measurement, ModelMaker, Task, TaskOptions, register_task
+from graphsde.bench.tasks.standard import Misclassification
+from graphsde.bench.tasks.task import Measurement, ModelMaker, Task, TaskOptions
 from graphsde.graph.graph import Graph
+from graphsde.models.lgnsde.settings import LGNSDESettings
 
 KEPT = (
     *("accuracy", "micro_auroc", "aurc", "nll", "ece", "val_nll", "val_accuracy", "fit_cpu_seconds"),
@@ -54,11 +54,7 @@ class Sweep(Task):
         metrics: dict[str, float] = {}
         curves: dict[str, list[float]] = {}
         for name, settings, samples in self.points(make):
-
-            def changed(settings: dict[str, Any] = settings, **more: Any) -> Any:
-                return make(**{**settings, **more})
-
-            found = self._question(samples).measure(changed, graph, seed).metrics
+            found = self._question(samples).measure(partial(make, **settings), graph, seed).metrics
             for key in KEPT:
                 if key in found:
                     metrics[f"{key}@{name}"] = found[key]
@@ -72,9 +68,6 @@ class Sweep(Task):
         return OutOfDistribution(
             leave="last", scores=(), compat=o.compat, base=o.base, split_options=o.split_options, samples=samples
         )
-
-
-Samples = Field(64, ge=1, le=100_000)
 
 
 DRIFTS: dict[str, dict[str, Any]] = {
@@ -95,7 +88,6 @@ class BackboneOptions(SweepOptions):
     drifts: tuple[str, ...] = tuple(DRIFTS)
 
 
-@register_task
 class Backbones(Sweep):
     """A latent SDE (``lgnsde@paper``) with GCN, GAT, diffusion and reaction–diffusion as drift, all else equal."""
 
@@ -112,3 +104,61 @@ class Backbones(Sweep):
         if unknown:
             raise BadUsage("no such backbone", code="E-SETTING", found=unknown, expected=", ".join(DRIFTS))
         return [(name, DRIFTS[name], self.options.samples) for name in self.options.drifts]
+
+
+VALUES: dict[str, tuple[float, ...]] = {
+    "diffusion": (0.1, 0.2, 0.5, 0.8, 1.0, 1.5, 2.0, 5.0, 7.0, 10.0),
+    "prior-drift": (-100.0, -10.0, -5.0, -1.0, -0.5, 0.0, 0.5, 1.0, 5.0, 10.0, 20.0, 100.0),
+    "horizon": (0.01, 0.1, 0.5, 1.0, 2.0),
+    "steps": (1, 2, 5, 10, 20, 50),
+    "samples": (1, 2, 5, 10, 20, 64, 256),
+    "kl": (0.0, 1e-4, 1e-3, 1e-2, 1e-1, 1.0),
+}
+
+
+class SensitivityOptions(SweepOptions):
+    """Options of :class:`Sensitivity`.
+
+    Args:
+        axis: what is changed.
+        values: to what; those of the paper, or a grid of our own, if none are given.
+    """
+
+    axis: Literal["diffusion", "prior-drift", "horizon", "steps", "samples", "kl"] = "diffusion"
+    values: tuple[float, ...] | None = None
+
+
+class Sensitivity(Sweep):
+    """A latent SDE with other diffusion, prior drift, horizon, steps, samples or KL weight, all else equal.
+
+    The values of ``diffusion`` and ``prior-drift`` are the paper's. ``prior-drift`` replaces the prior by a constant
+    drift; ``horizon`` keeps the length of a step.
+    """
+
+    name = "sensitivity"
+    summary = "one number of a latent SDE changed at a time: diffusion, prior drift, horizon, steps, samples, KL"
+    Options = SensitivityOptions
+    options: SensitivityOptions
+    headline = ("accuracy@0.1", "accuracy@1", "accuracy@10")
+
+    def points(self, make: ModelMaker) -> list[tuple[str, dict[str, Any], int]]:
+        settings = make().settings
+        if not isinstance(settings, LGNSDESettings):
+            raise BadUsage("only latent SDEs have these numbers", code="E-SETTING", fix="use lgnsde or lgnsde@paper")
+        o, step = self.options, settings.horizon / settings.steps
+        return [
+            (f"{value:g}", self._settings(value, step), int(value) if o.axis == "samples" else o.samples)
+            for value in o.values or VALUES[o.axis]
+        ]
+
+    def _settings(self, value: float, step: float) -> dict[str, Any]:
+        axis = self.options.axis
+        if axis == "samples":
+            return {}
+        if axis == "prior-drift":
+            return {"prior": {"name": "constant", "options": {"drift": value}}}
+        if axis == "horizon":
+            return {"horizon": value, "steps": max(1, round(value / step))}
+        if axis == "steps":
+            return {"steps": int(value)}
+        return {"sigma": value} if axis == "diffusion" else {"kl_weight": value}

@@ -107,27 +107,26 @@ class Task(ABC):
     def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
         """Train on ``graph`` as :meth:`prepare` left it, and measure."""
 
+    def fit_timed(self, make: ModelMaker, graph: Graph, **watched: Any) -> tuple[Model, dict[str, float]]:
+        """A fitted model and what the fit took: seconds of CPU, epochs; ``watched`` is handed to the fit."""
+        begin = time.process_time()
+        model = make().fit(graph, **watched)
+        spent = time.process_time() - begin
+        return model, {"fit_cpu_seconds": spent, "epochs": float(len(model.history))}
+
+    def predict(self, model: Model, graph: Graph) -> Prediction:
+        """With as many samples as the options say."""
+        return model.predict(graph, samples=self.options.samples)
+
+    def predict_classes(self, model: Model, graph: Graph) -> ClassPrediction:
+        """For tasks that go by classes."""
+        return require(self.predict(model, graph), ClassPrediction, "this task")
+
 
 TASKS: Registry[type[Task]] = Registry(
     "task", base=Task, facts=lambda cls: {"version": cls.version, "headline": list(cls.headline)}
 )
 register_task = TASKS.add_class
-
-
-Say = Callable[[str], None]
-
-
-def fit_timed(make: ModelMaker, graph: Graph, **settings: Any) -> tuple[Model, dict[str, float]]:
-    """A fitted model and what the fit took: seconds of CPU, epochs."""
-    begin = time.process_time()
-    model = make(**settings).fit(graph)
-    spent = time.process_time() - begin
-    return model, {"fit_cpu_seconds": spent, "epochs": float(len(model.history))}
-
-
-def predict_classes(model: Model, graph: Graph, samples: int) -> ClassPrediction:
-    """For tasks that go by classes."""
-    return require(model.predict(graph, samples=samples), ClassPrediction, "this task")
 
 
 VALIDATION: Rules[Callable[[Any, Graph, np.ndarray], dict[str, float]]] = Rules("judging on validation nodes")

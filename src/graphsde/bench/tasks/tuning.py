@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from graphsde.bench.tasks.task import (
-    Measurement,
-    ModelMaker,
-    Task,
-    TaskOptions,
-    fit_timed,
-    register_task,
-    validation_figures,
-)
+from graphsde.bench.tasks.task import Measurement, ModelMaker, Task, TaskOptions, validation_figures
 from graphsde.graph.graph import Graph
 from graphsde.nn.callbacks import Callback, EpochRecord
 
@@ -63,7 +55,6 @@ class _Pruner(Callback):
                 raise _Behind
 
 
-@register_task
 class Tuning(Task):
     """Validation NLL and accuracy of some settings; test nodes are not looked at."""
 
@@ -75,24 +66,10 @@ class Tuning(Task):
 
     def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
         pruner = _Pruner(self.options)
-
-        def watched(**settings: object) -> _Watched:
-            return _Watched(make(**settings), pruner)
-
         try:
-            model, cost = fit_timed(watched, graph)  # type: ignore[arg-type]
+            model, cost = self.fit_timed(make, graph, callbacks=[pruner])
         except _Behind:
             best = pruner.best if self.options.select == "nll" else -pruner.best
             return Measurement({f"val_{self.options.select}": best, "pruned": 1.0}, {"reached": pruner.reached})
-        prediction = model.predict(graph, samples=self.options.samples)
-        return Measurement(validation_figures(prediction, graph) | {"pruned": 0.0} | cost, {"reached": pruner.reached})
-
-
-class _Watched:
-    """A model whose fit has one more watcher."""
-
-    def __init__(self, model: object, pruner: Callback) -> None:
-        self.model, self.pruner = model, pruner
-
-    def fit(self, graph: Graph) -> object:
-        return self.model.fit(graph, callbacks=[self.pruner])  # type: ignore[attr-defined]
+        figures = validation_figures(self.predict(model, graph), graph)
+        return Measurement(figures | {"pruned": 0.0} | cost, {"reached": pruner.reached})

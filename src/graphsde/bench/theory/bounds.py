@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -108,11 +109,13 @@ class StepRule:
     coefficients: of R, from the constant on.
     stage_noise: c.
     exponent: R(x) is at most e to the power of this times x.
+    linear: whether the step is the matrix R(Z) on a linear drift f(H) = (Z/Δt) H.
     """
 
     coefficients: tuple[float, ...]
     stage_noise: float = 0.0
     exponent: float = 1.0
+    linear: bool = True
 
     def growth(self, x: float) -> float:
         """R(x) for x ≥ 0: bound of the step's stretch."""
@@ -121,11 +124,6 @@ class StepRule:
     def push(self, x: float) -> float:
         """(R(x) − 1)/x: how much of Δt times a constant shift of the drift reaches the state in one step."""
         return _value(self.coefficients[1:], x)
-
-    @property
-    def linear(self) -> bool:
-        """On a linear drift f(H) = (Z/Δt) H the step is the matrix R(Z)."""
-        return True
 
 
 class ReversibleHeunRule(StepRule):
@@ -136,10 +134,6 @@ class ReversibleHeunRule(StepRule):
 
     def push(self, x: float) -> float:
         return math.hypot(1.0, 1.0 + x) / math.sqrt(2)
-
-    @property
-    def linear(self) -> bool:
-        return False
 
 
 def _value(coefficients: tuple[float, ...], x: float) -> float:
@@ -157,7 +151,7 @@ STEP_RULES: dict[str, StepRule] = {
     "sra1": StepRule(_RALSTON, 1 / math.sqrt(3)),
     "srk": StepRule((*_RALSTON, 1 / 6), 1 / math.sqrt(3)),
     "rk4": StepRule((*_RALSTON, 1 / 6, 1 / 24)),
-    "reversible-heun": ReversibleHeunRule((1.0,), 1 / math.sqrt(2), exponent=2.0),
+    "reversible-heun": ReversibleHeunRule((1.0,), 1 / math.sqrt(2), exponent=2.0, linear=False),
 }
 
 
@@ -286,11 +280,31 @@ def distance_bounds(constants: Constants, rule: StepRule, contraction: Contracti
     if constants.source:
         with np.errstate(over="ignore"):  # an infinite bound is a true one, and says so
             exponential = exponential + constants.source * _integrated_exponential(rate, grid.times)
-    return Bounds(
-        exponential,
-        chain(rule.growth(x), rule.push(x)),
-        contractive,
-    )
+    return Bounds(exponential, chain(rule.growth(x), rule.push(x)), contractive)
+
+
+@dataclass(frozen=True)
+class RightSides:
+    """Of both propositions on one network; ``one_sided`` is μ where the drift contracts."""
+
+    constants: Constants
+    one_sided: float | None
+    variance: Bounds
+    distance: Bounds
+
+
+def right_sides(subject: Subject, constants: Constants | None = None) -> RightSides:
+    """At the times that are saved; ``constants`` replace the certified ones.
+
+    Raises:
+        BadUsage: no bound is derived for the solver, or a constant is not known.
+    """
+    rule = step_rule(subject.module.settings.solver.name, state_dependent=subject.state_dependent)
+    known = constants or constants_of(subject)
+    grid = Grid(subject.step_length, subject.saved_steps)
+    contraction = contraction_of(subject.module.drift, subject.inputs.adjacency, rule, grid.dt)
+    both = [of(known, rule, contraction, grid) for of in (variance_bounds, distance_bounds)]
+    return RightSides(known, None if contraction is None else contraction.one_sided, *both)
 
 
 def _square(value: float) -> float:
@@ -299,11 +313,9 @@ def _square(value: float) -> float:
 
 def _iterate(step: Callable[[float], float], start: float, wanted: tuple[int, ...]) -> np.ndarray:
     values, value = [], start
-    reached = 0
-    for count in wanted:
-        for _ in range(count - reached):
+    for before, count in itertools.pairwise((0, *wanted)):
+        for _ in range(count - before):
             value = step(value) if math.isfinite(value) else math.inf
-        reached = count
         values.append(value)
     return np.array(values)
 

@@ -11,16 +11,7 @@ from torch import Tensor
 
 from graphsde.base.errors import BadUsage
 from graphsde.base.seeds import derive, torch_stream
-from graphsde.bench.theory.bounds import (
-    Bounds,
-    Constants,
-    Grid,
-    constants_of,
-    contraction_of,
-    distance_bounds,
-    step_rule,
-    variance_bounds,
-)
+from graphsde.bench.theory.bounds import Bounds, Constants, right_sides
 from graphsde.bench.theory.results import (
     ROUNDING,
     ROUNDING_OF_STATE,
@@ -46,12 +37,11 @@ def measure_proposition_1(subject: Subject, constants: Constants, bounds: Bounds
     """
     distances = [_pair_distances(subject, group) for group in subject.groups(samples)]
     state, logits, probabilities, size = (np.concatenate(part, axis=1) for part in zip(*distances, strict=True))
-    failed = {}
-    for name, output, factor in (
-        ("logits", logits, constants.l_h_logits),
-        ("probabilities", probabilities, constants.l_h_probabilities),
-    ):
-        failed[name] = int((output > factor * state * (1.0 + ROUNDING) + ROUNDING_OF_STATE * size).sum())
+    outputs = {"logits": (logits, constants.l_h_logits), "probabilities": (probabilities, constants.l_h_probabilities)}
+    failed = {
+        name: int((output > factor * state * (1.0 + ROUNDING) + ROUNDING_OF_STATE * size).sum())
+        for name, (output, factor) in outputs.items()
+    }
     halves = 0.5 * state**2
     latent, error = halves.mean(1), halves.std(1, ddof=1) / np.sqrt(halves.shape[1])
     surely = latent - STANDARD_ERRORS * error
@@ -78,42 +68,25 @@ def _pair_distances(subject: Subject, paths: range) -> tuple[np.ndarray, ...]:
     rows: list[tuple[Tensor, ...]] = []
     for state in subject.states(paths):
         logits = subject.logits(state)
-        size = logits.square().sum((0, 2)).sqrt()[::2] + 1.0
+        size = _norms(logits)[::2] + 1.0
         rows.append((_apart(state), _apart(logits), _apart(subject.probabilities(logits)), size))
     return tuple(torch.stack(column).numpy() for column in zip(*rows, strict=True))
 
 
 def _apart(values: Tensor) -> Tensor:
     """‖x_{2p} − x_{2p+1}‖ over nodes and columns.  # [N, S, c] -> [S/2]"""
-    return (values[:, 0::2] - values[:, 1::2]).square().sum((0, 2)).sqrt()
+    return _norms(values[:, 0::2] - values[:, 1::2])
 
 
 # the relative step of a finite difference along the flow, in double precision
 _NUDGE = 1e-6
 
 
-def measure_proposition_2(
-    subject: Subject,
-    bounds: Bounds,
-    *,
-    paths: int,
-    relative: tuple[float, ...],
-    directions: int,
-    power_steps: int,
-) -> Proposition2:
-    """The largest distances that perturbations of H(0) grow to, against their bounds.
-
-    Args:
-        subject: the network on its graph.
-        bounds: for ε = 1.
-        paths: how many Brownian paths each perturbation is tried on.
-        relative: ε in units of ‖H(0)‖.
-        directions: random ones; one more is found by power iteration.
-        power_steps: of that iteration.
-    """
-    scale = float(subject.initial.norm()) or 1.0
-    epsilons = np.array(relative) * scale
-    ways = _directions(subject, directions, power_steps, scale)
+def measure_proposition_2(subject: Subject, bounds: Bounds, options: TheoryOptions) -> Proposition2:
+    """The largest distances that perturbations of H(0) grow to, against their bounds, which are for ε = 1."""
+    paths, scale = options.paths, float(subject.initial.norm()) or 1.0
+    epsilons = np.array(options.epsilons) * scale
+    ways = _directions(subject, options.directions, options.power_steps, scale)
     measured = np.empty((len(epsilons), len(ways), len(subject.saved_steps), paths))
     floor = np.zeros((len(subject.saved_steps), paths))
     for group in subject.groups(paths):
@@ -198,11 +171,8 @@ class TheoryOptions:
 
     def check(self) -> None:
         if self.samples < 4 or self.samples % 2:
-            raise BadUsage(
-                f"{self.samples} samples can't be taken in pairs",
-                found=self.samples,
-                expected="an even number, at least 4",
-            )
+            problem, expected = f"{self.samples} samples can't be taken in pairs", "an even number, at least 4"
+            raise BadUsage(problem, found=self.samples, expected=expected)
         if self.paths < 2 or self.directions < 0 or not self.epsilons or min(self.epsilons) <= 0:
             raise BadUsage("perturbations need two paths and positive sizes", found=self)
 
@@ -239,29 +209,16 @@ def measure_subject(
     options.check()
     if not subject.noisy:  # all paths are one
         options = replace(options, samples=4, paths=2)
-    settings = subject.module.settings
-    rule = step_rule(settings.solver.name, state_dependent=subject.state_dependent)
-    known = constants or constants_of(subject)
-    grid = Grid(subject.step_length, subject.saved_steps)
-    contraction = contraction_of(subject.module.drift, subject.inputs.adjacency, rule, grid.dt)
+    settings, right = subject.module.settings, right_sides(subject, constants)
     return TheoryReport(
-        constants=known,
-        one_sided=None if contraction is None else contraction.one_sided,
+        constants=right.constants,
+        one_sided=right.one_sided,
         temperature=subject.temperature,
         horizon=settings.horizon,
         steps=settings.steps,
         solver=settings.solver.name,
-        proposition_1=measure_proposition_1(
-            subject, known, variance_bounds(known, rule, contraction, grid), options.samples
-        ),
-        proposition_2=measure_proposition_2(
-            subject,
-            distance_bounds(known, rule, contraction, grid),
-            paths=options.paths,
-            relative=options.epsilons,
-            directions=options.directions,
-            power_steps=options.power_steps,
-        ),
+        proposition_1=measure_proposition_1(subject, right.constants, right.variance, options.samples),
+        proposition_2=measure_proposition_2(subject, right.distance, options),
     )
 
 
@@ -307,19 +264,14 @@ def noise_distances(
         for place, severity in enumerate(severities):
             other = Subject.of_model(model, gaussian_noise(graph, severity=severity, seed=seed)).initial
             start[place] = float((other - subject.initial).norm())
-            apart = (subject.states(group, other)[-1] - clean).square().sum((0, 2)).sqrt()
-            moved[place] = max(moved[place], float(apart.max()))
+            moved[place] = max(moved[place], float(_norms(subject.states(group, other)[-1] - clean).max()))
     return NoiseDistances(start, moved, {name: start * factor for name, factor in _factors(subject).items()})
 
 
 def _factors(subject: Subject) -> dict[str, float]:
     """What a distance of 1 at the start may have become at the horizon, by name of the bound."""
     try:
-        rule = step_rule(subject.module.settings.solver.name, state_dependent=subject.state_dependent)
-        known = constants_of(subject)
+        bounds = right_sides(subject).distance
     except BadUsage:
         return {}
-    grid = Grid(subject.step_length, subject.saved_steps)
-    contraction = contraction_of(subject.module.drift, subject.inputs.adjacency, rule, grid.dt)
-    bounds = distance_bounds(known, rule, contraction, grid)
     return {name: float(right[-1]) for name, right in bounds.named().items()}

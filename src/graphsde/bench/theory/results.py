@@ -168,35 +168,18 @@ class TheoryReport:
 
     def as_dict(self) -> dict[str, Any]:
         """As plain values for JSON; a right side beyond the range of numbers becomes ``None``."""
-        return plain(
-            {
-                **asdict(self.constants),
-                "one_sided": self.one_sided,
-                "temperature": self.temperature,
-                "horizon": self.horizon,
-                "steps": self.steps,
-                "solver": self.solver,
-                "proposition_1": self.proposition_1.as_dict(),
-                "proposition_2": self.proposition_2.as_dict(),
-            }
-        )
+        kept = {name: getattr(self, name) for name in ("one_sided", "temperature", "horizon", "steps", "solver")}
+        propositions = {name: getattr(self, name).as_dict() for name in ("proposition_1", "proposition_2")}
+        return plain({**asdict(self.constants), **kept, **propositions})
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per inequality, at the horizon."""
         first, second = self.proposition_1, self.proposition_2
         pairs, times = first.pairs * len(first.times), len(first.times)
-        logits, probabilities = first.output_violations["logits"], first.output_violations["probabilities"]
-        rows = [
-            _row("1: Var(logits)", "L_h² Var(H)", first.logits[-1], first.logits_right[-1], logits, pairs),
-            _row(
-                "1: Var(probs)",
-                "L_h² Var(H)",
-                first.probabilities[-1],
-                first.probabilities_right[-1],
-                probabilities,
-                pairs,
-            ),
-        ]
+        rows = []
+        for short, name in (("logits", "logits"), ("probs", "probabilities")):
+            left, right = getattr(first, name)[-1], getattr(first, f"{name}_right")[-1]
+            rows.append(_row(f"1: Var({short})", "L_h² Var(H)", left, right, first.output_violations[name], pairs))
         for bound, right in first.bounds.named().items():
             rows.append(_row("1: Var(H)", bound, first.latent[-1], right[-1], first.latent_violations[bound], times))
         epsilon, left = second.epsilons[second.closest], second.distance[second.closest, -1]

@@ -60,8 +60,9 @@ class Subject:
     def of_module(cls, module: LGNSDEModule, inputs: Inputs, keys: Tensor, stream: int) -> Subject:
         """From a network; it is copied, not changed."""
         twin = copy.deepcopy(module).double().eval().requires_grad_(False)
-        features = inputs.features.to(torch.float64)
-        precise = Inputs(features, _double(inputs.adjacency))
+        matrix = inputs.adjacency
+        double = SparseMatrix(matrix.crow, matrix.col, matrix.values.double(), matrix.shape, symmetric=matrix.symmetric)
+        precise = Inputs(inputs.features.to(torch.float64), double)
         # so that the diffusion says how large it is, as a solve would set it
         twin.diffusion.set_gain(float(twin.gain) if twin.settings.sigma_is == "ratio" else 1.0)
         with torch.no_grad():
@@ -127,7 +128,3 @@ class Subject:
     def _count(self) -> int:
         nodes, _, width = self.initial.shape
         return max(2, min(self.module.settings.steps + 1, MOST_TIMES, BUDGET // (2 * nodes * width)))
-
-
-def _double(matrix: SparseMatrix) -> SparseMatrix:
-    return SparseMatrix(matrix.crow, matrix.col, matrix.values.double(), matrix.shape, symmetric=matrix.symmetric)

@@ -1,13 +1,12 @@
-"""The standard setting: how often right, and does the model know when it is wrong?"""
+"""The standard setting: how often right or how far off, and does the model know?"""
 
 from __future__ import annotations
 
-from graphsde.bench.tasks.task import Measurement, ModelMaker, Task, fit_timed, register_task, validation_figures
+from graphsde.bench.tasks.task import Measurement, ModelMaker, Task, validation_figures
 from graphsde.graph.graph import Graph
 from graphsde.metrics.evaluation import evaluate
 
 
-@register_task
 class Misclassification(Task):
     """Accuracy, ranking and calibration on the test nodes of a split; every metric of :func:`graphsde.evaluate`.
 
@@ -19,8 +18,22 @@ class Misclassification(Task):
     headline = ("accuracy", "micro_auroc", "aurc", "nll", "ece")
 
     def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
-        model, cost = fit_timed(make, graph)
-        prediction = model.predict(graph, samples=self.options.samples)
+        model, cost = self.fit_timed(make, graph)
+        prediction = self.predict(model, graph)
         assert graph.train_mask is not None
         size = {"n_train": float(graph.train_mask.sum())}
         return Measurement(evaluate(prediction, graph) | validation_figures(prediction, graph) | size | cost)
+
+
+class Regression(Task):
+    """Errors, intervals and calibration on the test nodes of a graph with a number to predict."""
+
+    name = "regression"
+    summary = "errors, intervals and calibration on test nodes, for numbers"
+    headline = ("rmse", "crps", "nll", "calibration_error")
+    targets = ("regression",)
+
+    def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
+        model, cost = self.fit_timed(make, graph)
+        prediction = self.predict(model, graph)
+        return Measurement(evaluate(prediction, graph) | validation_figures(prediction, graph) | cost)

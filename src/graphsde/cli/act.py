@@ -1,0 +1,311 @@
+"""Verbs that act on what a run says of its nodes: ``predict``, ``decide``, ``ask``, ``learn``, ``explain``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from graphsde.base.errors import BadUsage
+from graphsde.cli.options import JSON, READ, RUN, SAMPLES, key_values
+from graphsde.cli.output import open_run, print_json, print_of_run, print_table, say
+
+if TYPE_CHECKING:
+    from graphsde.runs.learn import Learned
+
+
+def predict(
+    run: Annotated[Path, RUN],
+    out: Annotated[Path, typer.Option("--out", help="A .csv or .parquet file.")],
+    graph: Annotated[
+        str | None, typer.Option("--graph", help="Another graph with the same columns; default: the run's own.")
+    ] = None,
+    samples: Annotated[int, SAMPLES] = 64,
+    seed: Annotated[int | None, typer.Option("--seed", help="Of the samples; default: the model's.")] = None,
+    read: Annotated[list[str], READ] = [],  # noqa: B006
+) -> None:
+    """Predict every node of the run's graph, or of another one, with its uncertainty."""
+    from graphsde.datasets.source import open_graph
+    from graphsde.runs.export import prediction_columns, write_table
+    from graphsde.runs.folder import RunFolder
+
+    folder = RunFolder(run)
+    model = folder.load_model()
+    given = key_values(read, "--read")
+    if graph is None:
+        if given:
+            raise BadUsage("--read is for another graph: the run's own is read as it was", fix="leave it out")
+        target = folder.load_graph()
+    else:
+        target = open_graph(graph, **folder.reading(graph, given))
+    prediction = model.predict(target, samples=samples, seed=seed)
+    write_table(prediction_columns(prediction, target), out)
+    typer.echo(f"{prediction.num_items:,} predictions in {out}")
+
+
+def decide(
+    run: Annotated[Path, RUN],
+    out: Annotated[Path, typer.Option("--out", help="A .csv or .parquet file with one row per node.")],
+    max_error: Annotated[
+        float, typer.Option("--max-error", help="Share of the accepted nodes that may be wrong.")
+    ] = 0.05,
+    tolerance: Annotated[
+        float | None,
+        typer.Option("--tolerance", help="For numbers: an answer is wrong where it is off by more than this."),
+    ] = None,
+    delta: Annotated[
+        float, typer.Option("--delta", help="How often the guarantee may fail over draws of calibration nodes.")
+    ] = 0.05,
+    false_alarm: Annotated[
+        float | None,
+        typer.Option("--false-alarm", help="Share of familiar nodes that may be flagged as OOD; default 0.05."),
+    ] = None,
+    confidence_level: Annotated[
+        float,
+        typer.Option("--confidence-level", help="Of sets and intervals: share of nodes whose truth is in theirs."),
+    ] = 0.9,
+    by: Annotated[
+        str | None, typer.Option("--by", help="Uncertainty to accept by (list scores); default: margin.")
+    ] = None,
+    ood_by: Annotated[
+        str | None,
+        typer.Option("--ood-by", help="Score that flags OOD nodes (list scores); default: entropy+propagated."),
+    ] = None,
+    foreign_by: Annotated[str | None, typer.Option("--foreign-by", hidden=True)] = None,  # its former name
+    sets_by: Annotated[
+        str | None, typer.Option("--sets-by", help="Score behind the sets (list conformal); default: aps.")
+    ] = None,
+    calibration_size: Annotated[
+        int, typer.Option("--calibration-size", min=1, help="Nodes to calibrate on, where the split sets none aside.")
+    ] = 500,
+    samples: Annotated[int, SAMPLES] = 64,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the draw of calibration nodes.")] = 0,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Say of every node whether to accept its answer, to review it, or (of classes) to treat it as OOD."""
+    from graphsde.acting.decide import decide as judge
+    from graphsde.runs.export import require_table_name, write_table
+    from graphsde.uncertainty.conformal import CONFORMAL_SCORES
+    from graphsde.uncertainty.scores.registry import SCORES
+
+    require_table_name(out)
+    if sets_by is not None:
+        CONFORMAL_SCORES.entry(sets_by)  # a wrong name is told before the work begins
+    ood_by = ood_by or foreign_by
+    for name in (by, ood_by):
+        if name is not None:
+            SCORES.entry(name.partition("+")[0])
+    _, model, graph = open_run(run)
+    decisions = judge(
+        model.predict(graph, samples=samples),
+        graph,
+        max_error=max_error,
+        delta=delta,
+        confidence_level=confidence_level,
+        size=calibration_size,
+        seed=seed,
+        by=by,
+        ood_by=ood_by,
+        sets_by=sets_by,
+        false_alarm=false_alarm,
+        tolerance=tolerance,
+        model=model,
+    )
+    write_table(decisions.columns(), out)
+    summary = decisions.summary()
+    if json:
+        print_of_run(run, model, graph, {"out": str(out), **summary})
+    else:
+        _print_decisions(summary, graph.num_nodes, out)
+
+
+def _print_decisions(found: dict[str, Any], nodes: int, out: Path) -> None:
+    rows = [{"action": name, "nodes": count, "share": count / nodes} for name, count in found["actions"].items()]
+    print_table(rows)
+    calibration = found["calibration"]
+    lines = [f"calibrated on {calibration['nodes']:,} nodes: {calibration['source']}"]
+    if found["threshold"] is not None:
+        lines.append(
+            f"accept where {found['uncertainty']} <= {found['threshold']:.4f}: {found['coverage']:.1%} of the nodes "
+            f"that nothing was fitted to; upper bound of their error rate {found['upper_bound']:.4f}"
+        )
+    lines.append(f"guarantee: {found['guarantee']}")
+    kind = "interval" if "intervals" in found else "set"
+    sets = found[f"{kind}s"]
+    if kind == "interval":
+        size = f"{sets['mean_width']:.4g} wide"
+    else:
+        lines += _about_ood(found["ood"])
+        size = f"{sets['mean_size']:.2f} classes"
+    lines.append(f"{kind}s ({sets['score']}, {size} on average): {sets['guarantee']}")
+    if "test" in found:
+        test = found["test"]
+        error = "none accepted" if test["error"] is None else f"{test['wrong']} wrong, {test['error']:.2%}"
+        lines.append(
+            f"on {test['nodes']:,} test nodes: {test['accepted']:,} accepted, {error} "
+            f"(all of them: {test['error_of_all']:.2%}); {kind}s cover {test[f'{kind}_coverage']:.1%}"
+        )
+    typer.echo("\n".join(lines))
+    typer.echo(f"\n{nodes:,} decisions are in {out}.")
+
+
+def _about_ood(ood: dict[str, Any]) -> list[str]:
+    lines = [
+        f"OOD where {ood['score']} > {ood['threshold']:.4f}: at most {ood['false_alarm']:.1%} false "
+        f"alarms on average ({ood['calibration_rate']:.1%} of the calibration nodes); how many OOD nodes are "
+        "missed is not guaranteed"
+    ]
+    if "flagged_of_ood" in ood:
+        lines.append(
+            f"of the nodes known to be OOD {ood['flagged_of_ood']:.1%} were flagged and "
+            f"{ood['accepted_of_ood']:.1%} accepted"
+        )
+    return lines
+
+
+def ask(
+    run: Annotated[Path, RUN],
+    budget: Annotated[int, typer.Option("--budget", min=1, help="How many nodes to ask for.")] = 20,
+    by: Annotated[str, typer.Option("--by", help="Who chooses; see: graphsde list acquisitions.")] = "entropy",
+    out: Annotated[
+        Path | None, typer.Option("--out", help="A .csv or .parquet file with an empty label column to fill in.")
+    ] = None,
+    samples: Annotated[int, SAMPLES] = 64,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="For acquisitions that draw.")] = 0,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="The plain ranking, even if it asks for one spot many times over.")
+    ] = False,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Choose the nodes whose labels would help most, with the reason for each."""
+    from graphsde.acting.acquisition import ACQUISITIONS
+    from graphsde.acting.ask import ask as choose
+    from graphsde.runs.export import write_table
+
+    ACQUISITIONS.entry(by)  # a wrong name is told before the work begins
+    _, model, graph = open_run(run)
+    questions = choose(model.predict(graph, samples=samples), graph, budget, by, seed, diverse=not plain)
+    if out is not None:
+        write_table(questions.columns(), out)
+    if json:
+        print_of_run(run, model, graph, questions.as_dict())
+        return
+    rows = [
+        {"rank": one.rank, "id": str(one.id), "predicted": one.predicted, questions.score: one.score, "why": one.reason}
+        for one in questions
+    ]
+    print_table(rows)
+    if questions.note is not None:
+        typer.echo(questions.note)
+    if out is not None:
+        then = f"Fill in the column label, then: graphsde learn {run} {out}"
+        typer.echo(f"{len(questions)} questions are in {out}. {then}")
+
+
+SHOWN = ("accuracy", "rmse", "mae", "crps", "coverage90", "nll", "ece", "aurc", "misclassification_auroc")
+
+
+def learn(
+    run: Annotated[Path, RUN],
+    labels: Annotated[Path, typer.Argument(help="A .csv or .parquet file with the columns id and label.")],
+    graph: Annotated[
+        str | None, typer.Option("--graph", help="The graph where it has grown; known nodes are matched by id.")
+    ] = None,
+    read: Annotated[list[str], READ] = [],  # noqa: B006
+    epochs: Annotated[int | None, typer.Option("--epochs", min=1, help="At most so many; default: the run's.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Begin with new weights, not with the present ones.")] = False,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Take in new labels, fit on from the present model, and show what changed. Earlier rounds are kept."""
+    from graphsde.nn.callbacks import ProgressBar
+    from graphsde.runs.learn import learn as take_in
+    from graphsde.runs.new_labels import GivenLabels
+
+    learned = take_in(
+        run,
+        GivenLabels.read(labels),
+        graph=graph,
+        options=key_values(read, "--read") or None,
+        epochs=epochs,
+        fresh=fresh,
+        callbacks=[ProgressBar("learning")],
+        say=say,
+    )
+    if json:
+        print_json({**learned.as_dict(), "history": str(learned.history)})
+        return
+    if learned.already_known:
+        typer.echo(f"All {learned.known} labels are in use already: nothing to do. The last round:")
+    typer.echo(_headline(learned))
+    change = learned.change
+    rows = [_row(name, learned.before[name], learned.after[name]) for name in SHOWN if name in learned.before]
+    rows.append(_row(*change.uncertainty))
+    if change.epistemic_before is not None and change.epistemic_after is not None:
+        rows.append(_row("mean epistemic", change.epistemic_before, change.epistemic_after))
+    print_table(rows)
+    typer.echo(change.sentence())
+    moved = change.moved_rows()
+    if moved:
+        typer.echo("Those that moved most:")
+        print_table(moved[:5])
+    typer.echo(f"The round before is in {learned.history}. Next: graphsde ask {learned.run}")
+
+
+def _headline(learned: Learned) -> str:
+    parts = [f"Round {learned.round}: {learned.added} new labels, {learned.training_nodes:,} training nodes"]
+    if learned.from_test:
+        parts.append(f"{learned.from_test} of the labels are of nodes that were tested so far")
+    if learned.known:
+        parts.append(f"{learned.known} were in use already")
+    if learned.new_nodes:
+        parts.append(f"{learned.new_nodes:,} nodes are new")
+    kind = "fitted on from the model before" if learned.warm else "fitted anew"
+    return "; ".join([*parts, f"{kind}, {learned.epochs} epochs in {learned.fit_seconds:.1f} s"]) + "."
+
+
+def _row(name: str, before: Any, after: Any) -> dict[str, Any]:
+    change = None if before is None or after is None else after - before
+    return {"on the same nodes": name.replace("_", " "), "before": before, "after": after, "change": change}
+
+
+def explain(
+    run: Annotated[Path, RUN],
+    node: Annotated[str, typer.Argument(help="The id of a node.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="A picture (.png, .svg, .pdf) or its numbers (.csv, .parquet).")
+    ] = None,
+    neighbours: Annotated[int, typer.Option("--neighbours", min=0, help="Try at most so many.")] = 20,
+    features: Annotated[int, typer.Option("--features", min=0, help="Name at most so many.")] = 10,
+    samples: Annotated[
+        int | None, typer.Option("--samples", min=1, help="Samples per prediction; default: as many as the fit took.")
+    ] = None,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Show which neighbours and which features move a node's uncertainty."""
+    from graphsde.acting.explain import explain as measure
+
+    folder, model, graph = open_run(run)
+    drawn = samples or int(folder.read_config()["samples"])  # else an unsure node could have another class here
+    found = measure(model, graph, node, neighbours=neighbours, features=features, samples=drawn)
+    if out is not None:
+        from graphsde.view.figures.nodes import ExplanationBars
+
+        ExplanationBars.of(found).save(out)
+    if json:
+        print_of_run(run, model, graph, found.as_dict())
+        return
+    for sentence in found.sentences:
+        typer.echo(sentence)
+    if found.neighbours:
+        shown = len(found.neighbours)
+        which = f"{shown} of {found.degree:,} neighbours" if shown < found.degree else "Neighbours"
+        typer.echo(f"{which}, one edge taken away at a time ({found.words.unit}; above 0: makes the node less sure):")
+        print_table(found.neighbour_rows())
+        typer.echo(found.words.note)
+    if found.features:
+        typer.echo("\nFeatures that are not at their average:")
+        print_table(found.feature_rows())
+    typer.echo(f"The effect of features was found {found.how}.")
+    if out is not None:
+        typer.echo(f"The picture is in {out}")

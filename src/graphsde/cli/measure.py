@@ -1,0 +1,181 @@
+"""Verbs that measure a run: ``evaluate``, ``calibrate``, ``theory``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from graphsde.cli.options import JSON, RUN, SAMPLES
+from graphsde.cli.output import open_run, print_of_run, print_table
+
+SCORE = typer.Option(
+    "--score",
+    metavar="NAME",
+    help="Tell OOD nodes by this score too (see: graphsde list scores). Repeat it, or separate names by commas.",
+)
+SHIFT = typer.Option(
+    "--shift",
+    metavar="NAME",
+    help="Also tell all nodes of a shifted copy of the graph from the test nodes (see: graphsde list shifts).",
+)
+SHIFT_SEED = typer.Option("--shift-seed", min=0, help="Seed of the shift.")
+
+# as many figures as a narrow terminal has room for; --json has them all
+COLUMNS = {
+    "ood_auroc": "auroc",
+    "ood_aupr_in": "aupr_in",
+    "ood_aupr_out": "aupr_out",
+    "ood_fpr95": "fpr95",
+    "ood_auroc_propagated": "auroc_prop",
+    "ood_fpr95_propagated": "fpr95_prop",
+}
+
+
+def evaluate(
+    run: Annotated[Path, RUN],
+    samples: Annotated[int, SAMPLES] = 64,
+    score: Annotated[list[str] | None, SCORE] = None,
+    shift: Annotated[str | None, SHIFT] = None,
+    shift_seed: Annotated[int, SHIFT_SEED] = 0,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Measure a run on its test nodes."""
+    from graphsde.acting.shifted import detect_shift
+    from graphsde.datasets.shifts import SHIFTS
+    from graphsde.metrics.evaluation import evaluate as measure
+    from graphsde.uncertainty.scores.registry import DEFAULT_SCORE
+
+    scores = _names(score)
+    if shift is not None:
+        SHIFTS.entry(shift)  # a wrong name is told before the work begins
+    _, model, graph = open_run(run)
+    # without OOD nodes the scores are for the shift, or else refused with a reason
+    ood_here = shift is None or (graph.ood_nodes is not None and bool(graph.ood_nodes.any()))
+    metrics = measure(model.predict(graph, samples=samples), graph, scores=scores if ood_here else (), model=model)
+    if shift is not None:
+        metrics["shift"] = detect_shift(model, graph, shift, scores or (DEFAULT_SCORE.of(model),), samples, shift_seed)
+    metrics = _without_nan(metrics)
+    if json:
+        print_of_run(run, model, graph, metrics)
+    else:
+        _print(metrics)
+
+
+def _names(given: list[str] | None) -> list[str]:
+    from graphsde.uncertainty.scores import SCORES
+
+    names = [name.strip() for text in given or () for name in text.split(",") if name.strip()]
+    for name in names:
+        SCORES.entry(name.partition("+")[0])
+    return names
+
+
+def _print(metrics: dict[str, Any]) -> None:
+    from graphsde.metrics import METRICS
+
+    rows = []
+    for name, value in metrics.items():
+        if isinstance(value, dict):
+            continue
+        meant = "density_nll" if name == "nll" and "rmse" in metrics else name
+        known = METRICS.entry(meant) if meant in METRICS else None
+        better, what = (known.facts["better"], known.summary) if known else ("", "")
+        rows.append({"metric": name, "value": value, "better": better, "what": what})
+    print_table(rows)
+    if "scores" in metrics:
+        _print_scores("OOD nodes by each score", metrics["scores"])
+    if "shift" in metrics:
+        shift = metrics["shift"]
+        title = f"{shift['shift']}, seed {shift['seed']}: {shift['n_id']} familiar, {shift['n_ood']} OOD nodes, "
+        title += f"chance of ood_aupr_in {shift['ood_aupr_in_chance']:.4f}"
+        _print_scores(title, shift["scores"])
+
+
+def _print_scores(title: str, scores: dict[str, dict[str, Any]]) -> None:
+    typer.echo(title)
+    print_table([{"score": name} | {COLUMNS[key]: figures[key] for key in COLUMNS} for name, figures in scores.items()])
+
+
+def _without_nan(values: dict[str, Any]) -> dict[str, Any]:
+    """NaN is not JSON, in nested maps neither."""
+    from graphsde.runs.folder import without_nan
+
+    return {
+        key: _without_nan(value) if isinstance(value, dict) else value for key, value in without_nan(values).items()
+    }
+
+
+SHOWN = ("nll", "ece", "brier", "accuracy", "aurc", "crps", "coverage90", "interval_width90", "calibration_error")
+
+
+def calibrate(
+    run: Annotated[Path, RUN],
+    by: Annotated[
+        str | None,
+        typer.Option(
+            "--by",
+            help="See: graphsde list calibrators; none takes the present one away. Default: temperature, for numbers "
+            "deviation.",
+        ),
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option("--samples", min=1, help="Samples per node; default: as many as the fit took.")
+    ] = None,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Make a run's uncertainty mean what it says: fit a calibrator on its validation nodes and keep it."""
+    from graphsde.runs.fit import calibrate_run
+    from graphsde.runs.folder import RunFolder
+    from graphsde.uncertainty.calibration import CALIBRATORS, DEFAULT_CALIBRATOR
+
+    if by is None:
+        by = DEFAULT_CALIBRATOR.of(RunFolder(run).load_model())
+    chosen = None if by == "none" else CALIBRATORS.entry(by).name
+    outcome = calibrate_run(RunFolder(run), chosen, samples=samples)
+    if json:
+        keep = lambda figures: {name: figures[name] for name in (*SHOWN, "n_test") if name in figures}  # noqa: E731
+        found = {"calibrator": chosen, "before": keep(outcome.before), "after": keep(outcome.after)}
+        print_of_run(run, outcome.model, outcome.graph, found)
+        return
+    if outcome.after:
+        typer.echo(f"{outcome.after['n_test']:,} test nodes")
+        shown = [name for name in SHOWN if name in outcome.after]
+        print_table([{"metric": name, "before": outcome.before[name], "after": outcome.after[name]} for name in shown])
+    done = "The calibrator is gone" if chosen is None else f"{chosen} was fitted on the validation nodes"
+    typer.echo(f"{done}; the model and predictions in {run} are written anew.")
+
+
+def theory(
+    run: Annotated[Path, RUN],
+    samples: Annotated[int, typer.Option("--samples", min=4, help="Paths of proposition 1, an even number.")] = 64,
+    out: Annotated[Path | None, typer.Option("--out", help="A folder for theory.png and theory.csv.")] = None,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Measure both sides of the paper's two propositions on a run of lgnsde."""
+    from graphsde.bench.theory import TheoryOptions, measure_theory
+
+    _, model, graph = open_run(run)
+    report = measure_theory(model, graph, TheoryOptions(samples=samples))
+    if out is not None:
+        from graphsde.base import storage
+        from graphsde.runs.export import write_table
+        from graphsde.view.figures.theory import theory_png
+
+        storage.write_bytes(out / "theory.png", theory_png(report))
+        write_table(report.columns(), out / "theory.csv")
+    if json:
+        print_of_run(run, model, graph, report.as_dict())
+        return
+    known = report.constants
+    typer.echo(
+        f"Certified constants: L_f = {known.l_f:.4g} (drift), L_h = {known.l_h_logits:.4g} (logits), "
+        f"{known.l_h_probabilities:.4g} (probabilities); "
+        f"horizon {report.horizon:g} in {report.steps} steps of {report.solver}."
+    )
+    print_table(report.rows())
+    typer.echo(report.proposition_1.sentence)
+    typer.echo(report.proposition_2.sentence)
+    if out is not None:
+        typer.echo(f"theory.png and theory.csv are in {out}")

@@ -1,0 +1,179 @@
+"""Verbs that show what is there: ``check``, ``report``, ``app``, ``list``, ``doctor``."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from graphsde.base.errors import GraphsdeError
+from graphsde.base.registry import unknown_name
+from graphsde.cli.options import GRAPH, JSON, READ, SAMPLES, key_values
+from graphsde.cli.output import cell, print_json, print_rows, say
+
+
+def check(
+    graph: Annotated[str, GRAPH],
+    read: Annotated[list[str], READ] = [],  # noqa: B006
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Say in plain words what a graph is and what is odd about it."""
+    from graphsde.datasets.source import open_graph
+    from graphsde.graph.checks import check as check_graph
+
+    report = check_graph(open_graph(graph, **key_values(read, "--read")))
+    if json:
+        print_json(report.as_dict())
+    else:
+        typer.echo(str(report))
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of a run or of a bench.")],
+    out: Annotated[Path | None, typer.Option("--out", help="Default: report.html in that folder.")] = None,
+    samples: Annotated[int, SAMPLES] = 64,
+    figures: Annotated[
+        Path | None,
+        typer.Option("--figures", metavar="DIR", help="Also write every figure here, as PNG for print and as CSV."),
+    ] = None,
+) -> None:
+    """Write one self-contained HTML page about a run, or about all runs of a bench."""
+    from graphsde.bench.folder import BenchFolder
+
+    bench = BenchFolder(folder)
+    if bench.question.is_file():
+        from graphsde.view.report.bench import report_on_bench
+
+        path = report_on_bench(bench, out, figures=figures)
+    else:
+        from graphsde.runs.folder import RunFolder
+        from graphsde.view.report.run import report_on_run
+
+        path = report_on_run(RunFolder(folder), out, samples=samples, figures=figures)
+    typer.echo(f"The report is in {path}. Open it in a browser; it needs no network.")
+    if figures is not None:
+        typer.echo(f"Its figures are in {figures}, as PNG and CSV.")
+
+
+def page(
+    runs: Annotated[Path, typer.Argument(help="The folder that holds runs; it is made if it is not there.")] = Path(
+        "runs"
+    ),
+    host: Annotated[
+        str, typer.Option("--host", help="Where to listen; any but this machine itself needs a token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = 8501,
+    token: Annotated[
+        str | None,
+        typer.Option("--token", help="What visitors type in; better given as GRAPHSDE_TOKEN, which ps doesn't show."),
+    ] = None,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser window.")] = True,
+) -> None:
+    """Open the page in a browser: data, fit, nodes, decisions, labels."""
+    from graphsde.view.app.serve import TOKEN_VARIABLE, Place, serve
+
+    place = Place(host, port, token or os.environ.get(TOKEN_VARIABLE) or None)
+    serve(runs, place, browser=browser, say=say)
+
+
+DATED = ["name", "year", "summary"]
+NAMED = ["name", "summary"]
+# where each registry is, and which of its columns a terminal has room for; all of them where none is named
+KINDS: dict[str, tuple[str, str, list[str] | None]] = {
+    "models": ("models", "MODELS", DATED),
+    "drifts": ("sde.drift", "DRIFTS", DATED),
+    "priors": ("sde.prior", "PRIORS", DATED),
+    "diffusions": ("sde.diffusion", "DIFFUSIONS", DATED),
+    "solvers": ("sde.solvers", "SOLVERS", DATED),
+    "scores": ("uncertainty.scores", "SCORES", NAMED),
+    "calibrators": ("uncertainty.calibration", "CALIBRATORS", DATED),
+    "conformal": ("uncertainty.conformal", "CONFORMAL_SCORES", DATED),
+    "metrics": ("metrics", "METRICS", ["name", "better", "summary"]),
+    "datasets": ("datasets.benchmarks", "DATASETS", ["name", "nodes", "edges", "features", "classes", "default_split"]),
+    "splits": ("datasets.splits", "SPLITS", None),
+    "shifts": ("datasets.shifts", "SHIFTS", None),
+    "tasks": ("bench.tasks", "TASKS", NAMED),
+    "acquisitions": ("acting.acquisition", "ACQUISITIONS", NAMED),
+    "tables": ("bench.paper", "TABLES", None),
+    "engines": ("bench.engines", "ENGINES", NAMED),
+}
+
+
+def listing(
+    what: Annotated[str, typer.Argument(help=", ".join(list(KINDS)[:-1]) + f" or {list(KINDS)[-1]}.")],
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """List what there is, with one line about each."""
+    rows = rows_of(what)
+    print_rows(rows, json, KINDS[what][2])
+
+
+def rows_of(kind: str) -> list[dict[str, Any]]:
+    """What a registry says of its entries."""
+    if kind not in KINDS:
+        raise unknown_name("list", kind, list(KINDS))
+    module, name, _ = KINDS[kind]
+    rows: list[dict[str, Any]] = getattr(import_module(f"graphsde.{module}"), name).describe()
+    return rows
+
+
+EXTRAS = {
+    "torch_geometric": "pyg",
+    "gpytorch": "gp",
+    "ray": "cluster",
+    "optuna": "cluster",
+    "streamlit": "app",
+    "numba": "kernels",
+}
+
+
+def doctor(
+    run: Annotated[Path | None, typer.Argument(help="A run's folder, to check that it is whole.")] = None,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Tell what this machine has, and whether a run is whole."""
+    from graphsde.base.memory import available_bytes, human_bytes
+    from graphsde.datasets.benchmarks import DATASETS, where_is
+    from graphsde.runs.folder import environment
+
+    facts: dict[str, Any] = environment()
+    del facts["command"], facts["started"]
+    facts["memory_available"] = human_bytes(available_bytes())
+    facts["extras"] = {name: find_spec(name) is not None for name in EXTRAS}
+    facts["datasets"] = {name: where_is(name) for name in DATASETS}
+    if run is not None:
+        facts["run"] = _examine(run)
+    if json:
+        print_json(facts)
+    else:
+        _print(facts)
+    if run is not None and facts["run"]["problems"]:
+        raise typer.Exit(65)
+
+
+def _examine(run: Path) -> dict[str, Any]:
+    from graphsde.runs.folder import RunFolder
+
+    folder = RunFolder(run)
+    problems = []
+    for look in (folder.read_config, folder.load_model, folder.load_graph, folder.read_metrics):
+        try:
+            look()
+        except GraphsdeError as error:
+            problems.append(str(error))
+    return {"path": str(run), "finished": folder.finished, "problems": problems}
+
+
+def _print(facts: dict[str, Any]) -> None:
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            typer.echo(f"{name.replace('_', ' ')}:")
+            for key, inner in value.items():
+                hint = f"  (pip install 'graphsde[{EXTRAS[key]}]')" if inner is False and key in EXTRAS else ""
+                typer.echo(f"  {key}: {cell(inner) if not isinstance(inner, list) else inner or 'none'}{hint}")
+        else:
+            typer.echo(f"{name.replace('_', ' ')}: {value}")
