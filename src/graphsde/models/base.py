@@ -27,6 +27,8 @@ from graphsde.nn.encoding import FeatureEncoder
 from graphsde.nn.likelihood import TargetScale
 from graphsde.nn.settings import Settings
 from graphsde.prediction import Perturb, Prediction
+from graphsde.sde.field import DIFFUSIONS, DRIFTS, PRIORS
+from graphsde.sde.solvers.base import SOLVERS
 
 if TYPE_CHECKING:
     from graphsde.uncertainty.calibration import Calibrator
@@ -256,9 +258,11 @@ class Model(ABC):
                 fix="use a score that does not perturb the features, such as entropy",
             )
 
-    def _require_fitted(self) -> tuple[str, ...]:
+    def _require_fitted(self, samples: int = 1) -> tuple[str, ...]:
         if self.class_names is None:
             raise NotFitted(f"this {self.name} has not been fitted", fix="call fit(graph) first")
+        if samples < 1:
+            raise BadUsage(f"{samples} samples were asked for", expected="at least 1")
         return self.class_names
 
     def _check_classes(self, graph: Graph) -> None:
@@ -325,3 +329,24 @@ def encode(encoder: FeatureEncoder, graph: Graph) -> Tensor | Any:
         return SparseMatrix.from_scipy(matrix)
     # a copy: arrays of a Graph are read-only, which torch can't express
     return torch.tensor(matrix)
+
+
+def citation(model: Any) -> list[str]:
+    """The papers behind a model, and behind the drift, prior, diffusion and solver that it is made of.
+
+    Args:
+        model: a model, or the name of one.
+
+    Example:
+        >>> citation("gcn")
+        ['Kipf and Welling, Semi-supervised classification with graph convolutional networks (2017)']
+    """
+    made = MODELS.get(model)() if isinstance(model, str) else model
+    facts = [MODELS.entry(made.name).facts]
+    for registry, part in ((DRIFTS, "drift"), (PRIORS, "prior"), (DIFFUSIONS, "diffusion"), (SOLVERS, "solver")):
+        chosen = getattr(getattr(made.settings, part, None), "name", None)
+        if chosen is not None:
+            facts.append(registry.entry(chosen).facts)
+    told = [f"{one['paper']} ({one['year']})" for one in facts if one.get("paper") and one.get("year")]
+    base = getattr(made.settings, "base", None)
+    return list(dict.fromkeys([*told, *(citation(base) if isinstance(base, str) else [])]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Unpack
 
 import torch
 from pydantic import Field
@@ -130,16 +130,11 @@ class GAT(NeuralModel):
     year = 2018
     version = 2
     Settings = GATSettings
+    Module = GATModule
     settings: GATSettings
 
     def __init__(self, **settings: Unpack[GATOptions]) -> None:
         super().__init__(**settings)
-
-    def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
-        return GATModule(width, classes, self.settings, generator)
-
-    def parameter_groups(self, module: nn.Module) -> list[dict[str, Any]]:
-        return [{"params": list(module.parameters()), "weight_decay": self.settings.weight_decay}]
 
     def activations(self, graph: Graph) -> int:
         heads = self.settings.heads + self.settings.output_heads

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Unpack
+from typing import Literal, Unpack
 
 import torch
 from pydantic import Field
@@ -15,16 +13,18 @@ from graphsde.base.seeds import derive
 from graphsde.graph.graph import Graph
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.models.base import register_model
+from graphsde.models.lgnsde.module import Noise
 from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, NeuralSettings, Response
 from graphsde.models.options import GNSDOptions
 from graphsde.nn.encoding import FeatureEncoder
 from graphsde.nn.layers import Linear, dropout
+from graphsde.nn.likelihood import validation_of_probs
 from graphsde.nn.training import Validation
 from graphsde.prediction import Kind
 from graphsde.sde.brownian import BrownianMotion, node_keys
 from graphsde.sde.diffusion import QWienerDiffusion
 from graphsde.sde.drift import GATDrift
-from graphsde.sde.field import BoundDiffusion, BoundDrift, NodeNoise, refuse_infinite_kl
+from graphsde.sde.field import BoundDiffusion, BoundDrift, refuse_infinite_kl
 from graphsde.sde.integrate import integrate
 
 
@@ -54,32 +54,22 @@ class BoundAttentionFlow:
         return self.attention(t, h) - h
 
 
-class BoundForcing(NodeNoise):
-    """g(H) = H − A(H), entry by entry, times independent noise of every node and dimension."""
+class BoundForcing:
+    r"""g(H) = H − A(H), entry by entry, times independent noise of every node and dimension or, given ``modes``, a
+    Q-Wiener process :math:`\sum_k \sqrt{q_k} e_k \beta_k`: the graph's slow modes, each with a Brownian motion per
+    dimension."""
 
-    def __init__(self, flow: BoundAttentionFlow) -> None:
-        self.flow, self.tensors = flow, flow.tensors
+    def __init__(self, flow: BoundAttentionFlow, modes: BoundDiffusion | None) -> None:
+        self.flow, self.modes, self.tensors = flow, modes, flow.tensors
+
+    def keys(self, node_keys: Tensor) -> Tensor:
+        return node_keys if self.modes is None else self.modes.keys(node_keys)
 
     def apply(self, t: float, h: Tensor, noise: Tensor) -> Tensor:
-        return -self.flow(t, h) * noise
+        return -self.flow(t, h) * (noise if self.modes is None else self.modes.apply(t, h, noise))
 
     def whiten(self, t: float, h: Tensor, difference: Tensor) -> Tensor:
         raise refuse_infinite_kl("gnsd")
-
-
-class BoundModeForcing(BoundForcing):
-    r"""g(H) times a Q-Wiener process :math:`\sum_k \sqrt{q_k} e_k \beta_k`: the graph's slow modes, each with its own
-    Brownian motion per dimension."""
-
-    def __init__(self, flow: BoundAttentionFlow, modes: BoundDiffusion) -> None:
-        super().__init__(flow)
-        self.modes = modes
-
-    def keys(self, node_keys: Tensor) -> Tensor:
-        return self.modes.keys(node_keys)
-
-    def apply(self, t: float, h: Tensor, noise: Tensor) -> Tensor:
-        return super().apply(t, h, self.modes.apply(t, h, noise))
 
 
 class Forcing(nn.Module):
@@ -97,8 +87,8 @@ class Forcing(nn.Module):
         self.process = None if modes is None else QWienerDiffusion(width, modes=modes)
 
     def bind(self, adjacency: SparseMatrix, initial: Tensor) -> BoundForcing:
-        flow = self.flow.bind(adjacency, initial)
-        return BoundForcing(flow) if self.process is None else BoundModeForcing(flow, self.process.bind(adjacency))
+        modes = None if self.process is None else self.process.bind(adjacency)
+        return BoundForcing(self.flow.bind(adjacency, initial), modes)
 
 
 class GNSDSettings(NeuralSettings):
@@ -129,15 +119,6 @@ class GNSDSettings(NeuralSettings):
     paths: int = Field(1, ge=1, le=10_000)
     validation_paths: int = Field(5, ge=1, le=10_000)
     gradients: Literal["store", "checkpoint"] = "store"
-
-
-@dataclass(frozen=True)
-class Noise:
-    """Which Brownian paths drive a solve."""
-
-    seed: int
-    keys: Tensor  # [N]
-    paths: Sequence[int]
 
 
 class GNSDModule(nn.Module):
@@ -185,6 +166,39 @@ class GNSDModule(nn.Module):
         return self.decode(self.evolve(inputs, self.initial(inputs, generator), noise))
 
 
+class GNSDLearner(GraphLearner):
+    """Fresh paths every epoch, the same validation paths always."""
+
+    module: GNSDModule
+    settings: GNSDSettings
+
+    def __init__(self, model: GNSD, module: GNSDModule, encoder: FeatureEncoder, graph: Graph) -> None:
+        super().__init__(model, module, encoder, graph)
+        self.keys = node_keys(graph.node_ids)
+
+    def loss(self, epoch: int) -> Tensor:
+        self.module.train()
+        count = self.settings.paths
+        seed = derive(self.settings.seed, "training paths")
+        noise = Noise(seed, self.keys, range((epoch - 1) * count, epoch * count))
+        logits = self.module(self.inputs, noise, self.dropout)[self.train]
+        return functional.cross_entropy(logits.flatten(0, 1), self.train_labels.repeat_interleave(count))
+
+    def validate(self, epoch: int) -> Validation | None:
+        if not len(self.val):
+            return None
+        self.module.eval()
+        seed = derive(self.settings.seed, "validation paths")
+        probs = torch.zeros(())
+        with torch.no_grad():
+            initial = self.module.initial(self.inputs)
+            for path in range(self.settings.validation_paths):
+                state = self.module.evolve(self.inputs, initial, Noise(seed, self.keys, [path]))
+                logits = self.module.decode(state[self.val])[:, 0]
+                probs = probs + torch.softmax(logits, -1) / self.settings.validation_paths
+        return validation_of_probs(probs, self.val_labels)
+
+
 CENTRAL_PATHS = 4
 
 
@@ -216,20 +230,11 @@ class GNSD(NeuralModel):
     paper = "Lin et al., Graph neural stochastic diffusion for estimating uncertainty in node classification"
     year = 2024
     Settings = GNSDSettings
+    Module, Learner = GNSDModule, GNSDLearner
     settings: GNSDSettings
 
     def __init__(self, **settings: Unpack[GNSDOptions]) -> None:
         super().__init__(**settings)
-
-    def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
-        return GNSDModule(width, classes, self.settings, generator)
-
-    def parameter_groups(self, module: nn.Module) -> list[dict[str, Any]]:
-        return [{"params": list(module.parameters()), "weight_decay": self.settings.weight_decay}]
-
-    def make_learner(self, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> GNSDLearner:
-        assert isinstance(module, GNSDModule)
-        return GNSDLearner(self, module, encoder, graph, self.settings)
 
     @property
     def kind(self) -> Kind:
@@ -259,38 +264,3 @@ class GNSD(NeuralModel):
         steps = s.steps if s.gradients == "store" else 1
         degree = 1 + graph.num_edges // max(1, graph.num_nodes)
         return s.paths * (2 * steps * (6 * s.hidden + 8 * degree) + 6 * graph.num_classes) + 6 * s.hidden
-
-
-class GNSDLearner(GraphLearner):
-    """Fresh paths every epoch, the same validation paths always."""
-
-    module: GNSDModule
-
-    def __init__(
-        self, model: NeuralModel, module: GNSDModule, encoder: FeatureEncoder, graph: Graph, settings: GNSDSettings
-    ) -> None:
-        super().__init__(model, module, encoder, graph)
-        self.settings, self.keys = settings, node_keys(graph.node_ids)
-
-    def loss(self, epoch: int) -> Tensor:
-        self.module.train()
-        count = self.settings.paths
-        seed = derive(self.settings.seed, "training paths")
-        noise = Noise(seed, self.keys, range((epoch - 1) * count, epoch * count))
-        logits = self.module(self.inputs, noise, self.dropout)[self.train]
-        return functional.cross_entropy(logits.flatten(0, 1), self.train_labels.repeat_interleave(count))
-
-    def validate(self, epoch: int) -> Validation | None:
-        if not len(self.val):
-            return None
-        self.module.eval()
-        seed = derive(self.settings.seed, "validation paths")
-        probs = torch.zeros(())
-        with torch.no_grad():
-            initial = self.module.initial(self.inputs)
-            for path in range(self.settings.validation_paths):
-                state = self.module.evolve(self.inputs, initial, Noise(seed, self.keys, [path]))
-                logits = self.module.decode(state[self.val])[:, 0]
-                probs = probs + torch.softmax(logits, -1) / self.settings.validation_paths
-        nll = functional.nll_loss(probs.clamp_min(1e-12).log(), self.val_labels)
-        return Validation(float(nll), float((probs.argmax(-1) == self.val_labels).float().mean()))

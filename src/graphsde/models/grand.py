@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Unpack
+from typing import Literal, Unpack
 
 import torch
 from pydantic import Field
@@ -88,9 +88,6 @@ class FlowModel(NeuralModel):
     """Base of the models with a :class:`FlowModule`: deterministic, weight decay on everything."""
 
     settings: FlowSettings
-
-    def parameter_groups(self, module: nn.Module) -> list[dict[str, Any]]:
-        return [{"params": list(module.parameters()), "weight_decay": self.settings.weight_decay}]
 
     def activations(self, graph: Graph) -> int:
         s = self.settings

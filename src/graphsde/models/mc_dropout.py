@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from pydantic import Field
-from torch import nn
 
 from graphsde.graph.graph import Graph
 from graphsde.models.base import register_model
 from graphsde.models.gcn import GCN, GCNSettings
 from graphsde.models.options import MCDropoutOptions
-from graphsde.models.sampled import SampledLearner, SampledModel
-from graphsde.nn.encoding import FeatureEncoder
+from graphsde.models.sampled import SampledModel
 
 
 class MCDropoutSettings(GCNSettings):
@@ -57,6 +55,3 @@ class MCDropout(SampledModel, GCN):
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
         """The GCN's, but for a dropout of zero, which would leave nothing to sample."""
         return {name: value for name, value in super().defaults_for(graph).items() if (name, value) != ("dropout", 0)}
-
-    def make_learner(self, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> SampledLearner:
-        return SampledLearner(self, module, encoder, graph)

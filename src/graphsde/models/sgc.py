@@ -59,6 +59,28 @@ class SGCModule(nn.Module):
         return averaged @ self.weight + self.bias
 
 
+class SGCLearner(GraphLearner):
+    """The loss on averaged features that were computed beforehand."""
+
+    def __init__(self, model: SGC, module: SGCModule, encoder: FeatureEncoder, graph: Graph) -> None:
+        super().__init__(model, module, encoder, graph)
+        self.classify = module.classify
+        rows = torch.cat([self.train, self.val]).numpy()
+        averaged = averaged_features(encoder.transform(graph), graph.adjacency.normalized, model.settings.steps, rows)
+        self.train_features = _as_features(averaged[: len(self.train)])
+        self.val_features = _as_features(averaged[len(self.train) :])
+
+    def loss(self, epoch: int) -> Tensor:
+        return functional.cross_entropy(self.classify(self.train_features), self.train_labels)
+
+    def validate(self, epoch: int) -> Validation | None:
+        if not len(self.val):
+            return None
+        with torch.no_grad():
+            logits = self.classify(self.val_features)
+        return self.likelihood.validation(logits, self.val_labels)
+
+
 @register_model
 class SGC(NeuralModel):
     r"""Logistic regression on averaged features: :math:`Z = \hat A^K X W + b`.
@@ -81,47 +103,15 @@ class SGC(NeuralModel):
     paper = "Wu et al., Simplifying graph convolutional networks"
     year = 2019
     Settings = SGCSettings
+    Module, Learner = SGCModule, SGCLearner
     settings: SGCSettings
 
     def __init__(self, **settings: Unpack[SGCOptions]) -> None:
         super().__init__(**settings)
 
-    def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
-        return SGCModule(width, classes, self.settings, generator)
-
-    def parameter_groups(self, module: nn.Module) -> list[dict[str, Any]]:
-        return [{"params": list(module.parameters()), "weight_decay": self.settings.weight_decay}]
-
-    def make_learner(self, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> GraphLearner:
-        assert isinstance(module, SGCModule)
-        return SGCLearner(self, module, encoder, graph)
-
     def memory(self, graph: Graph) -> int:
         encoder = FeatureEncoder.fit(graph, self.settings.scaling)
         return super().memory(graph) + (8 * graph.num_nodes * encoder.width if self.settings.steps else 0)
-
-
-class SGCLearner(GraphLearner):
-    """The loss on averaged features that were computed beforehand."""
-
-    def __init__(self, model: SGC, module: SGCModule, encoder: FeatureEncoder, graph: Graph) -> None:
-        super().__init__(model, module, encoder, graph)
-        self.classify = module.classify
-        rows = torch.cat([self.train, self.val]).numpy()
-        averaged = averaged_features(encoder.transform(graph), graph.adjacency.normalized, model.settings.steps, rows)
-        self.train_features = _as_features(averaged[: len(self.train)])
-        self.val_features = _as_features(averaged[len(self.train) :])
-
-    def loss(self, epoch: int) -> Tensor:
-        return functional.cross_entropy(self.classify(self.train_features), self.train_labels)
-
-    def validate(self, epoch: int) -> Validation | None:
-        if not len(self.val):
-            return None
-        with torch.no_grad():
-            logits = self.classify(self.val_features)
-        nll = functional.cross_entropy(logits, self.val_labels)
-        return Validation(float(nll), float((logits.argmax(-1) == self.val_labels).float().mean()))
 
 
 def averaged_features(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -11,6 +14,17 @@ from graphsde.nn.operators import scaled_plus_identity
 from graphsde.sde.field import PRIORS, BoundDrift, Prior, check_state, even_width, register_prior
 
 __all__ = ["PRIORS", "ConstantPrior", "GraphOUPrior", "OrnsteinUhlenbeckPrior", "UnderdampedPrior"]
+
+
+@dataclass
+class _Fixed:
+    """A bound prior without anything to learn."""
+
+    value: Callable[[float, Tensor], Tensor]
+    tensors: tuple[Tensor, ...] = ()
+
+    def __call__(self, t: float, h: Tensor) -> Tensor:
+        return self.value(t, h)
 
 
 @register_prior
@@ -44,17 +58,7 @@ class ConstantPrior(Prior):
 
     def bind(self, adjacency: SparseMatrix, initial: Tensor) -> BoundDrift:
         check_state(self.name, self.width, adjacency, initial)
-        return _BoundConstant(self.drift)
-
-
-class _BoundConstant:
-    tensors: tuple[Tensor, ...] = ()
-
-    def __init__(self, drift: float) -> None:
-        self.drift = drift
-
-    def __call__(self, t: float, h: Tensor) -> Tensor:
-        return h.new_full((), self.drift).expand(h.shape)
+        return _Fixed(lambda t, h: h.new_full((), self.drift).expand(h.shape))
 
 
 @register_prior
@@ -95,17 +99,8 @@ class GraphOUPrior(Prior):
 
     def bind(self, adjacency: SparseMatrix, initial: Tensor) -> BoundDrift:
         check_state(self.name, self.width, adjacency, initial)
-        return _BoundMatrix(scaled_plus_identity(adjacency.to(initial.dtype), 1.0 - self.teleport, -1.0))
-
-
-class _BoundMatrix:
-    tensors: tuple[Tensor, ...] = ()
-
-    def __init__(self, matrix: SparseMatrix) -> None:
-        self.matrix = matrix
-
-    def __call__(self, t: float, h: Tensor) -> Tensor:
-        return (self.matrix @ h.reshape(h.shape[0], -1)).view(h.shape)
+        matrix = scaled_plus_identity(adjacency.to(initial.dtype), 1.0 - self.teleport, -1.0)
+        return _Fixed(lambda t, h: (matrix @ h.reshape(h.shape[0], -1)).view(h.shape))
 
 
 @register_prior
@@ -197,15 +192,8 @@ class UnderdampedPrior(Prior):
 
     def bind(self, adjacency: SparseMatrix, initial: Tensor) -> BoundDrift:
         check_state(self.name, self.width, adjacency, initial)
-        return _BoundOscillator(self.friction, self.stiffness)
+        return _Fixed(self._pull)
 
-
-class _BoundOscillator:
-    tensors: tuple[Tensor, ...] = ()
-
-    def __init__(self, friction: float, stiffness: float) -> None:
-        self.friction, self.stiffness = friction, stiffness
-
-    def __call__(self, t: float, h: Tensor) -> Tensor:
+    def _pull(self, t: float, h: Tensor) -> Tensor:
         position, velocity = h.chunk(2, dim=-1)
         return torch.cat([velocity, position * -self.stiffness - velocity * self.friction], dim=-1)

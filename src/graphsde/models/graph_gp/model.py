@@ -30,7 +30,7 @@ from graphsde.models.options import GraphGPOptions
 from graphsde.nn.callbacks import Callback
 from graphsde.nn.checkpoint import Checkpoint
 from graphsde.nn.likelihood import TargetScale
-from graphsde.nn.training import OPTIMIZERS, train
+from graphsde.nn.training import rehearse, train
 from graphsde.prediction import ClassPrediction, Perturb, Prediction, RegressionPrediction
 
 ALL_MODES_UP_TO = 1500
@@ -157,10 +157,8 @@ class GraphGP(Model):
         self, graph: Graph, *, samples: int = 64, seed: int | None = None, perturb: Perturb | None = None
     ) -> Prediction:
         """Sample k of a node is a function of (seed, k, node id) and the node's marginal."""
-        self._require_fitted()
+        self._require_fitted(samples)
         self._refuse_perturbation(perturb)
-        if samples < 1:
-            raise BadUsage(f"{samples} samples were asked for", expected="at least 1")
         self._check_classes(graph)
         mean, variance = self.latent(graph)
         drawn = Drawn(samples, self.settings.seed if seed is None else seed)
@@ -196,15 +194,8 @@ class GraphGP(Model):
         begin = time.perf_counter()
         learner, _ = self._learner(graph)
         preparing = time.perf_counter() - begin
-        optimizer = OPTIMIZERS[self.settings.optimizer](learner.parameter_groups(), lr=self.settings.lr)
-        seconds = []
-        for epoch in range(1, 4):
-            begin = time.perf_counter()
-            optimizer.zero_grad()
-            learner.loss(epoch).backward()
-            optimizer.step()
-            seconds.append(time.perf_counter() - begin)
-        return Estimate(needed, preparing + min(seconds) * self.settings.epochs, self.settings.epochs)
+        seconds = rehearse(learner, self.settings, validate=False)
+        return Estimate(needed, preparing + seconds * self.settings.epochs, self.settings.epochs)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         self._require_fitted()

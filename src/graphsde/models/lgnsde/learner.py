@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from graphsde.base.errors import BadUsage
 from graphsde.base.seeds import derive
 from graphsde.graph.graph import Graph
 from graphsde.models.lgnsde.module import LGNSDEModule, Noise
@@ -67,25 +68,20 @@ class LGNSDELearner(GraphLearner):
     """Module, graph and objective, as the training loop wants them."""
 
     module: LGNSDEModule
+    settings: LGNSDESettings
 
-    def __init__(
-        self, model: NeuralModel, module: LGNSDEModule, encoder: FeatureEncoder, graph: Graph, settings: LGNSDESettings
-    ) -> None:
+    def __init__(self, model: NeuralModel, module: LGNSDEModule, encoder: FeatureEncoder, graph: Graph) -> None:
+        s: LGNSDESettings = model.settings  # type: ignore[assignment]
+        if graph.target_kind == "regression" and (s.consistency.kind != "none" or s.temperature):
+            raise BadUsage(
+                "consistency and temperature go by class probabilities, and this is regression",
+                code="E-TARGET",
+                fix="leave both settings out",
+            )
         super().__init__(model, module, encoder, graph)
-        self.settings = settings
         self.keys = node_keys(graph.node_ids)
         self.num_nodes = graph.num_nodes
         self._validation_noise: Tensor | None = None
-
-    def parameter_groups(self) -> list[dict[str, Any]]:
-        encoder = list(self.module.encoder.parameters())
-        rest = [p for name, p in self.module.named_parameters() if not name.startswith("encoder.")]
-        decay = self.settings.weight_decay
-        if self.settings.decay_all:
-            return [{"params": encoder + rest, "weight_decay": decay}]
-        weight = [p for p in encoder if p.dim() == 2]
-        biases = [p for p in encoder if p.dim() != 2]
-        return [{"params": weight, "weight_decay": decay}, {"params": biases + rest, "weight_decay": 0.0}]
 
     def loss(self, epoch: int) -> Tensor:
         s = self.settings

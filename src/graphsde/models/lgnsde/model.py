@@ -20,7 +20,6 @@ from graphsde.models.lgnsde.presets import REGRESSION, follow_parts, preset_for,
 from graphsde.models.lgnsde.settings import LGNSDESettings, plain_parts
 from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, Response
 from graphsde.models.options import LGNSDEOptions
-from graphsde.nn.encoding import FeatureEncoder
 from graphsde.prediction import Kind, Trajectories
 from graphsde.sde.brownian import node_keys
 from graphsde.sde.drift import DRIFTS
@@ -66,6 +65,7 @@ class LGNSDE(NeuralModel):
     paper = "Bergna et al., Uncertainty modeling in graph neural networks via stochastic differential equations"
     year = 2025
     Settings = LGNSDESettings
+    Module, Learner = LGNSDEModule, LGNSDELearner
     targets = ("classification", "regression")
     settings: LGNSDESettings
     default_preset: ClassVar[str] = LGNSDESettings.model_fields["preset"].default
@@ -97,23 +97,15 @@ class LGNSDE(NeuralModel):
         values = follow_parts(self.preset_values(self.settings.preset, graph), self._given)
         return merge_settings(values, REGRESSION) if graph.target_kind == "regression" else values
 
-    def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
-        return LGNSDEModule(width, classes, self.settings, generator)
-
     def parameter_groups(self, module: nn.Module) -> list[dict[str, Any]]:
-        raise BadUsage("the parameter groups of an LGNSDE are made by its learner")
-
-    def make_learner(self, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> LGNSDELearner:
-        assert isinstance(module, LGNSDEModule)
-        if graph.target_kind == "regression" and (
-            self.settings.consistency.kind != "none" or self.settings.temperature
-        ):
-            raise BadUsage(
-                "consistency and temperature go by class probabilities, and this is regression",
-                code="E-TARGET",
-                fix="leave both settings out",
-            )
-        return LGNSDELearner(self, module, encoder, graph, self.settings)
+        encoder = [p for name, p in module.named_parameters() if name.startswith("encoder.")]
+        rest = [p for name, p in module.named_parameters() if not name.startswith("encoder.")]
+        decay = self.settings.weight_decay
+        if self.settings.decay_all:
+            return [{"params": encoder + rest, "weight_decay": decay}]
+        weight = [p for p in encoder if p.dim() == 2]
+        biases = [p for p in encoder if p.dim() != 2]
+        return [{"params": weight, "weight_decay": decay}, {"params": biases + rest, "weight_decay": 0.0}]
 
     def finish(self, learner: GraphLearner) -> None:
         """One temperature, fitted on the validation nodes."""

@@ -19,6 +19,7 @@ from graphsde.sde.solvers.base import (
     ReversibleSolver,
     Solver,
     SolverDiverged,
+    Stepped,
     StepSolver,
     System,
     elementwise,
@@ -115,13 +116,10 @@ class Euler(StepSolver):
     tableau = TABLEAU
     evaluations = 1
 
-    def step(
-        self, system: System, t: float, dt: float, carry: Carry, noise: Increment | None
-    ) -> tuple[Carry, Tensor | None]:
+    def step(self, system: System, t: float, dt: float, carry: Carry, noise: Increment | None) -> Stepped:
         (h,) = carry
         if is_written_out(system):
-            after, kl = ExplicitStep(TABLEAU, system, t, dt).take(h, noise)
-            return (after,), kl
+            return ExplicitStep(TABLEAU, system, t, dt).take(h, noise)
         f = system.drift(t, h)
         after = torch.add(h, f, alpha=dt)
         if noise is not None and system.diffusion is not None:
@@ -152,9 +150,7 @@ class Heun(StepSolver):
     evaluations = 2
     stratonovich = True
 
-    def step(
-        self, system: System, t: float, dt: float, carry: Carry, noise: Increment | None
-    ) -> tuple[Carry, Tensor | None]:
+    def step(self, system: System, t: float, dt: float, carry: Carry, noise: Increment | None) -> Stepped:
         (h,) = carry
         first = system.drift(t, h)
         predicted = torch.add(h, first, alpha=dt)
@@ -167,8 +163,6 @@ class Heun(StepSolver):
         if start_noise is not None and noise is not None and system.diffusion is not None:
             end_noise = system.diffusion.apply(t + dt, predicted, noise.dw)
             after = after.add_(start_noise, alpha=0.5).add_(end_noise, alpha=0.5)
-        if system.prior is None:
-            return (after,), None
         rates = kl_rate(system, t, h, first), kl_rate(system, t + dt, predicted, second)
         return (after,), weighted(dt, (0.5, rates[0]), (0.5, rates[1]))
 
@@ -190,15 +184,9 @@ class Milstein(StepSolver):
     year = 1974
     strong_order: ClassVar[Mapping[Noise, float]] = {"none": 1.0, "diagonal": 1.0}
     evaluations = 1
+    entrywise = True
 
-    def require(self, system: System) -> None:
-        super().require(system)
-        if system.noise == "diagonal":
-            elementwise(system, self)
-
-    def step(
-        self, system: System, t: float, dt: float, carry: Carry, noise: Increment | None
-    ) -> tuple[Carry, Tensor | None]:
+    def step(self, system: System, t: float, dt: float, carry: Carry, noise: Increment | None) -> Stepped:
         (h,) = carry
         f = system.drift(t, h)
         after = torch.add(h, f, alpha=dt)
@@ -240,9 +228,7 @@ class ReversibleHeun(ReversibleSolver):
     def start(self, system: System, t: float, state: Tensor) -> Carry:
         return _carry(system, t, state, state)
 
-    def step(
-        self, system: System, t: float, dt: float, carry: Carry, noise: Increment | None
-    ) -> tuple[Carry, Tensor | None]:
+    def step(self, system: System, t: float, dt: float, carry: Carry, noise: Increment | None) -> Stepped:
         z, companion, f = carry[:3]
         moved = torch.mul(z, 2.0).sub_(companion).add_(f, alpha=dt)
         after = torch.add(z, f, alpha=0.5 * dt)
@@ -295,9 +281,7 @@ class RK4(StepSolver):
     strong_order: ClassVar[Mapping[Noise, float]] = {"none": 4.0}
     evaluations = 4
 
-    def step(
-        self, system: System, t: float, dt: float, carry: Carry, noise: Increment | None
-    ) -> tuple[Carry, Tensor | None]:
+    def step(self, system: System, t: float, dt: float, carry: Carry, noise: Increment | None) -> Stepped:
         (h,) = carry
         middle, end = t + 0.5 * dt, t + dt
         k1 = system.drift(t, h)
