@@ -67,9 +67,8 @@ class APPNP(NeuralModel):
 
     Example:
         >>> import graphsde as gs
-        >>> from graphsde.models.appnp import APPNP
         >>> graph = gs.load("digits")
-        >>> APPNP(epochs=3).fit(graph).predict(graph).kind
+        >>> gs.APPNP(epochs=3).fit(graph).predict(graph).kind
         'deterministic'
     """
 

@@ -24,11 +24,7 @@ from graphsde.nn.operators import Kept, rows_of
 
 
 class EdgeMasks:
-    """The edges of a graph, self loops included, once per block of features.
-
-    Args:
-        adjacency: the operator that is masked.
-        blocks: number of masks per edge.
+    """The edges of a graph, self loops included, with a mask for each of some blocks of features.
 
     Memory is O(E · blocks): no array of nodes × nodes exists.
     """
@@ -96,13 +92,10 @@ def relaxed_bernoulli(log_odds: Tensor, uniform: Tensor, temperature: float) -> 
 
 
 class KeepRate(nn.Module):
-    r"""The keep probability of a layer, :math:`\pi = (1 - u^{1/b})^{1/a}`, u uniform: Kumaraswamy(a, b).
+    r"""The keep probability of a layer, :math:`\pi = (1 - u^{1/b})^{1/a}`, u uniform: Kumaraswamy(a, b) against a prior
+    Beta(α, 1).
 
     Both parameters are softplus of free ones; they start as in the authors' code, at a mean keep probability of 0.6.
-
-    Args:
-        alpha: of the prior Beta(α, 1).
-        generator: for the start.
     """
 
     def __init__(self, alpha: float, generator: torch.Generator) -> None:
@@ -137,11 +130,7 @@ def log_odds(log_keep: Tensor) -> Tensor:
 class DropConnectConv(nn.Module):
     r"""Masked graph convolution :math:`\sum_b (Z^b \circ \hat A) H_b W_b + c`, whose masks have a learned rate.
 
-    Args:
-        inputs, outputs: widths.
-        blocks: groups of input columns that have masks of their own; a divisor of ``inputs``.
-        settings: of the model.
-        generator: for the weights and the rate.
+    ``blocks``, a divisor of ``inputs``, says how many groups of input columns have masks of their own.
     """
 
     def __init__(
@@ -294,9 +283,8 @@ class BGCN(SampledModel):
 
     Example:
         >>> import graphsde as gs
-        >>> from graphsde.models.bgcn import BGCN
         >>> graph = gs.load("digits")
-        >>> BGCN(layers=2, hidden=8, epochs=5).fit(graph).predict(graph, samples=4).probs.shape
+        >>> gs.BGCN(layers=2, hidden=8, epochs=5).fit(graph).predict(graph, samples=4).probs.shape
         (4, 1797, 10)
     """
 

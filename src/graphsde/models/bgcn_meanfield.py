@@ -54,12 +54,7 @@ class BGCNMeanFieldSettings(NeuralSettings):
 
 
 class GaussianWeight(nn.Module):
-    r"""A matrix of independent normals :math:`w = \mu + \mathrm{softplus}(\rho)\,\varepsilon`.
-
-    Args:
-        mean: where μ starts.
-        rho: where ρ starts.
-    """
+    r"""Independent normals :math:`w = \mu + \mathrm{softplus}(\rho)\,\varepsilon`, given where μ and ρ start."""
 
     def __init__(self, mean: Tensor, rho: Tensor) -> None:
         super().__init__()
@@ -148,9 +143,8 @@ class BGCNMeanField(SampledModel):
 
     Example:
         >>> import graphsde as gs
-        >>> from graphsde.models.bgcn_meanfield import BGCNMeanField
         >>> graph = gs.load("digits")
-        >>> BGCNMeanField(hidden=8, epochs=5).fit(graph).predict(graph, samples=4).probs.shape
+        >>> gs.BGCNMeanField(hidden=8, epochs=5).fit(graph).predict(graph, samples=4).probs.shape
         (4, 1797, 10)
     """
 

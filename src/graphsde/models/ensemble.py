@@ -133,9 +133,8 @@ class Ensemble(Model):
 
     Example:
         >>> import graphsde as gs
-        >>> from graphsde.models.ensemble import Ensemble
         >>> graph = gs.load("digits")
-        >>> model = Ensemble(base="gcn", base_settings={"hidden": 8, "epochs": 3}, members=2).fit(graph)
+        >>> model = gs.Ensemble(base="gcn", base_settings={"hidden": 8, "epochs": 3}, members=2).fit(graph)
         >>> model.predict(graph).probs.shape
         (2, 1797, 10)
     """

@@ -47,12 +47,7 @@ class GraphAttention(nn.Module):
     :math:`\sum_j \alpha_{ij} W h_j`, :math:`\alpha_{ij} = \mathrm{softmax}_j\,\mathrm{LeakyReLU}_{0.2}(s \cdot W h_j +
     r \cdot W h_i)` over the nodes that i hears from, itself included.
 
-    Args:
-        inputs: width of the input.
-        heads, head_width: how many, how wide.
-        rate: dropout on the attention weights.
-        average: heads are averaged instead of standing side by side.
-        generator: for the weights.
+    ``rate`` is the dropout on the attention weights; ``average``: heads are averaged instead of standing side by side.
 
     Shapes: ``x`` [N, inputs], ``adjacency`` [N, N] with self loops, of which only the sparsity counts -> [N, heads ·
     head_width], or [N, head_width] averaged. Per edge and head only scalars are kept.
@@ -118,9 +113,8 @@ class GAT(NeuralModel):
 
     Example:
         >>> import graphsde as gs
-        >>> from graphsde.models.gat import GAT
         >>> graph = gs.load("digits")
-        >>> GAT(heads=2, head_width=4, epochs=3).fit(graph).predict(graph).embedding.shape
+        >>> gs.GAT(heads=2, head_width=4, epochs=3).fit(graph).predict(graph).embedding.shape
         (1797, 8)
     """
 

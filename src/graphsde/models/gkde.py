@@ -117,9 +117,8 @@ class GKDE(EvidentialModel):
 
     Example:
         >>> import graphsde as gs
-        >>> from graphsde.models.gkde import GKDE
         >>> graph = gs.load("digits")
-        >>> GKDE(epochs=5).fit(graph).predict(graph).alpha.shape
+        >>> gs.GKDE(epochs=5).fit(graph).predict(graph).alpha.shape
         (1797, 10)
     """
 

@@ -105,9 +105,8 @@ class GNNSafe(GCN):
 
     Example:
         >>> import graphsde as gs
-        >>> from graphsde.models.gnnsafe import GNNSafe
         >>> graph = gs.load("digits")
-        >>> prediction = GNNSafe(epochs=3).fit(graph).predict(graph)
+        >>> prediction = gs.GNNSafe(epochs=3).fit(graph).predict(graph)
         >>> gs.score("gnnsafe", prediction, graph).shape
         (1797,)
     """

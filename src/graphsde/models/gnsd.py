@@ -29,12 +29,7 @@ from graphsde.sde.integrate import integrate
 
 
 class AttentionFlow(nn.Module):
-    """A layer of single-head graph attention without activation, and the pull from a state towards it.
-
-    Args:
-        width: d.
-        generator: for the weights.
-    """
+    """A layer of single-head graph attention without activation, and the pull from a state towards it."""
 
     def __init__(self, width: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -73,13 +68,7 @@ class BoundForcing:
 
 
 class Forcing(nn.Module):
-    """The stochastic forcing network.
-
-    Args:
-        width: d.
-        modes: of the graph that carry the noise; ``None`` gives every node its own.
-        generator: for the weights.
-    """
+    """The stochastic forcing network; so many ``modes`` of the graph carry its noise, or every node has its own."""
 
     def __init__(self, width: int, modes: int | None, generator: torch.Generator) -> None:
         super().__init__()
@@ -219,9 +208,8 @@ class GNSD(NeuralModel):
 
     Example:
         >>> import graphsde as gs
-        >>> from graphsde.models.gnsd import GNSD
         >>> graph = gs.load("digits")
-        >>> GNSD(epochs=3, hidden=16).fit(graph).predict(graph, samples=4).probs.shape
+        >>> gs.GNSD(epochs=3, hidden=16).fit(graph).predict(graph, samples=4).probs.shape
         (4, 1797, 10)
     """
 

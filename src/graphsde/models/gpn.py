@@ -73,9 +73,7 @@ class RadialFlows(nn.Module):
     invertible. Both factors are computed as :math:`(r + s)/(r + a)` and :math:`(r^2 + 2ar + as)/(r + a)^2`: no
     difference of near-equal numbers.
 
-    Args:
-        classes, width, layers: C, d and L.
-        generator: for the parameters, which are uniform in ±1/√d.
+    The parameters start uniform in ±1/√d.
 
     Example:
         >>> import torch
@@ -228,9 +226,8 @@ class GPN(EvidentialModel):
 
     Example:
         >>> import graphsde as gs
-        >>> from graphsde.models.gpn import GPN
         >>> graph = gs.load("digits")
-        >>> GPN(epochs=10).fit(graph).predict(graph).kind
+        >>> gs.GPN(epochs=10).fit(graph).predict(graph).kind
         'dirichlet'
     """
 

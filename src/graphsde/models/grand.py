@@ -139,9 +139,8 @@ class GRAND(FlowModel):
 
     Example:
         >>> import graphsde as gs
-        >>> from graphsde.models.grand import GRAND
         >>> graph = gs.load("digits")
-        >>> GRAND(epochs=3).fit(graph).predict(graph).kind
+        >>> gs.GRAND(epochs=3).fit(graph).predict(graph).kind
         'deterministic'
     """
 

@@ -55,9 +55,8 @@ class GREAD(FlowModel):
 
     Example:
         >>> import graphsde as gs
-        >>> from graphsde.models.gread import GREAD
         >>> graph = gs.load("digits")
-        >>> GREAD(epochs=3, reaction="fb").fit(graph).predict(graph).kind
+        >>> gs.GREAD(epochs=3, reaction="fb").fit(graph).predict(graph).kind
         'deterministic'
     """
 

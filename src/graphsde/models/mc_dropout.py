@@ -36,9 +36,8 @@ class MCDropout(SampledModel, GCN):
 
     Example:
         >>> import graphsde as gs
-        >>> from graphsde.models.mc_dropout import MCDropout
         >>> graph = gs.load("digits")
-        >>> MCDropout(hidden=8, epochs=5).fit(graph).predict(graph, samples=4).probs.shape
+        >>> gs.MCDropout(hidden=8, epochs=5).fit(graph).predict(graph, samples=4).probs.shape
         (4, 1797, 10)
     """
 

@@ -92,9 +92,8 @@ class SGC(NeuralModel):
 
     Example:
         >>> import graphsde as gs
-        >>> from graphsde.models.sgc import SGC
         >>> graph = gs.load("digits")
-        >>> SGC(epochs=3).fit(graph).predict(graph).kind
+        >>> gs.SGC(epochs=3).fit(graph).predict(graph).kind
         'deterministic'
     """
 

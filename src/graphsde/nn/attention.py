@@ -182,13 +182,8 @@ class ScaledDotAttention(nn.Module):
 
     Queries start at zero: attention starts uniform, and learning moves it. With ``conserving`` set, the softmax is over
     the receivers i of a sender j instead: columns sum to one, and a flow along it keeps the sum over nodes. ``sharing``
-    may be ``squareplus`` instead of ``softmax``: see :meth:`EdgeSpace.squareplus`.
-
-    Args:
-        width: of the state.
-        inner: width of all heads' keys together.
-        heads: a divisor of ``inner``.
-        generator: for the weights.
+    may be ``squareplus`` instead of ``softmax``: see :meth:`EdgeSpace.squareplus`. ``inner``, a multiple of ``heads``,
+    is the width of all heads' keys together.
     """
 
     conserving: bool = False

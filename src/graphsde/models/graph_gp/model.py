@@ -22,7 +22,7 @@ from graphsde.graph.build import require_trainable
 from graphsde.graph.graph import Graph
 from graphsde.graph.spectrum import graph_spectrum
 from graphsde.models.base import Estimate, Model, register_model
-from graphsde.models.graph_gp.kernel import FeatureMap, Knowledge, NodeKernel, Places, infer, length_for
+from graphsde.models.graph_gp.kernel import FeatureMap, Knowledge, NodeKernel, Places, infer, length_for, same_prior
 from graphsde.models.graph_gp.learner import GraphGPLearner, latent_noise
 from graphsde.models.graph_gp.regression import RegressionKnowledge, RegressionLearner
 from graphsde.models.graph_gp.settings import GraphGPSettings
@@ -93,10 +93,9 @@ class GraphGP(Model):
 
     Example:
         >>> import graphsde as gs
-        >>> from graphsde.models.graph_gp import GraphGP
         >>> graph = gs.synthetic(200, classes=3)
         >>> graph = gs.make_split(graph, "fractions").apply(graph)
-        >>> GraphGP(epochs=10).fit(graph).predict(graph, samples=5).probs.shape
+        >>> gs.GraphGP(epochs=10).fit(graph).predict(graph, samples=5).probs.shape
         (5, 200, 3)
     """
 
@@ -301,7 +300,7 @@ class _OfClasses:
         self, model: GraphGP, graph: Graph, kernel: NodeKernel, present: list[int], rows: Tensor
     ) -> tuple[Tensor, Tensor]:
         known, prior = cast(Knowledge, model.module), kernel.between(rows, rows)
-        if known.covers(prior):
+        if same_prior(prior, known.prior):
             q = known.mean, known.root
         else:
             q = model._best_q(graph, prior, rows, known.labels[present], len(known.mean))

@@ -80,12 +80,7 @@ def _cholesky(matrix: Tensor) -> Tensor:
 
 
 class RegressionKnowledge(nn.Module):
-    """What a fit on numbers leaves behind: kernel and noise, the values of M inducing nodes, and q there.
-
-    Args:
-        kernel: its parameters.
-        inducing: M.
-    """
+    """What a fit on numbers leaves behind: kernel and noise, the values of M ``inducing`` nodes, and q there."""
 
     mean: Tensor
     factor: Tensor

@@ -39,12 +39,7 @@ class ScaledDiffusion(Diffusion):
 
 
 class FixedDiffusion(ScaledDiffusion):
-    """Base of diffusions whose size is a given number, g = σ · gain, with variance one on average over nodes before it.
-
-    Args:
-        width: d of the state.
-        sigma: σ ≥ 0; zero switches the noise off.
-    """
+    """Base of diffusions whose size is a given number, g = σ · gain; before it the mean variance over nodes is one."""
 
     def __init__(self, width: int, *, sigma: float = 1.0) -> None:
         super().__init__()

@@ -143,7 +143,7 @@ class SmoothedDiffusion(FixedDiffusion):
 
 
 class BoundSmoothedNoise(NodeNoise):
-    """g B on one graph; ``g`` is there for a model's closed-form KL."""
+    """g B on one graph."""
 
     tensors: tuple[Tensor, ...] = ()
     autonomous = True

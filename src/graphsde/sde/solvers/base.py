@@ -156,14 +156,8 @@ class BoundElementwise(Protocol):
 
 @dataclass(frozen=True)
 class System:
-    """The equation of one solve.
-
-    Args:
-        drift: f.
-        diffusion: g, ``None`` for an ordinary differential equation.
-        prior: p; ``None`` where no path KL is wanted.
-        noise: what g depends on.
-    """
+    """The equation of one solve: f, g (``None`` for an ordinary differential equation), the prior's drift (``None``
+    where no path KL is wanted), and what g depends on."""
 
     drift: BoundDrift
     diffusion: BoundDiffusion | None = None
