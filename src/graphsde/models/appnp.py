@@ -74,8 +74,7 @@ class APPNP(NeuralModel):
 
     name = "appnp"
     summary = "a perceptron's answers spread by personalised PageRank; deterministic"
-    paper = "Gasteiger et al., Predict then propagate: graph neural networks meet personalized PageRank"
-    year = 2019
+    paper, year = "Gasteiger et al., Predict then propagate: graph neural networks meet personalized PageRank", 2019
     Settings = APPNPSettings
     Module = APPNPModule
     decayed = ("first.",)

@@ -311,9 +311,7 @@ def handled_targets(cls: type[Model]) -> tuple[str, ...]:
 
 
 MODELS: Registry[type[Model]] = Registry(
-    "model",
-    base=Model,
-    facts=lambda cls: {"paper": cls.paper, "year": cls.year, "targets": list(handled_targets(cls))},
+    "model", base=Model, facts=lambda cls: {"paper": cls.paper, "year": cls.year, "targets": list(handled_targets(cls))}
 )
 register_model = MODELS.add_class
 

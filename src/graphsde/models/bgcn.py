@@ -290,8 +290,7 @@ class BGCN(SampledModel):
 
     name = "bgcn"
     summary = "Bayesian GCN by learned dropping of edges (BB-GDC); draws of masks are samples"
-    paper = "Hasanzadeh et al., Bayesian graph neural networks with adaptive connection sampling"
-    year = 2020
+    paper, year = "Hasanzadeh et al., Bayesian graph neural networks with adaptive connection sampling", 2020
     Settings = BGCNSettings
     Module, Learner = BGCNModule, BGCNLearner  # the decay is a part of the loss, where it depends on the rates
     settings: BGCNSettings

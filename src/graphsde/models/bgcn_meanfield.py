@@ -150,8 +150,7 @@ class BGCNMeanField(SampledModel):
 
     name = "bgcn-meanfield"
     summary = "a GCN with a Gaussian over every weight; draws of the weights are samples"
-    paper = "Blundell et al., Weight uncertainty in neural networks"
-    year = 2015
+    paper, year = "Blundell et al., Weight uncertainty in neural networks", 2015
     Settings = BGCNMeanFieldSettings
     Module, Learner = BGCNMeanFieldModule, BGCNMeanFieldLearner  # the prior is the decay
     settings: BGCNMeanFieldSettings

@@ -141,8 +141,7 @@ class Ensemble(Model):
 
     name = "ensemble"
     summary = "members of any other model that differ by their seed; every member is a sample"
-    paper = "Lakshminarayanan, Pritzel and Blundell, Simple and scalable predictive uncertainty estimation"
-    year = 2017
+    paper, year = "Lakshminarayanan, Pritzel and Blundell, Simple and scalable predictive uncertainty estimation", 2017
     Settings = EnsembleSettings
     targets = ("classification", "regression")
     settings: EnsembleSettings

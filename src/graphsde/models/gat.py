@@ -120,8 +120,7 @@ class GAT(NeuralModel):
 
     name = "gat"
     summary = "two layers of attention along edges; deterministic"
-    paper = "Veličković et al., Graph attention networks"
-    year = 2018
+    paper, year = "Veličković et al., Graph attention networks", 2018
     version = 2
     Settings = GATSettings
     Module = GATModule

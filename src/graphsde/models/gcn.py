@@ -71,8 +71,7 @@ class GCN(NeuralModel):
 
     name = "gcn"
     summary = "two graph convolutions; deterministic"
-    paper = "Kipf and Welling, Semi-supervised classification with graph convolutional networks"
-    year = 2017
+    paper, year = "Kipf and Welling, Semi-supervised classification with graph convolutional networks", 2017
     Settings = GCNSettings
     Module = GCNModule
     decayed = ("first.",)

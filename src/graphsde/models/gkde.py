@@ -124,8 +124,7 @@ class GKDE(EvidentialModel):
 
     name = "gkde"
     summary = "evidential GCN with a kernel prior over hops and a teacher; Dirichlet"
-    paper = "Zhao et al., Uncertainty aware semi-supervised learning on graph data"
-    year = 2020
+    paper, year = "Zhao et al., Uncertainty aware semi-supervised learning on graph data", 2020
     Settings = GKDESettings
     Module, Learner = GKDEModule, GKDELearner
     decayed = ("first.",)

@@ -113,8 +113,7 @@ class GNNSafe(GCN):
 
     name = "gnnsafe++"
     summary = "GCN trained to give exposed OOD nodes a high energy; deterministic"
-    paper = "Wu et al., Energy-based out-of-distribution detection for graph neural networks"
-    year = 2023
+    paper, year = "Wu et al., Energy-based out-of-distribution detection for graph neural networks", 2023
     Settings = GNNSafeSettings
     Learner = GNNSafeLearner
     settings: GNNSafeSettings

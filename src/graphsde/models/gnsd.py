@@ -220,6 +220,7 @@ class GNSD(NeuralModel):
     Settings = GNSDSettings
     Module, Learner = GNSDModule, GNSDLearner
     settings: GNSDSettings
+    module: GNSDModule
 
     def __init__(self, **settings: Unpack[GNSDOptions]) -> None:
         super().__init__(**settings)
@@ -230,7 +231,6 @@ class GNSD(NeuralModel):
 
     def respond(self, inputs: Inputs, graph: Graph, samples: int, seed: int) -> Response:
         """One path at a time: its bits do not depend on how many others are asked for."""
-        assert isinstance(self.module, GNSDModule)
         stream, keys = derive(seed, "prediction paths"), node_keys(graph.node_ids)
         initial = self.module.initial(inputs)
         logits = torch.empty(samples, graph.num_nodes, len(self._require_fitted()))
@@ -243,7 +243,6 @@ class GNSD(NeuralModel):
 
     def central_logits(self, inputs: Inputs, graph: Graph) -> Tensor:
         """Mean over a few paths."""
-        assert isinstance(self.module, GNSDModule)
         seed, keys = derive(self.settings.seed, "central paths"), node_keys(graph.node_ids)
         return self.module(inputs, Noise(seed, keys, range(CENTRAL_PATHS))).mean(1)
 

@@ -146,8 +146,7 @@ class GRAND(FlowModel):
 
     name = "grand"
     summary = "graph diffusion with learned attention as an ODE; deterministic"
-    paper = "Chamberlain et al., GRAND: graph neural diffusion"
-    year = 2021
+    paper, year = "Chamberlain et al., GRAND: graph neural diffusion", 2021
     Settings = GRANDSettings
     settings: GRANDSettings
 

@@ -62,8 +62,7 @@ class GREAD(FlowModel):
 
     name = "gread"
     summary = "graph diffusion with a reaction against over-smoothing, as an ODE; deterministic"
-    paper = "Choi et al., GREAD: graph neural reaction-diffusion networks"
-    year = 2023
+    paper, year = "Choi et al., GREAD: graph neural reaction-diffusion networks", 2023
     Settings = GREADSettings
     settings: GREADSettings
 

@@ -43,8 +43,7 @@ class MCDropout(SampledModel, GCN):
 
     name = "mc-dropout"
     summary = "a GCN with dropout at prediction; its passes are samples"
-    paper = "Gal and Ghahramani, Dropout as a Bayesian approximation"
-    year = 2016
+    paper, year = "Gal and Ghahramani, Dropout as a Bayesian approximation", 2016
     Settings = MCDropoutSettings
     settings: MCDropoutSettings
 

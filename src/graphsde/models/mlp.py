@@ -56,8 +56,7 @@ class MLP(NeuralModel):
 
     name = "mlp"
     summary = "features only, no edges; deterministic"
-    paper = "Rumelhart, Hinton and Williams, Learning representations by back-propagating errors"
-    year = 1986
+    paper, year = "Rumelhart, Hinton and Williams, Learning representations by back-propagating errors", 1986
     Settings = MLPSettings
     Module = MLPModule
     settings: MLPSettings

@@ -99,8 +99,7 @@ class SGC(NeuralModel):
 
     name = "sgc"
     summary = "logistic regression on features averaged over neighbours; deterministic"
-    paper = "Wu et al., Simplifying graph convolutional networks"
-    year = 2019
+    paper, year = "Wu et al., Simplifying graph convolutional networks", 2019
     Settings = SGCSettings
     Module, Learner = SGCModule, SGCLearner
     settings: SGCSettings

@@ -39,13 +39,7 @@ class BrownianBridge:
     """
 
     def __init__(
-        self,
-        seed: int,
-        keys: Tensor,
-        path: int,
-        width: int,
-        horizon: float,
-        dtype: torch.dtype = torch.float32,
+        self, seed: int, keys: Tensor, path: int, width: int, horizon: float, dtype: torch.dtype = torch.float32
     ) -> None:
         self.keys, self.path, self.width, self.horizon, self.dtype = keys, path, width, float(horizon), dtype
         self._middle_stream = stream_of(seed, "bridge middle")

@@ -88,8 +88,7 @@ class GraphOUPrior(Prior):
 
     name = "graph-ou"
     summary = "nodes return to a share of what their neighbours are"
-    paper = "Chamberlain et al., GRAND: graph neural diffusion"
-    year = 2021
+    paper, year = "Chamberlain et al., GRAND: graph neural diffusion", 2021
     relative = True
 
     def __init__(self, width: int, *, teleport: float = 0.1) -> None:
@@ -125,8 +124,7 @@ class OrnsteinUhlenbeckPrior(Prior):
 
     name = "ou"
     summary = "every entry returns to a mean"
-    paper = "Uhlenbeck and Ornstein, On the theory of the Brownian motion"
-    year = 1930
+    paper, year = "Uhlenbeck and Ornstein, On the theory of the Brownian motion", 1930
 
     def __init__(self, width: int, *, theta: float = 1.0, mu: float = 0.0) -> None:
         super().__init__()
@@ -181,8 +179,7 @@ class UnderdampedPrior(Prior):
 
     name = "underdamped"
     summary = "a damped oscillator in every entry, for second-order dynamics"
-    paper = "Kramers, Brownian motion in a field of force and the diffusion model of chemical reactions"
-    year = 1940
+    paper, year = "Kramers, Brownian motion in a field of force and the diffusion model of chemical reactions", 1940
 
     def __init__(self, width: int, *, friction: float = 1.0, stiffness: float = 1.0) -> None:
         super().__init__()

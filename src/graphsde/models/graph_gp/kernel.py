@@ -48,12 +48,7 @@ class FeatureMap:
         return torch.from_numpy(((values - self.mean) / self.scale).astype(np.float32))
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            "encoder": self.encoder.as_dict(),
-            "hops": self.hops,
-            "mean": self.mean.tolist(),
-            "scale": self.scale,
-        }
+        return {"encoder": self.encoder.as_dict(), "hops": self.hops, "mean": self.mean.tolist(), "scale": self.scale}
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> FeatureMap:

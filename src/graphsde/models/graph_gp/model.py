@@ -101,8 +101,7 @@ class GraphGP(Model):
 
     name = "graph-gp"
     summary = "Matérn Gaussian process on the graph's spectrum, no features; samples"
-    paper = "Borovitskiy et al., Matérn Gaussian processes on graphs"
-    year = 2021
+    paper, year = "Borovitskiy et al., Matérn Gaussian processes on graphs", 2021
     Settings = GraphGPSettings
     targets = ("classification", "regression")
     settings: GraphGPSettings

@@ -21,10 +21,7 @@ from graphsde.sde.brownian import node_keys
 
 
 def path_likelihood(
-    logits: Tensor,
-    labels: Tensor,
-    objective: Literal["mean", "log-mean"],
-    likelihood: Likelihood = ClassLikelihood(),
+    logits: Tensor, labels: Tensor, objective: Literal["mean", "log-mean"], likelihood: Likelihood = ClassLikelihood()
 ) -> Tensor:
     """Negative log-likelihood per training node, over paths.  # logits [n, S, C], labels [n]
 
@@ -88,12 +85,11 @@ class LGNSDELearner(GraphLearner):
         self.module.train()
         latent = self.module.evolve(self.inputs, self._paths(epoch), self.dropout, kl=s.kl_weight > 0)
         agree = s.consistency.kind != "none" and s.consistency.weight > 0 and epoch >= s.consistency.begin
-        # without the consistency term the other nodes' logits are not needed
-        if agree or s.decoder == "gcn":
+        if agree:
             logits = self.module.decode(self.inputs, latent.state, self.dropout)
             train_logits = logits[self.train]
         else:
-            train_logits = self.module.decode(self.inputs, latent.state[self.train], self.dropout)
+            train_logits = self.module.decode_at(self.inputs, latent.state, self.train, self.dropout)
         loss = path_likelihood(train_logits, self.train_labels, s.objective, self.likelihood)
         if agree:
             validation = self.val if len(self.val) else self.train
@@ -120,9 +116,7 @@ class LGNSDELearner(GraphLearner):
             self._validation_noise = self.module.unit_noise(self.inputs, noise)
         with torch.no_grad():
             state = self.module.evolve(self.inputs, noise, None, unit=self._validation_noise).state
-            if self.settings.decoder == "linear":
-                return self.module.decode(self.inputs, state[self.val])
-            return self.module.decode(self.inputs, state)[self.val]
+            return self.module.decode_at(self.inputs, state, self.val)
 
     def _paths(self, epoch: int) -> Noise:
         count = self.settings.paths

@@ -68,6 +68,7 @@ class LGNSDE(NeuralModel):
     Module, Learner = LGNSDEModule, LGNSDELearner
     targets = ("classification", "regression")
     settings: LGNSDESettings
+    module: LGNSDEModule
     default_preset: ClassVar[str] = LGNSDESettings.model_fields["preset"].default
 
     def __init__(self, **settings: Unpack[LGNSDEOptions]) -> None:
@@ -116,16 +117,13 @@ class LGNSDE(NeuralModel):
 
     @property
     def kind(self) -> Kind:
-        assert isinstance(self.module, LGNSDEModule)
         return "samples" if self.module.noisy else "deterministic"
 
     def temperature_of_logits(self) -> float:
-        assert isinstance(self.module, LGNSDEModule)
         return float(self.module.log_temperature.exp())
 
     def respond(self, inputs: Inputs, graph: Graph, samples: int, seed: int) -> Response:
         """Paths in chunks; path k is the same however many are drawn."""
-        assert isinstance(self.module, LGNSDEModule)
         stream, keys = derive(seed, "prediction paths"), node_keys(graph.node_ids)
         kept = samples if self.module.noisy else 1
         logits = torch.empty(kept, graph.num_nodes, self._head_width)
@@ -139,7 +137,6 @@ class LGNSDE(NeuralModel):
 
     def central_logits(self, inputs: Inputs, graph: Graph) -> Tensor:
         """Mean over a few paths."""
-        assert isinstance(self.module, LGNSDEModule)
         paths = range(4 if self.module.noisy else 1)
         noise = Noise(derive(self.settings.seed, "central paths"), node_keys(graph.node_ids), paths)
         return self.module.decode(inputs, self.module.evolve(inputs, noise, None).state).mean(1)
@@ -156,26 +153,20 @@ class LGNSDE(NeuralModel):
         classes = self._require_fitted()
         if not self.has_trajectories:
             raise BadUsage("trajectories are of class probabilities, and this model predicts numbers", code="E-TARGET")
-        assert self.encoder is not None and isinstance(self.module, LGNSDEModule)
+        assert self.encoder is not None
         inputs = Inputs(encode(self.encoder, graph), graph.adjacency.operator)
         stream = derive(self.settings.seed if seed is None else seed, "prediction paths")
         keys, rows = node_keys(graph.node_ids), torch.as_tensor(list(nodes))
-        temperature = float(self.module.log_temperature.exp())
+        temperature = self.temperature_of_logits()
         parts = []
         with torch.no_grad():
             initial = self.module.initial(inputs, 1, None)
             for paths, used in chunks(samples, graph.num_nodes * self.settings.hidden * (self.settings.steps + 1)):
                 path = self.module.trajectory(inputs, Noise(stream, keys, paths), initial, save="all")
-                logits = torch.stack([self._logits_of(inputs, state, rows)[:, :used] for state in path.saved])
+                logits = torch.stack([self.module.decode_at(inputs, state, rows)[:, :used] for state in path.saved])
                 parts.append(torch.softmax(logits / temperature, -1))  # [M, n, s, C]
         probs = torch.cat(parts, dim=2).transpose(1, 2)
         return Trajectories(np.array(path.times), probs.numpy(), graph.node_ids[rows.numpy()], classes)
-
-    def _logits_of(self, inputs: Inputs, state: Tensor, rows: Tensor) -> Tensor:
-        assert isinstance(self.module, LGNSDEModule)
-        if self.settings.decoder == "linear":
-            return self.module.decode(inputs, state[rows])
-        return self.module.decode(inputs, state)[rows]
 
     def activations(self, graph: Graph) -> int:
         s = self.settings

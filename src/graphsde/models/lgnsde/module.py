@@ -183,6 +183,14 @@ class LGNSDEModule(nn.Module):
         projected = (flat @ self.decoder.weight).view(h.shape[0], -1)
         return (inputs.adjacency @ projected).view(*h.shape[:2], -1).add(self.decoder.bias)  # type: ignore[arg-type]
 
+    def decode_at(
+        self, inputs: Inputs, state: Tensor, rows: Tensor, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """:meth:`decode` at some nodes, without the others where the decoder needs none.  # [N, S, d] -> [n, S, C]"""
+        if self.settings.decoder == "linear":
+            return self.decode(inputs, state[rows], generator)
+        return self.decode(inputs, state, generator)[rows]
+
     def _flow(self, inputs: Inputs, initial: Tensor, generator: torch.Generator | None) -> Path:
         """The noise-free equation."""
         return self._solved(inputs, None, initial, generator=generator)

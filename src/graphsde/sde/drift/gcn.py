@@ -185,8 +185,7 @@ class GCNDrift(StackedDrift):
 
     name = "gcn"
     summary = "stacked graph convolutions with time as an input"
-    paper = "Poli et al., Graph neural ordinary differential equations"
-    year = 2019
+    paper, year = "Poli et al., Graph neural ordinary differential equations", 2019
     kept_states = 4
 
     def __init__(

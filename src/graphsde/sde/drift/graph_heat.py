@@ -161,8 +161,7 @@ class GraphHeatDrift(Drift):
 
     name = "graph-heat"
     summary = "graph diffusion with the initial state as source, optional attention"
-    paper = "Chamberlain et al., GRAND: graph neural diffusion"
-    year = 2021
+    paper, year = "Chamberlain et al., GRAND: graph neural diffusion", 2021
     relative = pulls_back = True
 
     def __init__(

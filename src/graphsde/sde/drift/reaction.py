@@ -56,8 +56,7 @@ class ReactionDrift(Drift):
 
     name = "reaction"
     summary = "graph diffusion with a reaction term"
-    paper = "Choi et al., GREAD: graph neural reaction-diffusion networks"
-    year = 2023
+    paper, year = "Choi et al., GREAD: graph neural reaction-diffusion networks", 2023
     pulls_back = True
 
     def __init__(

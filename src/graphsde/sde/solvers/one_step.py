@@ -54,8 +54,7 @@ class Dopri5(Solver):
 
     name = "dopri5"
     summary = "adaptive; order 5; without noise only"
-    paper = "Dormand and Prince, A family of embedded Runge–Kutta formulae"
-    year = 1980
+    paper, year = "Dormand and Prince, A family of embedded Runge–Kutta formulae", 1980
     strong_order: ClassVar[Mapping[Noise, float]] = {"none": 5.0}
     evaluations = 0
 
@@ -110,8 +109,7 @@ class Euler(StepSolver):
 
     name = "euler"
     summary = "one evaluation; strong order 1 with additive noise, ½ with diagonal noise"
-    paper = "Maruyama, Continuous Markov processes and stochastic equations"
-    year = 1955
+    paper, year = "Maruyama, Continuous Markov processes and stochastic equations", 1955
     strong_order: ClassVar[Mapping[Noise, float]] = {"none": 1.0, "additive": 1.0, "diagonal": 0.5}
     tableau = TABLEAU
     evaluations = 1
@@ -144,8 +142,7 @@ class Heun(StepSolver):
 
     name = "heun"
     summary = "two evaluations; strong order 1; Stratonovich where noise depends on the state"
-    paper = "Rümelin, Numerical treatment of stochastic differential equations"
-    year = 1982
+    paper, year = "Rümelin, Numerical treatment of stochastic differential equations", 1982
     strong_order: ClassVar[Mapping[Noise, float]] = {"none": 2.0, "additive": 1.0, "diagonal": 1.0}
     evaluations = 2
     stratonovich = True
@@ -180,8 +177,7 @@ class Milstein(StepSolver):
 
     name = "milstein"
     summary = "one evaluation; strong order 1 with diagonal noise"
-    paper = "Milstein, Approximate integration of stochastic differential equations"
-    year = 1974
+    paper, year = "Milstein, Approximate integration of stochastic differential equations", 1974
     strong_order: ClassVar[Mapping[Noise, float]] = {"none": 1.0, "diagonal": 1.0}
     evaluations = 1
     entrywise = True
@@ -218,8 +214,7 @@ class ReversibleHeun(ReversibleSolver):
 
     name = "reversible-heun"
     summary = "one evaluation; undoes its steps, so gradients need no stored states; Stratonovich as Heun"
-    paper = "Kidger, Foster, Li and Lyons, Efficient and accurate gradients for neural SDEs"
-    year = 2021
+    paper, year = "Kidger, Foster, Li and Lyons, Efficient and accurate gradients for neural SDEs", 2021
     strong_order: ClassVar[Mapping[Noise, float]] = {"none": 2.0, "additive": 1.0, "diagonal": 0.5}
     evaluations = 1
     start_evaluations = 1
@@ -276,8 +271,7 @@ class RK4(StepSolver):
 
     name = "rk4"
     summary = "four evaluations; order 4; without noise only"
-    paper = "Kutta, Beitrag zur näherungsweisen Integration totaler Differentialgleichungen"
-    year = 1901
+    paper, year = "Kutta, Beitrag zur näherungsweisen Integration totaler Differentialgleichungen", 1901
     strong_order: ClassVar[Mapping[Noise, float]] = {"none": 4.0}
     evaluations = 4
 

@@ -56,8 +56,7 @@ class SRA1(StepSolver):
 
     name = "sra1"
     summary = "two evaluations; strong order 1.5 with additive noise; Ralston's method without noise"
-    paper = "Rößler, Runge–Kutta methods for the strong approximation of solutions of SDEs"
-    year = 2010
+    paper, year = "Rößler, Runge–Kutta methods for the strong approximation of solutions of SDEs", 2010
     strong_order: ClassVar[Mapping[Noise, float]] = {"none": 2.0, "additive": 1.5}
     tableau = TABLEAU
     evaluations = 2
@@ -119,8 +118,7 @@ class SRK(StepSolver):
 
     name = "srk"
     summary = "three evaluations; strong order 1.5 with diagonal noise"
-    paper = "Rößler, Runge–Kutta methods for the strong approximation of solutions of SDEs"
-    year = 2010
+    paper, year = "Rößler, Runge–Kutta methods for the strong approximation of solutions of SDEs", 2010
     strong_order: ClassVar[Mapping[Noise, float]] = {"none": 3.0, "additive": 1.5, "diagonal": 1.5}
     evaluations = 3
     needs_area = entrywise = True
