@@ -45,9 +45,13 @@ class _BoundGCN:
         self.tensors: tuple[Tensor, ...] = (*time, *drift.limited_weights(), *biases)
 
     def __call__(self, t: float, h: Tensor) -> Tensor:
+        return self.value(t, h, *self.tensors)
+
+    def value(self, t: float, h: Tensor, *parameters: Tensor) -> Tensor:
+        """At (t, h), with these in place of the tensors.  # [N, S, d] -> [N, S, d]"""
         if torch.is_grad_enabled():
-            return _Evaluation.apply(self, t, h, *self.tensors)
-        return self.run(t, h, self.tensors, None)
+            return _Evaluation.apply(self, t, h, *parameters)
+        return self.run(t, h, parameters, None)
 
     def evaluate(self, t: float, h: Tensor) -> tuple[Tensor, Kept]:
         kept: list[Tensor] = []
@@ -84,11 +88,11 @@ class _BoundGCN:
         last = self.masks[-1]
         return (z if last is None else z * last.view(tall)).view(h.shape)
 
-    def pull(self, t: float, h: Tensor, kept: Kept, grad: Tensor, into: Gathering) -> None:
+    def pull(self, t: float, h: Tensor, kept: Kept, grad: Tensor, into: Gathering, *parameters: Tensor) -> None:
         """Add the gradients of h and the parameters to what ``into`` holds."""
         n, s, d = h.shape
         tall, wide = (n * s, d), (n, s * d)
-        _, weights, _ = self.split(self.tensors)
+        _, weights, _ = self.split(parameters or self.tensors)
         time_total, weight_totals, bias_totals = self.split(into.tensors)
         back, share = self.adjacency.transposed(), into.share
         last = self.masks[-1]
@@ -141,7 +145,7 @@ class _Evaluation(torch.autograd.Function):
             sums = [torch.zeros_like(x) if want else None for x, want in zip(parameters, wanted[1:], strict=True)]
             state = torch.empty(h.shape, dtype=h.dtype, device=h.device) if wanted[0] else None
             into = Gathering(sums, 1.0, state, fresh=True)
-            ctx.bound.pull(ctx.t, h, kept, grads[0], into)
+            ctx.bound.pull(ctx.t, h, kept, grads[0], into, *parameters)
             return None, None, state, *sums
         # a derivative of the derivative is asked for: leave both to autograd
         value = ctx.bound.run(ctx.t, h, tuple(parameters), None)
