@@ -152,6 +152,7 @@ SMALL_AND_ALONE = {
     "cli/report": "one file per verb",
     "cli/theory": "one file per verb",
     "models/citing": "knows of models and of parts, which know nothing of each other",
+    "models/mc_dropout": "one file per system",
     "runs/calibrate": "one file per thing that is done to a run",
     "view/app/page": "the script that the page's framework runs",
     "view/app/panels/compare": "one file per panel",

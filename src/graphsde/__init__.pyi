@@ -49,7 +49,7 @@ from .models import Model as Model
 from .models import load_model as load_model
 from .models.base import Estimate as Estimate
 from .models.base import ModelSettings as ModelSettings
-from .models.base import citation as citation
+from .models.citing import citation as citation
 from .models.lgnsde.settings import diffusion as diffusion
 from .models.lgnsde.settings import drift as drift
 from .models.lgnsde.settings import prior as prior

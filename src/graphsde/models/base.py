@@ -27,8 +27,6 @@ from graphsde.nn.encoding import FeatureEncoder
 from graphsde.nn.likelihood import TargetScale
 from graphsde.nn.settings import Settings
 from graphsde.prediction import Perturb, Prediction
-from graphsde.sde.field import DIFFUSIONS, DRIFTS, PRIORS
-from graphsde.sde.solvers.base import SOLVERS
 
 if TYPE_CHECKING:
     from graphsde.uncertainty.calibration import Calibrator
@@ -327,24 +325,3 @@ def encode(encoder: FeatureEncoder, graph: Graph) -> Tensor | Any:
         return SparseMatrix.from_scipy(matrix)
     # a copy: arrays of a Graph are read-only, which torch can't express
     return torch.tensor(matrix)
-
-
-def citation(model: Any) -> list[str]:
-    """The papers behind a model, and behind the drift, prior, diffusion and solver that it is made of.
-
-    Args:
-        model: a model, or the name of one.
-
-    Example:
-        >>> citation("gcn")
-        ['Kipf and Welling, Semi-supervised classification with graph convolutional networks (2017)']
-    """
-    made = MODELS.get(model)() if isinstance(model, str) else model
-    facts = [MODELS.entry(made.name).facts]
-    for registry, part in ((DRIFTS, "drift"), (PRIORS, "prior"), (DIFFUSIONS, "diffusion"), (SOLVERS, "solver")):
-        chosen = getattr(getattr(made.settings, part, None), "name", None)
-        if chosen is not None:
-            facts.append(registry.entry(chosen).facts)
-    told = [f"{one['paper']} ({one['year']})" for one in facts if one.get("paper") and one.get("year")]
-    base = getattr(made.settings, "base", None)
-    return list(dict.fromkeys([*told, *(citation(base) if isinstance(base, str) else [])]))
