@@ -100,7 +100,7 @@ class Recorded:
     def __call__(self, t: float, h: Tensor) -> Tensor:
         if self.written == "drift" or not torch.is_grad_enabled():
             return self.bound(t, h)
-        return self.bound.stack.run(t, h, self.tensors, None)
+        return self.bound.run(t, h, self.tensors, None)
 
 
 class LatentSDE(nn.Module):

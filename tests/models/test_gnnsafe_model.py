@@ -101,12 +101,12 @@ def test_the_choice_of_foreign_nodes(blocks: Graph) -> None:
 def test_margins_follow_graph_and_exposure(
     blocks: Graph, name: str, settings: dict[str, Any], expected: tuple[Any, ...]
 ) -> None:
-    rules = learner_of(dataclasses.replace(blocks, benchmark=name), **settings).rules
+    rules = learner_of(dataclasses.replace(blocks, benchmark=name), **settings).settings
     assert (rules.exposure, rules.margin_in, rules.margin_out, rules.energy_weight) == expected
 
 
 def test_margins_of_exposed_nodes(blocks: Graph) -> None:
-    rules = learner_of(exposed(blocks, 3)).rules
+    rules = learner_of(exposed(blocks, 3)).settings
     assert (rules.exposure, rules.margin_in, rules.margin_out, rules.energy_weight) == ("nodes", -5.0, -4.0, 1.0)
 
 

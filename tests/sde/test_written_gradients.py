@@ -43,7 +43,7 @@ class Hidden:
         self.bound, self.tensors = bound, bound.tensors
 
     def __call__(self, t: float, h: Tensor) -> Tensor:
-        return self.bound.stack.run(t, h, self.tensors, None)
+        return self.bound.run(t, h, self.tensors, None)
 
 
 @pytest.mark.parametrize("activation", ["softplus", "tanh", "relu"])
@@ -59,11 +59,11 @@ def test_convolutions_once_and_twice(activation: str, settings: dict[str, Any]) 
     inputs = (h, *(x.detach().requires_grad_() for x in bound.tensors))
 
     def value(h: Tensor, *parameters: Tensor) -> Tensor:
-        return bound.stack.value(0.7, h, *parameters)
+        return bound.value(0.7, h, *parameters)
 
     assert torch.autograd.gradcheck(value, inputs)
     assert torch.autograd.gradgradcheck(value, inputs)
-    assert torch.equal(value(*inputs), bound.stack.run(0.7, inputs[0], inputs[1:], None))
+    assert torch.equal(value(*inputs), bound.run(0.7, inputs[0], inputs[1:], None))
 
 
 def test_a_directed_graph_sends_gradients_against_its_edges() -> None:
@@ -145,7 +145,6 @@ def test_a_solve_can_be_differentiated_twice(solver: str) -> None:
     def outputs(h: Tensor, weight: Tensor) -> Tensor:
         bound: Any = drift.bind(small_operator(NODES), h)
         bound.tensors = (bound.tensors[0], weight, *bound.tensors[2:])
-        bound.weights = [weight, *bound.weights[1:]]
         return loss_of(solve(bound, h, solver, kl=True), "both")
 
     inputs = (make_state(2).requires_grad_(), drift.weights[0].detach().clone().requires_grad_())

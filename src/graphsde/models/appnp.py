@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Unpack
 
 import torch
 from pydantic import Field
@@ -67,31 +67,21 @@ class APPNP(NeuralModel):
 
     Example:
         >>> import graphsde as gs
-        >>> from graphsde.models.appnp import APPNP
         >>> graph = gs.load("digits")
-        >>> APPNP(epochs=3).fit(graph).predict(graph).kind
+        >>> gs.APPNP(epochs=3).fit(graph).predict(graph).kind
         'deterministic'
     """
 
     name = "appnp"
     summary = "a perceptron's answers spread by personalised PageRank; deterministic"
-    paper = "Gasteiger et al., Predict then propagate: graph neural networks meet personalized PageRank"
-    year = 2019
+    paper, year = "Gasteiger et al., Predict then propagate: graph neural networks meet personalized PageRank", 2019
     Settings = APPNPSettings
+    Module = APPNPModule
+    decayed = ("first.",)
     settings: APPNPSettings
 
     def __init__(self, **settings: Unpack[APPNPOptions]) -> None:
         super().__init__(**settings)
-
-    def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
-        return APPNPModule(width, classes, self.settings, generator)
-
-    def parameter_groups(self, module: nn.Module) -> list[dict[str, Any]]:
-        assert isinstance(module, APPNPModule)
-        return [
-            {"params": list(module.first.parameters()), "weight_decay": self.settings.weight_decay},
-            {"params": list(module.second.parameters()), "weight_decay": 0.0},
-        ]
 
     def activations(self, graph: Graph) -> int:
         return 6 * self.settings.hidden + (6 + 2 * self.settings.steps) * graph.num_classes

@@ -256,9 +256,11 @@ class Model(ABC):
                 fix="use a score that does not perturb the features, such as entropy",
             )
 
-    def _require_fitted(self) -> tuple[str, ...]:
+    def _require_fitted(self, samples: int = 1) -> tuple[str, ...]:
         if self.class_names is None:
             raise NotFitted(f"this {self.name} has not been fitted", fix="call fit(graph) first")
+        if samples < 1:
+            raise BadUsage(f"{samples} samples were asked for", expected="at least 1")
         return self.class_names
 
     def _check_classes(self, graph: Graph) -> None:
@@ -307,9 +309,7 @@ def handled_targets(cls: type[Model]) -> tuple[str, ...]:
 
 
 MODELS: Registry[type[Model]] = Registry(
-    "model",
-    base=Model,
-    facts=lambda cls: {"paper": cls.paper, "year": cls.year, "targets": list(handled_targets(cls))},
+    "model", base=Model, facts=lambda cls: {"paper": cls.paper, "year": cls.year, "targets": list(handled_targets(cls))}
 )
 register_model = MODELS.add_class
 

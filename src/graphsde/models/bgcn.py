@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, Unpack, cast
-from weakref import WeakKeyDictionary
+from typing import Unpack, cast
 
 import torch
 from pydantic import Field, ValidationInfo, field_validator
@@ -19,18 +18,13 @@ from graphsde.models.neural import Inputs, NeuralSettings, Outputs
 from graphsde.models.options import BGCNOptions
 from graphsde.models.sampled import SampledLearner, SampledModel
 from graphsde.nn.attention import edge_space
-from graphsde.nn.encoding import FeatureEncoder
 from graphsde.nn.keyed_masks import KeyedMasks
-from graphsde.nn.layers import Features, Randomness, dropout
-from graphsde.nn.operators import rows_of
+from graphsde.nn.layers import Features, Randomness, dropout, normal, uniform
+from graphsde.nn.operators import Kept, rows_of
 
 
 class EdgeMasks:
-    """The edges of a graph, self loops included, once per block of features.
-
-    Args:
-        adjacency: the operator that is masked.
-        blocks: number of masks per edge.
+    """The edges of a graph, self loops included, with a mask for each of some blocks of features.
 
     Memory is O(E · blocks): no array of nodes × nodes exists.
     """
@@ -58,15 +52,12 @@ class EdgeMasks:
         return self.space.product(weights, flat).view_as(state)
 
 
-_KEPT: WeakKeyDictionary[SparseMatrix, dict[int, EdgeMasks]] = WeakKeyDictionary()
+_KEPT: Kept[EdgeMasks] = Kept(4)
 
 
 def edge_masks(adjacency: SparseMatrix, blocks: int) -> EdgeMasks:
     """The masks of a graph, kept for as long as its operator lives."""
-    kept = _KEPT.setdefault(adjacency, {})
-    if blocks not in kept:
-        kept[blocks] = EdgeMasks(adjacency, blocks)
-    return kept[blocks]
+    return _KEPT.once(adjacency, blocks, lambda: EdgeMasks(adjacency, blocks))
 
 
 def _shared_masks(adjacency: SparseMatrix) -> tuple[Tensor, Tensor]:
@@ -101,20 +92,17 @@ def relaxed_bernoulli(log_odds: Tensor, uniform: Tensor, temperature: float) -> 
 
 
 class KeepRate(nn.Module):
-    r"""The keep probability of a layer, :math:`\pi = (1 - u^{1/b})^{1/a}`, u uniform: Kumaraswamy(a, b).
+    r"""The keep probability of a layer, :math:`\pi = (1 - u^{1/b})^{1/a}`, u uniform: Kumaraswamy(a, b) against a prior
+    Beta(α, 1).
 
     Both parameters are softplus of free ones; they start as in the authors' code, at a mean keep probability of 0.6.
-
-    Args:
-        alpha: of the prior Beta(α, 1).
-        generator: for the start.
     """
 
     def __init__(self, alpha: float, generator: torch.Generator) -> None:
         super().__init__()
         self.alpha = alpha
-        self.raw_a = nn.Parameter(_between(1.0, 1.5, generator))
-        self.raw_b = nn.Parameter(_between(0.49, 0.51, generator))
+        self.raw_a = nn.Parameter(1.0 + 0.5 * uniform((), generator))
+        self.raw_b = nn.Parameter(0.49 + (0.51 - 0.49) * uniform((), generator))
 
     def parameters_of_rate(self) -> tuple[Tensor, Tensor]:
         return functional.softplus(self.raw_a), functional.softplus(self.raw_b)
@@ -139,27 +127,18 @@ def log_odds(log_keep: Tensor) -> Tensor:
     return log_keep - torch.log(-torch.expm1(log_keep.clamp_max(-1e-12)))
 
 
-def _between(low: float, high: float, generator: torch.Generator) -> Tensor:
-    if torch.get_default_device().type == "meta":
-        return torch.empty(())  # only the size is wanted
-    return low + (high - low) * torch.rand((), generator=generator)
-
-
 class DropConnectConv(nn.Module):
     r"""Masked graph convolution :math:`\sum_b (Z^b \circ \hat A) H_b W_b + c`, whose masks have a learned rate.
 
-    Args:
-        inputs, outputs: widths.
-        blocks: groups of input columns that have masks of their own; a divisor of ``inputs``.
-        settings: of the model.
-        generator: for the weights and the rate.
+    ``blocks``, a divisor of ``inputs``, says how many groups of input columns have masks of their own.
     """
 
     def __init__(
         self, inputs: int, outputs: int, blocks: int, settings: BGCNSettings, generator: torch.Generator
     ) -> None:
         super().__init__()
-        self.weight = nn.Parameter(_normal(inputs, outputs, generator))
+        # the authors' start, wider than Glorot's: a smaller one is decayed to nothing before four layers have learned
+        self.weight = nn.Parameter(normal((inputs, outputs), generator) / math.sqrt(outputs))
         self.bias = nn.Parameter(torch.zeros(outputs))
         self.rate = KeepRate(settings.alpha, generator)
         self.blocks, self.temperature = blocks, settings.temperature
@@ -233,13 +212,6 @@ class BGCNModule(nn.Module):
         return ((1.0 - keeps) * torch.stack([convolution.size() for convolution in self.layers()])).sum()
 
 
-def _normal(inputs: int, outputs: int, generator: torch.Generator) -> Tensor:
-    """The authors' start, wider than Glorot's: a smaller one is decayed to nothing before four layers have learned."""
-    if torch.get_default_device().type == "meta":
-        return torch.empty(inputs, outputs)  # only the size is wanted
-    return torch.randn(inputs, outputs, generator=generator) / math.sqrt(outputs)
-
-
 class BGCNSettings(NeuralSettings):
     """Settings of :class:`BGCN`; the defaults are the authors' for Cora, with a penalty that suits scaled features.
 
@@ -281,9 +253,11 @@ class BGCNSettings(NeuralSettings):
 class BGCNLearner(SampledLearner):
     """One draw of masks a step, the KL divergence of the rates, and the decay that goes with them."""
 
+    module: BGCNModule
+    settings: BGCNSettings
+
     def loss(self, epoch: int) -> Tensor:
-        settings, module = self.model.settings, self.module
-        assert isinstance(settings, BGCNSettings) and isinstance(module, BGCNModule)
+        settings, module = self.settings, self.module
         module.train()
         outputs, keeps = module.heard(self.inputs, self.dropout)
         likelihood = functional.cross_entropy(outputs.logits[self.train], self.train_labels)
@@ -309,31 +283,20 @@ class BGCN(SampledModel):
 
     Example:
         >>> import graphsde as gs
-        >>> from graphsde.models.bgcn import BGCN
         >>> graph = gs.load("digits")
-        >>> BGCN(layers=2, hidden=8, epochs=5).fit(graph).predict(graph, samples=4).probs.shape
+        >>> gs.BGCN(layers=2, hidden=8, epochs=5).fit(graph).predict(graph, samples=4).probs.shape
         (4, 1797, 10)
     """
 
     name = "bgcn"
     summary = "Bayesian GCN by learned dropping of edges (BB-GDC); draws of masks are samples"
-    paper = "Hasanzadeh et al., Bayesian graph neural networks with adaptive connection sampling"
-    year = 2020
+    paper, year = "Hasanzadeh et al., Bayesian graph neural networks with adaptive connection sampling", 2020
     Settings = BGCNSettings
+    Module, Learner = BGCNModule, BGCNLearner  # the decay is a part of the loss, where it depends on the rates
     settings: BGCNSettings
 
     def __init__(self, **settings: Unpack[BGCNOptions]) -> None:
         super().__init__(**settings)
-
-    def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
-        return BGCNModule(width, classes, self.settings, generator)
-
-    def parameter_groups(self, module: nn.Module) -> list[dict[str, Any]]:
-        # the decay is a part of the loss, where it depends on the rates
-        return [{"params": list(module.parameters()), "weight_decay": 0.0}]
-
-    def make_learner(self, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> BGCNLearner:
-        return BGCNLearner(self, module, encoder, graph)
 
     def memory(self, graph: Graph) -> int:
         """As for every model, and masks, their weights and gradients per edge, block and layer."""

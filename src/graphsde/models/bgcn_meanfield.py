@@ -9,15 +9,13 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from graphsde.graph.graph import Graph
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.models.base import register_model
 from graphsde.models.neural import Inputs, NeuralSettings, Outputs
 from graphsde.models.options import BGCNMeanFieldOptions
 from graphsde.models.sampled import SampledLearner, SampledModel
-from graphsde.nn.encoding import FeatureEncoder
 from graphsde.nn.keyed_masks import KeyedMasks
-from graphsde.nn.layers import Features, Randomness, dropout, glorot
+from graphsde.nn.layers import Features, Randomness, dropout, glorot, normal
 
 RELEASED: dict[str, Any] = {
     "hidden": 64,
@@ -56,12 +54,7 @@ class BGCNMeanFieldSettings(NeuralSettings):
 
 
 class GaussianWeight(nn.Module):
-    r"""A matrix of independent normals :math:`w = \mu + \mathrm{softplus}(\rho)\,\varepsilon`.
-
-    Args:
-        mean: where μ starts.
-        rho: where ρ starts.
-    """
+    r"""Independent normals :math:`w = \mu + \mathrm{softplus}(\rho)\,\varepsilon`, given where μ and ρ start."""
 
     def __init__(self, mean: Tensor, rho: Tensor) -> None:
         super().__init__()
@@ -125,11 +118,12 @@ class BGCNMeanFieldModule(nn.Module):
 class BGCNMeanFieldLearner(SampledLearner):
     """One draw of the weights a step, and the KL divergence of their distribution."""
 
+    module: BGCNMeanFieldModule
+    settings: BGCNMeanFieldSettings
+
     def loss(self, epoch: int) -> Tensor:
-        settings, module = self.model.settings, self.module
-        assert isinstance(settings, BGCNMeanFieldSettings) and isinstance(module, BGCNMeanFieldModule)
-        share = len(self.train) if settings.kl_unit == "elbo" else module.count()
-        return super().loss(epoch) + settings.kl_weight / share * module.kl()
+        share = len(self.train) if self.settings.kl_unit == "elbo" else self.module.count()
+        return super().loss(epoch) + self.settings.kl_weight / share * self.module.kl()
 
 
 @register_model
@@ -149,41 +143,25 @@ class BGCNMeanField(SampledModel):
 
     Example:
         >>> import graphsde as gs
-        >>> from graphsde.models.bgcn_meanfield import BGCNMeanField
         >>> graph = gs.load("digits")
-        >>> BGCNMeanField(hidden=8, epochs=5).fit(graph).predict(graph, samples=4).probs.shape
+        >>> gs.BGCNMeanField(hidden=8, epochs=5).fit(graph).predict(graph, samples=4).probs.shape
         (4, 1797, 10)
     """
 
     name = "bgcn-meanfield"
     summary = "a GCN with a Gaussian over every weight; draws of the weights are samples"
-    paper = "Blundell et al., Weight uncertainty in neural networks"
-    year = 2015
+    paper, year = "Blundell et al., Weight uncertainty in neural networks", 2015
     Settings = BGCNMeanFieldSettings
+    Module, Learner = BGCNMeanFieldModule, BGCNMeanFieldLearner  # the prior is the decay
     settings: BGCNMeanFieldSettings
 
     def __init__(self, **settings: Unpack[BGCNMeanFieldOptions]) -> None:
         super().__init__(**settings)
 
-    def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
-        return BGCNMeanFieldModule(width, classes, self.settings, generator)
-
-    def parameter_groups(self, module: nn.Module) -> list[dict[str, Any]]:
-        # the prior is the decay
-        return [{"params": list(module.parameters()), "weight_decay": 0.0}]
-
-    def make_learner(self, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> BGCNMeanFieldLearner:
-        return BGCNMeanFieldLearner(self, module, encoder, graph)
-
 
 def _weight(shape: tuple[int, ...], settings: BGCNMeanFieldSettings, generator: torch.Generator) -> GaussianWeight:
     if settings.init == "normal":
-        return GaussianWeight(_normal(shape, 0.0, generator), _normal(shape, settings.rho, generator))
+        mean = 0.1 * normal(shape, generator)
+        return GaussianWeight(mean, settings.rho + 0.1 * normal(shape, generator))
     mean = glorot(shape[0], shape[1], generator) if len(shape) == 2 else torch.zeros(shape)
     return GaussianWeight(mean, torch.full(shape, settings.rho))
-
-
-def _normal(shape: tuple[int, ...], centre: float, generator: torch.Generator) -> Tensor:
-    if torch.get_default_device().type == "meta":
-        return torch.empty(shape)  # only the size is wanted
-    return centre + 0.1 * torch.randn(shape, generator=generator)

@@ -18,7 +18,7 @@ from graphsde.graph.graph import Graph
 from graphsde.models.base import MODELS, Estimate, Model, ModelSettings, register_model
 from graphsde.models.options import EnsembleOptions
 from graphsde.nn.callbacks import Callback, EpochRecord
-from graphsde.nn.checkpoint import Checkpoint, TrainState
+from graphsde.nn.checkpoint import Checkpoint, TrainState, under
 from graphsde.prediction import ClassPrediction, Perturb, Prediction, RegressionPrediction
 
 _CURRENT = "current."
@@ -37,7 +37,7 @@ class EnsembleProgress:
         state = TrainState() if state is None else state
         self.finished: list[dict[str, Any]] = state.values.get("finished", [])
         self.current_values: dict[str, Any] | None = state.values.get("current")
-        self.current_tensors = without_prefix(state.tensors, _CURRENT)
+        self.current_tensors = under(_CURRENT, state.tensors)
         self.tensors = {name: tensor for name, tensor in state.tensors.items() if not name.startswith(_CURRENT)}
 
     def restore(self, number: int, member: Model, class_names: tuple[str, ...]) -> None:
@@ -45,7 +45,7 @@ class EnsembleProgress:
         kept = self.finished[number]
         member.class_names, member.best_epoch = class_names, kept["best_epoch"]
         member.history = [EpochRecord(**record) for record in kept["history"]]
-        member.restore(without_prefix(self.tensors, member_prefix(number)), kept["values"])
+        member.restore(under(member_prefix(number), self.tensors), kept["values"])
 
     def finish(self, number: int, member: Model) -> None:
         """Keep a member that has just been fitted."""
@@ -102,10 +102,6 @@ def with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {prefix + name: tensor for name, tensor in tensors.items()}
 
 
-def without_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-
-
 class EnsembleSettings(ModelSettings):
     """Settings of :class:`Ensemble`.
 
@@ -137,17 +133,15 @@ class Ensemble(Model):
 
     Example:
         >>> import graphsde as gs
-        >>> from graphsde.models.ensemble import Ensemble
         >>> graph = gs.load("digits")
-        >>> model = Ensemble(base="gcn", base_settings={"hidden": 8, "epochs": 3}, members=2).fit(graph)
+        >>> model = gs.Ensemble(base="gcn", base_settings={"hidden": 8, "epochs": 3}, members=2).fit(graph)
         >>> model.predict(graph).probs.shape
         (2, 1797, 10)
     """
 
     name = "ensemble"
     summary = "members of any other model that differ by their seed; every member is a sample"
-    paper = "Lakshminarayanan, Pritzel and Blundell, Simple and scalable predictive uncertainty estimation"
-    year = 2017
+    paper, year = "Lakshminarayanan, Pritzel and Blundell, Simple and scalable predictive uncertainty estimation", 2017
     Settings = EnsembleSettings
     targets = ("classification", "regression")
     settings: EnsembleSettings
@@ -222,9 +216,7 @@ class Ensemble(Model):
     def predict(
         self, graph: Graph, *, samples: int = 64, seed: int | None = None, perturb: Perturb | None = None
     ) -> Prediction:
-        self._require_fitted()
-        if samples < 1:
-            raise BadUsage(f"{samples} samples were asked for", expected="at least 1")
+        self._require_fitted(samples)
         seed = self.settings.seed if seed is None else seed
         answers: list[Prediction] = []
         for number, member in enumerate(self.members):
@@ -261,7 +253,7 @@ class Ensemble(Model):
         self.members = [self._member(number) for number in range(len(kept))]
         for number, (member, one) in enumerate(zip(self.members, kept, strict=True)):
             member.class_names, member.best_epoch = self._require_fitted(), one["best_epoch"]
-            member.restore(without_prefix(tensors, member_prefix(number)), one["values"])
+            member.restore(under(member_prefix(number), tensors), one["values"])
         self.target_scale = self.members[0].target_scale
 
     def _member(self, number: int) -> Model:

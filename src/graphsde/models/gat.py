@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Unpack
 
 import torch
 from pydantic import Field
@@ -47,12 +47,7 @@ class GraphAttention(nn.Module):
     :math:`\sum_j \alpha_{ij} W h_j`, :math:`\alpha_{ij} = \mathrm{softmax}_j\,\mathrm{LeakyReLU}_{0.2}(s \cdot W h_j +
     r \cdot W h_i)` over the nodes that i hears from, itself included.
 
-    Args:
-        inputs: width of the input.
-        heads, head_width: how many, how wide.
-        rate: dropout on the attention weights.
-        average: heads are averaged instead of standing side by side.
-        generator: for the weights.
+    ``rate`` is the dropout on the attention weights; ``average``: heads are averaged instead of standing side by side.
 
     Shapes: ``x`` [N, inputs], ``adjacency`` [N, N] with self loops, of which only the sparsity counts -> [N, heads ·
     head_width], or [N, head_width] averaged. Per edge and head only scalars are kept.
@@ -118,28 +113,21 @@ class GAT(NeuralModel):
 
     Example:
         >>> import graphsde as gs
-        >>> from graphsde.models.gat import GAT
         >>> graph = gs.load("digits")
-        >>> GAT(heads=2, head_width=4, epochs=3).fit(graph).predict(graph).embedding.shape
+        >>> gs.GAT(heads=2, head_width=4, epochs=3).fit(graph).predict(graph).embedding.shape
         (1797, 8)
     """
 
     name = "gat"
     summary = "two layers of attention along edges; deterministic"
-    paper = "Veličković et al., Graph attention networks"
-    year = 2018
+    paper, year = "Veličković et al., Graph attention networks", 2018
     version = 2
     Settings = GATSettings
+    Module = GATModule
     settings: GATSettings
 
     def __init__(self, **settings: Unpack[GATOptions]) -> None:
         super().__init__(**settings)
-
-    def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
-        return GATModule(width, classes, self.settings, generator)
-
-    def parameter_groups(self, module: nn.Module) -> list[dict[str, Any]]:
-        return [{"params": list(module.parameters()), "weight_decay": self.settings.weight_decay}]
 
     def activations(self, graph: Graph) -> int:
         heads = self.settings.heads + self.settings.output_heads

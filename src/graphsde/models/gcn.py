@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Unpack
 
 import torch
 from pydantic import Field
@@ -71,24 +71,12 @@ class GCN(NeuralModel):
 
     name = "gcn"
     summary = "two graph convolutions; deterministic"
-    paper = "Kipf and Welling, Semi-supervised classification with graph convolutional networks"
-    year = 2017
+    paper, year = "Kipf and Welling, Semi-supervised classification with graph convolutional networks", 2017
     Settings = GCNSettings
+    Module = GCNModule
+    decayed = ("first.",)
     targets = ("classification", "regression")
     settings: GCNSettings
 
     def __init__(self, **settings: Unpack[GCNOptions]) -> None:
         super().__init__(**settings)
-
-    def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
-        return GCNModule(width, classes, self.settings, generator)
-
-    def parameter_groups(self, module: nn.Module) -> list[dict[str, Any]]:
-        assert isinstance(module, GCNModule)
-        first = list(module.first.parameters())
-        rest = [parameter for name, parameter in module.named_parameters() if not name.startswith("first.")]
-        decay = self.settings.weight_decay
-        return [
-            {"params": first, "weight_decay": decay},
-            {"params": rest, "weight_decay": decay if self.settings.decay_all else 0.0},
-        ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, Self, Unpack
+from typing import Literal, Self, Unpack
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from graphsde.graph.graph import Graph
 from graphsde.models.base import Estimate, Model, register_model
 from graphsde.models.evidential import LARGEST_LOG_EVIDENCE, EvidentialModel, dirichlet_kl
 from graphsde.models.gcn import GCN
-from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, NeuralSettings, Outputs
+from graphsde.models.neural import GraphLearner, Inputs, NeuralSettings, Outputs
 from graphsde.models.options import GKDEOptions
 from graphsde.nn.callbacks import Callback
 from graphsde.nn.checkpoint import Checkpoint
@@ -73,6 +73,34 @@ class GKDEModule(nn.Module):
         return Outputs(softplus(score.double().clamp(max=LARGEST_LOG_EVIDENCE)), hidden)
 
 
+class GKDELearner(GraphLearner):
+    """The three-part loss of :class:`GKDE`; without a teacher's probabilities the uniform ones stand in."""
+
+    settings: GKDESettings
+
+    def __init__(self, model: GKDE, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> None:
+        super().__init__(model, module, encoder, graph)
+        train, labels = self.train.numpy(), self.train_labels.numpy()
+        prior = kernel_prior(graph.adjacency, train, labels, graph.num_classes, self.settings.bandwidth)
+        self.prior = torch.from_numpy(prior)
+        lesson = torch.full_like(self.prior, 1 / graph.num_classes) if model._lesson is None else model._lesson
+        self.log_lesson = lesson.clamp_min(1e-12).log()
+
+    def loss(self, epoch: int) -> Tensor:
+        s = self.settings
+        self.module.train()
+        log_alpha = self.module(self.inputs, self.dropout).logits
+        gather = torch.mean if s.reduction == "mean" else torch.sum
+        loss = gather(squared_risk(log_alpha[self.train].exp(), self.train_labels))
+        if s.prior_weight > 0:
+            loss = loss + s.prior_weight * gather(dirichlet_kl(log_alpha.exp(), self.prior))
+        if s.teacher_weight > 0:
+            log_mean = torch.log_softmax(log_alpha, -1)
+            divergence = (log_mean.exp() * (log_mean - self.log_lesson)).sum(-1)
+            loss = loss + s.teacher_weight * min(1.0, epoch / s.teacher_ramp) * gather(divergence)
+        return loss
+
+
 @register_model
 class GKDE(EvidentialModel):
     r"""A graph network that gives evidence instead of probabilities, held to what the neighbourhood can know.
@@ -89,17 +117,17 @@ class GKDE(EvidentialModel):
 
     Example:
         >>> import graphsde as gs
-        >>> from graphsde.models.gkde import GKDE
         >>> graph = gs.load("digits")
-        >>> GKDE(epochs=5).fit(graph).predict(graph).alpha.shape
+        >>> gs.GKDE(epochs=5).fit(graph).predict(graph).alpha.shape
         (1797, 10)
     """
 
     name = "gkde"
     summary = "evidential GCN with a kernel prior over hops and a teacher; Dirichlet"
-    paper = "Zhao et al., Uncertainty aware semi-supervised learning on graph data"
-    year = 2020
+    paper, year = "Zhao et al., Uncertainty aware semi-supervised learning on graph data", 2020
     Settings = GKDESettings
+    Module, Learner = GKDEModule, GKDELearner
+    decayed = ("first.",)
     settings: GKDESettings
 
     def __init__(self, **settings: Unpack[GKDEOptions]) -> None:
@@ -145,19 +173,6 @@ class GKDE(EvidentialModel):
         }
         return GCN(**shared | {"seed": derive(s.seed, "teacher")})
 
-    def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
-        return GKDEModule(width, classes, self.settings, generator)
-
-    def parameter_groups(self, module: nn.Module) -> list[dict[str, Any]]:
-        assert isinstance(module, GKDEModule)
-        return [
-            {"params": list(module.first.parameters()), "weight_decay": self.settings.weight_decay},
-            {"params": list(module.second.parameters()), "weight_decay": 0.0},
-        ]
-
-    def make_learner(self, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> GKDELearner:
-        return GKDELearner(self, module, encoder, graph, self.settings, self._lesson)
-
     def estimate(self, graph: Graph) -> Estimate:
         """Teacher and student."""
         own = super().estimate(graph)
@@ -169,42 +184,6 @@ class GKDE(EvidentialModel):
     def activations(self, graph: Graph) -> int:
         # concentrations, prior, teacher and the terms of the divergences are float64
         return super().activations(graph) + 40 * graph.num_classes
-
-
-class GKDELearner(GraphLearner):
-    """The three-part loss of :class:`GKDE`; without a teacher's probabilities ``lesson`` the uniform ones stand in."""
-
-    def __init__(
-        self,
-        model: NeuralModel,
-        module: nn.Module,
-        encoder: FeatureEncoder,
-        graph: Graph,
-        settings: GKDESettings,
-        lesson: Tensor | None,
-    ) -> None:
-        super().__init__(model, module, encoder, graph)
-        self.settings = settings
-        prior = kernel_prior(
-            graph.adjacency, self.train.numpy(), self.train_labels.numpy(), graph.num_classes, settings.bandwidth
-        )
-        self.prior = torch.from_numpy(prior)
-        uniform = torch.full_like(self.prior, 1 / graph.num_classes)
-        self.log_lesson = (uniform if lesson is None else lesson).clamp_min(1e-12).log()
-
-    def loss(self, epoch: int) -> Tensor:
-        s = self.settings
-        self.module.train()
-        log_alpha = self.module(self.inputs, self.dropout).logits
-        gather = torch.mean if s.reduction == "mean" else torch.sum
-        loss = gather(squared_risk(log_alpha[self.train].exp(), self.train_labels))
-        if s.prior_weight > 0:
-            loss = loss + s.prior_weight * gather(dirichlet_kl(log_alpha.exp(), self.prior))
-        if s.teacher_weight > 0:
-            log_mean = torch.log_softmax(log_alpha, -1)
-            divergence = (log_mean.exp() * (log_mean - self.log_lesson)).sum(-1)
-            loss = loss + s.teacher_weight * min(1.0, epoch / s.teacher_ramp) * gather(divergence)
-        return loss
 
 
 def squared_risk(alpha: Tensor, labels: Tensor) -> Tensor:

@@ -52,6 +52,45 @@ class GNNSafeSettings(GCNSettings):
     propagate: int = Field(2, ge=0, le=1000)
 
 
+class GNNSafeLearner(GraphLearner):
+    """Cross-entropy and the penalty on the energies of training and OOD nodes."""
+
+    settings: GNNSafeSettings
+
+    def __init__(self, model: GNNSafe, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> None:
+        super().__init__(model, module, encoder, graph)
+        self.walk = neighbour_mean(graph)
+        self.ood: Inputs | None = None  # the graph itself
+        self.ood_walk = self.walk
+        kind = exposure_of(self.settings.exposure, graph)
+        if kind == "nodes":
+            assert graph.exposure_mask is not None
+            self.ood_rows = torch.from_numpy(np.flatnonzero(graph.exposure_mask))
+            return
+        shift = interpolate_features if kind == "features" else rewire_sbm
+        shifted = shift(graph, derive(self.settings.seed, "exposure"))
+        self.ood = Inputs(encode(encoder, shifted), shifted.adjacency.operator)
+        self.ood_walk = neighbour_mean(shifted)
+        self.ood_rows = torch.arange(graph.num_nodes)
+
+    def loss(self, epoch: int) -> Tensor:
+        self.module.train()
+        logits = self.module(self.inputs, self.dropout).logits
+        inside = self._spread(energies(logits), self.walk)
+        outside = inside
+        if self.ood is not None:
+            # as its authors do: the copy is normalised by its own statistics, and both sides' enter the running ones
+            outside = self._spread(energies(self.module(self.ood, self.dropout).logits), self.ood_walk)
+        s = self.settings
+        penalty = energy_penalty(inside[self.train], outside[self.ood_rows], s.margin_in, s.margin_out)
+        return functional.cross_entropy(logits[self.train], self.train_labels) + s.energy_weight * penalty
+
+    def _spread(self, values: Tensor, walk: SparseMatrix) -> Tensor:
+        for _ in range(self.settings.propagate):
+            values = 0.5 * (values + (walk @ values[:, None])[:, 0])
+        return values
+
+
 @register_model
 class GNNSafe(GCN):
     r"""A GCN whose energies :math:`E = -\log\sum_c e^{z_c}` are pushed below a margin on training nodes and above
@@ -66,18 +105,17 @@ class GNNSafe(GCN):
 
     Example:
         >>> import graphsde as gs
-        >>> from graphsde.models.gnnsafe import GNNSafe
         >>> graph = gs.load("digits")
-        >>> prediction = GNNSafe(epochs=3).fit(graph).predict(graph)
+        >>> prediction = gs.GNNSafe(epochs=3).fit(graph).predict(graph)
         >>> gs.score("gnnsafe", prediction, graph).shape
         (1797,)
     """
 
     name = "gnnsafe++"
     summary = "GCN trained to give exposed OOD nodes a high energy; deterministic"
-    paper = "Wu et al., Energy-based out-of-distribution detection for graph neural networks"
-    year = 2023
+    paper, year = "Wu et al., Energy-based out-of-distribution detection for graph neural networks", 2023
     Settings = GNNSafeSettings
+    Learner = GNNSafeLearner
     settings: GNNSafeSettings
 
     def __init__(self, **settings: Unpack[GNNSafeOptions]) -> None:
@@ -87,9 +125,6 @@ class GNNSafe(GCN):
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
         kind = exposure_of(self._given.get("exposure", "auto"), graph)
         return {"exposure": kind, **recipe(GNNSafe.name, graph)[kind]}
-
-    def make_learner(self, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> GraphLearner:
-        return GNNSafeLearner(self, module, encoder, graph)
 
     def memory(self, graph: Graph) -> int:
         return super().memory(graph) * (1 if self.settings.exposure == "nodes" else 2)
@@ -119,44 +154,6 @@ def energies(logits: Tensor) -> Tensor:
 def energy_penalty(inside: Tensor, outside: Tensor, margin_in: float, margin_out: float) -> Tensor:
     """mean relu(E_in − m_in)² + mean relu(m_out − E_out)²; the two sides may differ in size.  # [n], [m] -> []"""
     return functional.relu(inside - margin_in).square().mean() + functional.relu(margin_out - outside).square().mean()
-
-
-class GNNSafeLearner(GraphLearner):
-    """Cross-entropy and the penalty on the energies of training and OOD nodes."""
-
-    def __init__(self, model: GNNSafe, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> None:
-        super().__init__(model, module, encoder, graph)
-        self.rules = settings = model.settings
-        self.walk = neighbour_mean(graph)
-        self.ood: Inputs | None = None  # the graph itself
-        self.ood_walk = self.walk
-        kind = exposure_of(settings.exposure, graph)
-        if kind == "nodes":
-            assert graph.exposure_mask is not None
-            self.ood_rows = torch.from_numpy(np.flatnonzero(graph.exposure_mask))
-            return
-        shifted = (interpolate_features if kind == "features" else rewire_sbm)(graph, derive(settings.seed, "exposure"))
-        self.ood = Inputs(encode(encoder, shifted), shifted.adjacency.operator)
-        self.ood_walk = neighbour_mean(shifted)
-        self.ood_rows = torch.arange(graph.num_nodes)
-
-    def loss(self, epoch: int) -> Tensor:
-        self.module.train()
-        logits = self.module(self.inputs, self.dropout).logits
-        inside = self._spread(energies(logits), self.walk)
-        outside = inside
-        if self.ood is not None:
-            # as its authors do: the copy is normalised by its own statistics, and both sides' enter the running ones
-            outside = self._spread(energies(self.module(self.ood, self.dropout).logits), self.ood_walk)
-        penalty = energy_penalty(
-            inside[self.train], outside[self.ood_rows], self.rules.margin_in, self.rules.margin_out
-        )
-        return functional.cross_entropy(logits[self.train], self.train_labels) + self.rules.energy_weight * penalty
-
-    def _spread(self, values: Tensor, walk: SparseMatrix) -> Tensor:
-        for _ in range(self.rules.propagate):
-            values = 0.5 * (values + (walk @ values[:, None])[:, 0])
-        return values
 
 
 def neighbour_mean(graph: Graph) -> SparseMatrix:

@@ -64,8 +64,7 @@ class GNODE(LGNSDE):
 
     name = "gnode"
     summary = "graph neural ODE: the LGNSDE without noise; deterministic"
-    paper = "Poli et al., Graph neural ordinary differential equations"
-    year = 2019
+    paper, year = "Poli et al., Graph neural ordinary differential equations", 2019
     version = 2
     default_preset = "gnode"
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Unpack
+from typing import Literal, Unpack
 
 import torch
 from pydantic import Field
@@ -15,26 +13,23 @@ from graphsde.base.seeds import derive
 from graphsde.graph.graph import Graph
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.models.base import register_model
+from graphsde.models.lgnsde.module import Noise
 from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, NeuralSettings, Response
 from graphsde.models.options import GNSDOptions
 from graphsde.nn.encoding import FeatureEncoder
 from graphsde.nn.layers import Linear, dropout
+from graphsde.nn.likelihood import validation_of_probs
 from graphsde.nn.training import Validation
 from graphsde.prediction import Kind
 from graphsde.sde.brownian import BrownianMotion, node_keys
 from graphsde.sde.diffusion import QWienerDiffusion
 from graphsde.sde.drift import GATDrift
-from graphsde.sde.field import BoundDiffusion, BoundDrift, NodeNoise, refuse_infinite_kl
+from graphsde.sde.field import BoundDiffusion, BoundDrift, refuse_infinite_kl
 from graphsde.sde.integrate import integrate
 
 
 class AttentionFlow(nn.Module):
-    """A layer of single-head graph attention without activation, and the pull from a state towards it.
-
-    Args:
-        width: d.
-        generator: for the weights.
-    """
+    """A layer of single-head graph attention without activation, and the pull from a state towards it."""
 
     def __init__(self, width: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -54,42 +49,26 @@ class BoundAttentionFlow:
         return self.attention(t, h) - h
 
 
-class BoundForcing(NodeNoise):
-    """g(H) = H − A(H), entry by entry, times independent noise of every node and dimension."""
+class BoundForcing:
+    r"""g(H) = H − A(H), entry by entry, times independent noise of every node and dimension or, given ``modes``, a
+    Q-Wiener process :math:`\sum_k \sqrt{q_k} e_k \beta_k`: the graph's slow modes, each with a Brownian motion per
+    dimension."""
 
-    def __init__(self, flow: BoundAttentionFlow) -> None:
-        self.flow, self.tensors = flow, flow.tensors
+    def __init__(self, flow: BoundAttentionFlow, modes: BoundDiffusion | None) -> None:
+        self.flow, self.modes, self.tensors = flow, modes, flow.tensors
+
+    def keys(self, node_keys: Tensor) -> Tensor:
+        return node_keys if self.modes is None else self.modes.keys(node_keys)
 
     def apply(self, t: float, h: Tensor, noise: Tensor) -> Tensor:
-        return -self.flow(t, h) * noise
+        return -self.flow(t, h) * (noise if self.modes is None else self.modes.apply(t, h, noise))
 
     def whiten(self, t: float, h: Tensor, difference: Tensor) -> Tensor:
         raise refuse_infinite_kl("gnsd")
 
 
-class BoundModeForcing(BoundForcing):
-    r"""g(H) times a Q-Wiener process :math:`\sum_k \sqrt{q_k} e_k \beta_k`: the graph's slow modes, each with its own
-    Brownian motion per dimension."""
-
-    def __init__(self, flow: BoundAttentionFlow, modes: BoundDiffusion) -> None:
-        super().__init__(flow)
-        self.modes = modes
-
-    def keys(self, node_keys: Tensor) -> Tensor:
-        return self.modes.keys(node_keys)
-
-    def apply(self, t: float, h: Tensor, noise: Tensor) -> Tensor:
-        return super().apply(t, h, self.modes.apply(t, h, noise))
-
-
 class Forcing(nn.Module):
-    """The stochastic forcing network.
-
-    Args:
-        width: d.
-        modes: of the graph that carry the noise; ``None`` gives every node its own.
-        generator: for the weights.
-    """
+    """The stochastic forcing network; so many ``modes`` of the graph carry its noise, or every node has its own."""
 
     def __init__(self, width: int, modes: int | None, generator: torch.Generator) -> None:
         super().__init__()
@@ -97,8 +76,8 @@ class Forcing(nn.Module):
         self.process = None if modes is None else QWienerDiffusion(width, modes=modes)
 
     def bind(self, adjacency: SparseMatrix, initial: Tensor) -> BoundForcing:
-        flow = self.flow.bind(adjacency, initial)
-        return BoundForcing(flow) if self.process is None else BoundModeForcing(flow, self.process.bind(adjacency))
+        modes = None if self.process is None else self.process.bind(adjacency)
+        return BoundForcing(self.flow.bind(adjacency, initial), modes)
 
 
 class GNSDSettings(NeuralSettings):
@@ -129,15 +108,6 @@ class GNSDSettings(NeuralSettings):
     paths: int = Field(1, ge=1, le=10_000)
     validation_paths: int = Field(5, ge=1, le=10_000)
     gradients: Literal["store", "checkpoint"] = "store"
-
-
-@dataclass(frozen=True)
-class Noise:
-    """Which Brownian paths drive a solve."""
-
-    seed: int
-    keys: Tensor  # [N]
-    paths: Sequence[int]
 
 
 class GNSDModule(nn.Module):
@@ -185,92 +155,15 @@ class GNSDModule(nn.Module):
         return self.decode(self.evolve(inputs, self.initial(inputs, generator), noise))
 
 
-CENTRAL_PATHS = 4
-
-
-@register_model
-class GNSD(NeuralModel):
-    r"""Graph diffusion shaken in proportion to what it would change:
-    :math:`dH = (A_f(H) - H)\,dt + (H - A_g(H)) \odot dW`.
-
-    Paper: Lin et al., "Graph neural stochastic diffusion for estimating uncertainty in node classification", ICML 2024.
-    H(0) = BatchNorm(Linear(X)); A_f and A_g are single-head attention layers (Veličković et al., 2018), the second one
-    the paper's stochastic forcing network; Itô, Euler–Maruyama; logits Linear(tanh(H(T))); cross-entropy alone.
-
-    ``noise="diagonal"`` is what the authors released; ``noise="q-wiener"`` the text's Q-Wiener process
-    :math:`W = \sum_k \sqrt{q_k} e_k \beta_k` on the graph's Laplacian eigenvectors.
-
-    Its samples are paths. For OOD nodes the paper scores by ``gnnsafe`` with ``alpha=0.3, steps=4``: much of its
-    lead comes from that propagation, which any model's energies can have.
-
-    Example:
-        >>> import graphsde as gs
-        >>> from graphsde.models.gnsd import GNSD
-        >>> graph = gs.load("digits")
-        >>> GNSD(epochs=3, hidden=16).fit(graph).predict(graph, samples=4).probs.shape
-        (4, 1797, 10)
-    """
-
-    name = "gnsd"
-    summary = "graph diffusion with state-dependent noise; its paths are samples"
-    paper = "Lin et al., Graph neural stochastic diffusion for estimating uncertainty in node classification"
-    year = 2024
-    Settings = GNSDSettings
-    settings: GNSDSettings
-
-    def __init__(self, **settings: Unpack[GNSDOptions]) -> None:
-        super().__init__(**settings)
-
-    def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
-        return GNSDModule(width, classes, self.settings, generator)
-
-    def parameter_groups(self, module: nn.Module) -> list[dict[str, Any]]:
-        return [{"params": list(module.parameters()), "weight_decay": self.settings.weight_decay}]
-
-    def make_learner(self, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> GNSDLearner:
-        assert isinstance(module, GNSDModule)
-        return GNSDLearner(self, module, encoder, graph, self.settings)
-
-    @property
-    def kind(self) -> Kind:
-        return "samples"
-
-    def respond(self, inputs: Inputs, graph: Graph, samples: int, seed: int) -> Response:
-        """One path at a time: its bits do not depend on how many others are asked for."""
-        assert isinstance(self.module, GNSDModule)
-        stream, keys = derive(seed, "prediction paths"), node_keys(graph.node_ids)
-        initial = self.module.initial(inputs)
-        logits = torch.empty(samples, graph.num_nodes, len(self._require_fitted()))
-        embedding = torch.zeros(graph.num_nodes, self.settings.hidden, dtype=torch.float64)
-        for path in range(samples):
-            state = self.module.evolve(inputs, initial, Noise(stream, keys, [path]))
-            logits[path] = self.module.decode(state)[:, 0]
-            embedding += state[:, 0]
-        return Response(logits, embedding / samples)
-
-    def central_logits(self, inputs: Inputs, graph: Graph) -> Tensor:
-        """Mean over a few paths."""
-        assert isinstance(self.module, GNSDModule)
-        seed, keys = derive(self.settings.seed, "central paths"), node_keys(graph.node_ids)
-        return self.module(inputs, Noise(seed, keys, range(CENTRAL_PATHS))).mean(1)
-
-    def activations(self, graph: Graph) -> int:
-        s = self.settings
-        steps = s.steps if s.gradients == "store" else 1
-        degree = 1 + graph.num_edges // max(1, graph.num_nodes)
-        return s.paths * (2 * steps * (6 * s.hidden + 8 * degree) + 6 * graph.num_classes) + 6 * s.hidden
-
-
 class GNSDLearner(GraphLearner):
     """Fresh paths every epoch, the same validation paths always."""
 
     module: GNSDModule
+    settings: GNSDSettings
 
-    def __init__(
-        self, model: NeuralModel, module: GNSDModule, encoder: FeatureEncoder, graph: Graph, settings: GNSDSettings
-    ) -> None:
+    def __init__(self, model: GNSD, module: GNSDModule, encoder: FeatureEncoder, graph: Graph) -> None:
         super().__init__(model, module, encoder, graph)
-        self.settings, self.keys = settings, node_keys(graph.node_ids)
+        self.keys = node_keys(graph.node_ids)
 
     def loss(self, epoch: int) -> Tensor:
         self.module.train()
@@ -292,5 +185,69 @@ class GNSDLearner(GraphLearner):
                 state = self.module.evolve(self.inputs, initial, Noise(seed, self.keys, [path]))
                 logits = self.module.decode(state[self.val])[:, 0]
                 probs = probs + torch.softmax(logits, -1) / self.settings.validation_paths
-        nll = functional.nll_loss(probs.clamp_min(1e-12).log(), self.val_labels)
-        return Validation(float(nll), float((probs.argmax(-1) == self.val_labels).float().mean()))
+        return validation_of_probs(probs, self.val_labels)
+
+
+CENTRAL_PATHS = 4
+
+
+@register_model
+class GNSD(NeuralModel):
+    r"""Graph diffusion shaken in proportion to what it would change:
+    :math:`dH = (A_f(H) - H)\,dt + (H - A_g(H)) \odot dW`.
+
+    Paper: Lin et al., "Graph neural stochastic diffusion for estimating uncertainty in node classification", ICML 2024.
+    H(0) = BatchNorm(Linear(X)); A_f and A_g are single-head attention layers (Veličković et al., 2018), the second one
+    the paper's stochastic forcing network; Itô, Euler–Maruyama; logits Linear(tanh(H(T))); cross-entropy alone.
+
+    ``noise="diagonal"`` is what the authors released; ``noise="q-wiener"`` the text's Q-Wiener process
+    :math:`W = \sum_k \sqrt{q_k} e_k \beta_k` on the graph's Laplacian eigenvectors.
+
+    Its samples are paths. For OOD nodes the paper scores by ``gnnsafe`` with ``alpha=0.3, steps=4``: much of its
+    lead comes from that propagation, which any model's energies can have.
+
+    Example:
+        >>> import graphsde as gs
+        >>> graph = gs.load("digits")
+        >>> gs.GNSD(epochs=3, hidden=16).fit(graph).predict(graph, samples=4).probs.shape
+        (4, 1797, 10)
+    """
+
+    name = "gnsd"
+    summary = "graph diffusion with state-dependent noise; its paths are samples"
+    paper = "Lin et al., Graph neural stochastic diffusion for estimating uncertainty in node classification"
+    year = 2024
+    Settings = GNSDSettings
+    Module, Learner = GNSDModule, GNSDLearner
+    settings: GNSDSettings
+    module: GNSDModule
+
+    def __init__(self, **settings: Unpack[GNSDOptions]) -> None:
+        super().__init__(**settings)
+
+    @property
+    def kind(self) -> Kind:
+        return "samples"
+
+    def respond(self, inputs: Inputs, graph: Graph, samples: int, seed: int) -> Response:
+        """One path at a time: its bits do not depend on how many others are asked for."""
+        stream, keys = derive(seed, "prediction paths"), node_keys(graph.node_ids)
+        initial = self.module.initial(inputs)
+        logits = torch.empty(samples, graph.num_nodes, len(self._require_fitted()))
+        embedding = torch.zeros(graph.num_nodes, self.settings.hidden, dtype=torch.float64)
+        for path in range(samples):
+            state = self.module.evolve(inputs, initial, Noise(stream, keys, [path]))
+            logits[path] = self.module.decode(state)[:, 0]
+            embedding += state[:, 0]
+        return Response(logits, embedding / samples)
+
+    def central_logits(self, inputs: Inputs, graph: Graph) -> Tensor:
+        """Mean over a few paths."""
+        seed, keys = derive(self.settings.seed, "central paths"), node_keys(graph.node_ids)
+        return self.module(inputs, Noise(seed, keys, range(CENTRAL_PATHS))).mean(1)
+
+    def activations(self, graph: Graph) -> int:
+        s = self.settings
+        steps = s.steps if s.gradients == "store" else 1
+        degree = 1 + graph.num_edges // max(1, graph.num_nodes)
+        return s.paths * (2 * steps * (6 * s.hidden + 8 * degree) + 6 * graph.num_classes) + 6 * s.hidden

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, Unpack
+from typing import Literal, Unpack
 
 import torch
 from pydantic import Field
@@ -18,7 +18,7 @@ from graphsde.models.evidential import LARGEST_LOG_EVIDENCE, EvidentialModel, di
 from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, NeuralSettings, Outputs
 from graphsde.models.options import GPNOptions
 from graphsde.nn.encoding import FeatureEncoder
-from graphsde.nn.layers import Linear, Randomness, dropout
+from graphsde.nn.layers import Linear, Randomness, dropout, uniform
 
 
 class GPNSettings(NeuralSettings):
@@ -73,9 +73,7 @@ class RadialFlows(nn.Module):
     invertible. Both factors are computed as :math:`(r + s)/(r + a)` and :math:`(r^2 + 2ar + as)/(r + a)^2`: no
     difference of near-equal numbers.
 
-    Args:
-        classes, width, layers: C, d and L.
-        generator: for the parameters, which are uniform in ±1/√d.
+    The parameters start uniform in ±1/√d.
 
     Example:
         >>> import torch
@@ -86,10 +84,9 @@ class RadialFlows(nn.Module):
 
     def __init__(self, classes: int, width: int, layers: int, generator: torch.Generator) -> None:
         super().__init__()
-        bound = 1 / math.sqrt(width)
-        self.centre = nn.Parameter(_uniform((layers, classes, width), bound, generator))
-        self.scale = nn.Parameter(_uniform((layers, classes), bound, generator))  # a'
-        self.slope = nn.Parameter(_uniform((layers, classes), bound, generator))  # b'
+        shapes = (layers, classes, width), (layers, classes), (layers, classes)
+        starts = [(uniform(shape, generator) * 2 - 1) * (1 / math.sqrt(width)) for shape in shapes]
+        self.centre, self.scale, self.slope = (nn.Parameter(start) for start in starts)  # x₀, a', b'
 
     def forward(self, latent: Tensor) -> Tensor:
         """Log-densities of every node under every class, nodes in chunks.  # [N, d] -> [N, C]"""
@@ -129,12 +126,6 @@ class RadialFlows(nn.Module):
 def kept_floats(layers: int, classes: int, width: int) -> int:
     """Floats per node that the way back through the flows reads."""
     return layers * classes * (2 * width + 6)
-
-
-def _uniform(shape: tuple[int, ...], bound: float, generator: torch.Generator) -> Tensor:
-    if torch.get_default_device().type == "meta":
-        return torch.empty(shape)  # only the size is wanted
-    return (torch.rand(shape, generator=generator) * 2 - 1) * bound
 
 
 class GPNModule(nn.Module):
@@ -197,6 +188,27 @@ def spread_evidence(evidence: Tensor, adjacency: SparseMatrix, teleport: float, 
     return spread
 
 
+class GPNLearner(GraphLearner):
+    """Expected cross-entropy less entropy, summed over the training nodes; at first only the flows learn."""
+
+    module: GPNModule
+    settings: GPNSettings
+
+    def __init__(self, model: GPN, module: GPNModule, encoder: FeatureEncoder, graph: Graph) -> None:
+        super().__init__(model, module, encoder, graph)
+        counts = torch.bincount(self.train_labels, minlength=graph.num_classes)
+        module.class_share.copy_(counts / counts.sum())
+
+    def loss(self, epoch: int) -> Tensor:
+        self.module.train()
+        # in the warm-up the encoder gets no gradient at all, so that neither a step nor decay nor moments touch it
+        with torch.set_grad_enabled(epoch > self.settings.warmup):
+            latent = self.module.encode(self.inputs, self.dropout)
+        alpha = self.module.log_concentrations(self.inputs, latent)[self.train].exp()
+        risk = uncertain_cross_entropy(alpha, self.train_labels).sum()
+        return risk - self.settings.entropy_weight * dirichlet_entropy(alpha).sum()
+
+
 @register_model
 class GPN(EvidentialModel):
     r"""Evidence is a density in latent space, one per class, spread along the edges.
@@ -214,9 +226,8 @@ class GPN(EvidentialModel):
 
     Example:
         >>> import graphsde as gs
-        >>> from graphsde.models.gpn import GPN
         >>> graph = gs.load("digits")
-        >>> GPN(epochs=10).fit(graph).predict(graph).kind
+        >>> gs.GPN(epochs=10).fit(graph).predict(graph).kind
         'dirichlet'
     """
 
@@ -225,25 +236,12 @@ class GPN(EvidentialModel):
     paper = "Stadler et al., Graph posterior network: Bayesian predictive uncertainty for node classification"
     year = 2021
     Settings = GPNSettings
+    Module, Learner = GPNModule, GPNLearner
+    decayed = ("first.", "second.")
     settings: GPNSettings
 
     def __init__(self, **settings: Unpack[GPNOptions]) -> None:
         super().__init__(**settings)
-
-    def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
-        return GPNModule(width, classes, self.settings, generator)
-
-    def parameter_groups(self, module: nn.Module) -> list[dict[str, Any]]:
-        assert isinstance(module, GPNModule)
-        encoder = [*module.first.parameters(), *module.second.parameters()]
-        return [
-            {"params": encoder, "weight_decay": self.settings.weight_decay},
-            {"params": list(module.flows.parameters()), "weight_decay": 0.0},
-        ]
-
-    def make_learner(self, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> GPNLearner:
-        assert isinstance(module, GPNModule)
-        return GPNLearner(self, module, encoder, graph, self.settings)
 
     def estimate(self, graph: Graph) -> Estimate:
         """Rehearsed without the warm-up, whose epochs are the cheaper ones."""
@@ -254,26 +252,3 @@ class GPN(EvidentialModel):
         s = self.settings
         flows = min(kept_floats(s.flow_layers, graph.num_classes, s.latent), KEPT_FLOATS // graph.num_nodes)
         return 6 * (s.hidden + s.latent) + flows + graph.num_classes * (2 * s.steps + 12)
-
-
-class GPNLearner(GraphLearner):
-    """Expected cross-entropy less entropy, summed over the training nodes; at first only the flows learn."""
-
-    module: GPNModule
-
-    def __init__(
-        self, model: NeuralModel, module: GPNModule, encoder: FeatureEncoder, graph: Graph, settings: GPNSettings
-    ) -> None:
-        super().__init__(model, module, encoder, graph)
-        self.settings = settings
-        counts = torch.bincount(self.train_labels, minlength=graph.num_classes)
-        module.class_share.copy_(counts / counts.sum())
-
-    def loss(self, epoch: int) -> Tensor:
-        self.module.train()
-        # in the warm-up the encoder gets no gradient at all, so that neither a step nor decay nor moments touch it
-        with torch.set_grad_enabled(epoch > self.settings.warmup):
-            latent = self.module.encode(self.inputs, self.dropout)
-        alpha = self.module.log_concentrations(self.inputs, latent)[self.train].exp()
-        risk = uncertain_cross_entropy(alpha, self.train_labels).sum()
-        return risk - self.settings.entropy_weight * dirichlet_entropy(alpha).sum()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Unpack
+from typing import Literal, Unpack
 
 import torch
 from pydantic import Field
@@ -89,9 +89,6 @@ class FlowModel(NeuralModel):
 
     settings: FlowSettings
 
-    def parameter_groups(self, module: nn.Module) -> list[dict[str, Any]]:
-        return [{"params": list(module.parameters()), "weight_decay": self.settings.weight_decay}]
-
     def activations(self, graph: Graph) -> int:
         s = self.settings
         evaluations = EVALUATIONS[s.solver] * (s.steps if s.gradients == "store" else 1)
@@ -142,16 +139,14 @@ class GRAND(FlowModel):
 
     Example:
         >>> import graphsde as gs
-        >>> from graphsde.models.grand import GRAND
         >>> graph = gs.load("digits")
-        >>> GRAND(epochs=3).fit(graph).predict(graph).kind
+        >>> gs.GRAND(epochs=3).fit(graph).predict(graph).kind
         'deterministic'
     """
 
     name = "grand"
     summary = "graph diffusion with learned attention as an ODE; deterministic"
-    paper = "Chamberlain et al., GRAND: graph neural diffusion"
-    year = 2021
+    paper, year = "Chamberlain et al., GRAND: graph neural diffusion", 2021
     Settings = GRANDSettings
     settings: GRANDSettings
 

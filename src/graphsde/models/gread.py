@@ -55,16 +55,14 @@ class GREAD(FlowModel):
 
     Example:
         >>> import graphsde as gs
-        >>> from graphsde.models.gread import GREAD
         >>> graph = gs.load("digits")
-        >>> GREAD(epochs=3, reaction="fb").fit(graph).predict(graph).kind
+        >>> gs.GREAD(epochs=3, reaction="fb").fit(graph).predict(graph).kind
         'deterministic'
     """
 
     name = "gread"
     summary = "graph diffusion with a reaction against over-smoothing, as an ODE; deterministic"
-    paper = "Choi et al., GREAD: graph neural reaction-diffusion networks"
-    year = 2023
+    paper, year = "Choi et al., GREAD: graph neural reaction-diffusion networks", 2023
     Settings = GREADSettings
     settings: GREADSettings
 

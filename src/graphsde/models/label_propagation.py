@@ -52,8 +52,7 @@ class LabelPropagation(Model):
 
     name = "label-propagation"
     summary = "labels spread along edges, no features; deterministic, nothing to train"
-    paper = "Zhou, Bousquet, Lal, Weston and Schölkopf, Learning with local and global consistency"
-    year = 2003
+    paper, year = "Zhou, Bousquet, Lal, Weston and Schölkopf, Learning with local and global consistency", 2003
     Settings = LabelPropagationSettings
     settings: LabelPropagationSettings
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from pydantic import Field
-from torch import nn
 
 from graphsde.graph.graph import Graph
 from graphsde.models.base import register_model
 from graphsde.models.gcn import GCN, GCNSettings
 from graphsde.models.options import MCDropoutOptions
-from graphsde.models.sampled import SampledLearner, SampledModel
-from graphsde.nn.encoding import FeatureEncoder
+from graphsde.models.sampled import SampledModel
 
 
 class MCDropoutSettings(GCNSettings):
@@ -38,16 +36,14 @@ class MCDropout(SampledModel, GCN):
 
     Example:
         >>> import graphsde as gs
-        >>> from graphsde.models.mc_dropout import MCDropout
         >>> graph = gs.load("digits")
-        >>> MCDropout(hidden=8, epochs=5).fit(graph).predict(graph, samples=4).probs.shape
+        >>> gs.MCDropout(hidden=8, epochs=5).fit(graph).predict(graph, samples=4).probs.shape
         (4, 1797, 10)
     """
 
     name = "mc-dropout"
     summary = "a GCN with dropout at prediction; its passes are samples"
-    paper = "Gal and Ghahramani, Dropout as a Bayesian approximation"
-    year = 2016
+    paper, year = "Gal and Ghahramani, Dropout as a Bayesian approximation", 2016
     Settings = MCDropoutSettings
     settings: MCDropoutSettings
 
@@ -57,6 +53,3 @@ class MCDropout(SampledModel, GCN):
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
         """The GCN's, but for a dropout of zero, which would leave nothing to sample."""
         return {name: value for name, value in super().defaults_for(graph).items() if (name, value) != ("dropout", 0)}
-
-    def make_learner(self, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> SampledLearner:
-        return SampledLearner(self, module, encoder, graph)

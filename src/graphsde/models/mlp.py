@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Unpack
 
 import torch
 from pydantic import Field
@@ -56,16 +56,10 @@ class MLP(NeuralModel):
 
     name = "mlp"
     summary = "features only, no edges; deterministic"
-    paper = "Rumelhart, Hinton and Williams, Learning representations by back-propagating errors"
-    year = 1986
+    paper, year = "Rumelhart, Hinton and Williams, Learning representations by back-propagating errors", 1986
     Settings = MLPSettings
+    Module = MLPModule
     settings: MLPSettings
 
     def __init__(self, **settings: Unpack[MLPOptions]) -> None:
         super().__init__(**settings)
-
-    def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
-        return MLPModule(width, classes, self.settings, generator)
-
-    def parameter_groups(self, module: nn.Module) -> list[dict[str, Any]]:
-        return [{"params": list(module.parameters()), "weight_decay": self.settings.weight_decay}]

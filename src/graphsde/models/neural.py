@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,7 +27,7 @@ from graphsde.nn.encoding import FeatureEncoder, Scaling
 from graphsde.nn.layers import Features
 from graphsde.nn.likelihood import LIKELIHOODS, NOISE, TargetScale, mean_and_variance
 from graphsde.nn.settings import TrainSettings
-from graphsde.nn.training import OPTIMIZERS, Validation, train
+from graphsde.nn.training import Validation, rehearse, rows_of_masks, train
 from graphsde.prediction import ClassPrediction, Kind, Perturb, Prediction, RegressionPrediction
 
 
@@ -69,10 +67,51 @@ class Response:
     alpha: Tensor | None = None  # [N, C]
 
 
+class GraphLearner:
+    """A module, a graph and the loss between them, as the training loop wants it."""
+
+    def __init__(self, model: NeuralModel, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> None:
+        self.model, self.module, self.encoder = model, module, encoder
+        self.settings: Any = model.settings
+        self.inputs = Inputs(encode(encoder, graph), graph.adjacency.operator)
+        self.likelihood = LIKELIHOODS.of(graph).of(graph, module, model._first_scale)
+        labels = self.likelihood.targets(graph)
+        self.train, self.val = rows_of_masks(graph)
+        self.train_labels, self.val_labels = labels[self.train], labels[self.val]
+        self.dropout = torch_stream(model.settings.seed, "dropout")
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        return self.model.parameter_groups(self.module)
+
+    def loss(self, epoch: int) -> Tensor:
+        self.module.train()
+        outputs = self.module(self.inputs, self.dropout)
+        return self.likelihood.loss(outputs.logits[self.train], self.train_labels)
+
+    def validate(self, epoch: int) -> Validation | None:
+        if not len(self.val):
+            return None
+        self.module.eval()
+        with torch.no_grad():
+            return self.likelihood.validation(self.module(self.inputs).logits[self.val], self.val_labels)
+
+    def tensors(self) -> dict[str, Tensor]:
+        return dict(self.module.state_dict(keep_vars=True))
+
+    def generators(self) -> dict[str, torch.Generator]:
+        return {"dropout": self.dropout}
+
+
 class NeuralModel(Model):
     """Base of the gradient-trained models: a subclass gives the module and, if it differs, loss and decay."""
 
     settings: NeuralSettings
+    Module: ClassVar[type[nn.Module]]
+    """Made as ``Module(width, classes, settings, generator)``, unless :meth:`build` says otherwise."""
+    Learner: ClassVar[type[GraphLearner]] = GraphLearner
+    """What the training loop drives; a model with another loss has another learner."""
+    decayed: ClassVar[tuple[str, ...]] = ()
+    """How the names of parameters begin that have a weight decay; by default all have."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -84,13 +123,21 @@ class NeuralModel(Model):
         self._first_momentum: dict[str, Tensor] = {}
         self._momentum: dict[str, Tensor] | None = None
 
-    @abstractmethod
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         """The module; ``forward(inputs, generator=None) -> Outputs``, with a generator only in training."""
+        return self.Module(width, classes, self.settings, generator)
 
-    @abstractmethod
     def parameter_groups(self, module: nn.Module) -> list[dict[str, Any]]:
-        """Parameters with their weight decay."""
+        """Parameters with their weight decay, which is none where the settings have no such thing."""
+        decay = getattr(self.settings, "weight_decay", 0.0)
+        if not self.decayed:
+            return [{"params": list(module.parameters()), "weight_decay": decay}]
+        named = list(module.named_parameters())
+        rest = decay if getattr(self.settings, "decay_all", False) else 0.0
+        return [
+            {"params": [p for name, p in named if name.startswith(self.decayed)], "weight_decay": decay},
+            {"params": [p for name, p in named if not name.startswith(self.decayed)], "weight_decay": rest},
+        ]
 
     def fit(
         self,
@@ -121,10 +168,8 @@ class NeuralModel(Model):
         self, graph: Graph, *, samples: int = 64, seed: int | None = None, perturb: Perturb | None = None
     ) -> Prediction:
         """Samples are drawn for ``seed`` (default: the model's own); sample k is the same however many are drawn."""
-        self._require_fitted()
+        self._require_fitted(samples)
         assert self.encoder is not None and self.module is not None
-        if samples < 1:
-            raise BadUsage(f"{samples} samples were asked for", expected="at least 1")
         self._check_classes(graph)
         inputs = Inputs(encode(self.encoder, graph), graph.adjacency.operator)
         if perturb is not None:
@@ -167,17 +212,8 @@ class NeuralModel(Model):
         needed = self.memory(graph)
         require_memory(needed, f"fitting {self.name} on {graph.name}", "use a smaller hidden width or a smaller graph")
         learner = self._learner(graph)
-        optimizer = OPTIMIZERS[self.settings.optimizer](learner.parameter_groups(), lr=self.settings.lr)
-        seconds = []
-        for epoch in range(1, 4):
-            begin = time.perf_counter()
-            optimizer.zero_grad()
-            learner.loss(epoch).backward()
-            optimizer.step()
-            if self.settings.early_stop:
-                learner.validate(epoch)
-            seconds.append(time.perf_counter() - begin)
-        return Estimate(needed, min(seconds) * self.settings.epochs, self.settings.epochs)
+        seconds = rehearse(learner, self.settings, validate=self.settings.early_stop)
+        return Estimate(needed, seconds * self.settings.epochs, self.settings.epochs)
 
     def memory(self, graph: Graph) -> int:
         """Bytes that a fit adds: features and their transpose, adjacency, activations and their gradients, Adam."""
@@ -225,10 +261,6 @@ class NeuralModel(Model):
         self._first_momentum = {name: tensor.clone() for name, tensor in kept.items()}
         return self
 
-    def make_learner(self, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> GraphLearner:
-        """What the training loop drives; a model with another loss gives another learner."""
-        return GraphLearner(self, module, encoder, graph)
-
     def finish(self, learner: GraphLearner) -> None:
         """What remains to be done once the best epoch is restored."""
 
@@ -248,7 +280,7 @@ class NeuralModel(Model):
             from graphsde.models.files import load_tensors
 
             load_tensors(module, self._first_tensors)
-        return self.make_learner(module, encoder, graph)
+        return self.Learner(self, module, encoder, graph)
 
 
 ANSWERS: Rules[Callable[[NeuralModel, Response, np.ndarray], Prediction]] = Rules("a network's prediction")
@@ -285,41 +317,3 @@ def _numbers(model: NeuralModel, response: Response, ids: np.ndarray) -> Regress
         kind="samples" if model.kind == "samples" else "deterministic",
         embedding=None if response.hidden is None else response.hidden.float().numpy(),
     )
-
-
-class GraphLearner:
-    """A module, a graph and the loss between them, as the training loop wants it."""
-
-    def __init__(self, model: NeuralModel, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> None:
-        assert graph.train_mask is not None
-        self.model, self.module, self.encoder = model, module, encoder
-        self.inputs = Inputs(encode(encoder, graph), graph.adjacency.operator)
-        self.likelihood = LIKELIHOODS.of(graph).of(graph, module, model._first_scale)
-        labels = self.likelihood.targets(graph)
-        self.train = torch.from_numpy(np.flatnonzero(graph.train_mask))
-        self.train_labels = labels[self.train]
-        known = np.zeros(graph.num_nodes, bool) if graph.val_mask is None else graph.val_mask & graph.familiar
-        self.val = torch.from_numpy(np.flatnonzero(known))
-        self.val_labels = labels[self.val]
-        self.dropout = torch_stream(model.settings.seed, "dropout")
-
-    def parameter_groups(self) -> list[dict[str, Any]]:
-        return self.model.parameter_groups(self.module)
-
-    def loss(self, epoch: int) -> Tensor:
-        self.module.train()
-        outputs = self.module(self.inputs, self.dropout)
-        return self.likelihood.loss(outputs.logits[self.train], self.train_labels)
-
-    def validate(self, epoch: int) -> Validation | None:
-        if not len(self.val):
-            return None
-        self.module.eval()
-        with torch.no_grad():
-            return self.likelihood.validation(self.module(self.inputs).logits[self.val], self.val_labels)
-
-    def tensors(self) -> dict[str, Tensor]:
-        return dict(self.module.state_dict(keep_vars=True))
-
-    def generators(self) -> dict[str, torch.Generator]:
-        return {"dropout": self.dropout}

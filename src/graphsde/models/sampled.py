@@ -6,41 +6,18 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from graphsde.base.seeds import derive
 from graphsde.graph.graph import Graph
 from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, Outputs, Response
 from graphsde.nn.encoding import FeatureEncoder
 from graphsde.nn.keyed_masks import KeyedMasks
+from graphsde.nn.likelihood import validation_of_probs
 from graphsde.nn.training import Validation
 from graphsde.prediction import Kind
 from graphsde.sde.brownian import node_keys
 
 VALIDATION_SAMPLES = 5
-
-
-class SampledModel(NeuralModel):
-    """Base of models that are random at prediction: ``module(inputs, masks)`` draws from keyed masks.
-
-    Sample k is a pure function of (seed, k, node ids), so that it does not depend on how many are drawn or on the order
-    of the nodes. In training a plain generator takes the masks' place.
-    """
-
-    @property
-    def kind(self) -> Kind:
-        return "samples"
-
-    def respond(self, inputs: Inputs, graph: Graph, samples: int, seed: int) -> Response:
-        assert self.module is not None
-        keys = node_keys(graph.node_ids)
-        logits: list[Tensor] = []
-        hidden: Tensor | None = None
-        for outputs in passes(self.module, inputs, keys, derive(seed, "prediction samples"), samples):
-            logits.append(outputs.logits)
-            if outputs.hidden is not None:
-                hidden = outputs.hidden.double() + (0.0 if hidden is None else hidden)
-        return Response(torch.stack(logits), None if hidden is None else hidden / samples)
 
 
 class SampledLearner(GraphLearner):
@@ -60,9 +37,32 @@ class SampledLearner(GraphLearner):
                 torch.softmax(outputs.logits[self.val], -1)
                 for outputs in passes(self.module, self.inputs, self.keys, seed, VALIDATION_SAMPLES)
             ]
-        probs = torch.stack(drawn).mean(0)
-        nll = functional.nll_loss(probs.clamp_min(1e-12).log(), self.val_labels)
-        return Validation(float(nll), float((probs.argmax(-1) == self.val_labels).float().mean()))
+        return validation_of_probs(torch.stack(drawn).mean(0), self.val_labels)
+
+
+class SampledModel(NeuralModel):
+    """Base of models that are random at prediction: ``module(inputs, masks)`` draws from keyed masks.
+
+    Sample k is a pure function of (seed, k, node ids), so that it does not depend on how many are drawn or on the order
+    of the nodes. In training a plain generator takes the masks' place.
+    """
+
+    Learner = SampledLearner
+
+    @property
+    def kind(self) -> Kind:
+        return "samples"
+
+    def respond(self, inputs: Inputs, graph: Graph, samples: int, seed: int) -> Response:
+        assert self.module is not None
+        keys = node_keys(graph.node_ids)
+        logits: list[Tensor] = []
+        hidden: Tensor | None = None
+        for outputs in passes(self.module, inputs, keys, derive(seed, "prediction samples"), samples):
+            logits.append(outputs.logits)
+            if outputs.hidden is not None:
+                hidden = outputs.hidden.double() + (0.0 if hidden is None else hidden)
+        return Response(torch.stack(logits), None if hidden is None else hidden / samples)
 
 
 def passes(module: nn.Module, inputs: Inputs, keys: Tensor, seed: int, samples: int) -> Iterator[Outputs]:

@@ -59,48 +59,6 @@ class SGCModule(nn.Module):
         return averaged @ self.weight + self.bias
 
 
-@register_model
-class SGC(NeuralModel):
-    r"""Logistic regression on averaged features: :math:`Z = \hat A^K X W + b`.
-
-    Paper: Wu et al., "Simplifying graph convolutional networks", ICML 2019.
-
-    Deterministic. :math:`\hat A^K X` is computed once per fit and kept for training and validation nodes only, so that
-    an epoch never looks at the graph.
-
-    Example:
-        >>> import graphsde as gs
-        >>> from graphsde.models.sgc import SGC
-        >>> graph = gs.load("digits")
-        >>> SGC(epochs=3).fit(graph).predict(graph).kind
-        'deterministic'
-    """
-
-    name = "sgc"
-    summary = "logistic regression on features averaged over neighbours; deterministic"
-    paper = "Wu et al., Simplifying graph convolutional networks"
-    year = 2019
-    Settings = SGCSettings
-    settings: SGCSettings
-
-    def __init__(self, **settings: Unpack[SGCOptions]) -> None:
-        super().__init__(**settings)
-
-    def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
-        return SGCModule(width, classes, self.settings, generator)
-
-    def parameter_groups(self, module: nn.Module) -> list[dict[str, Any]]:
-        return [{"params": list(module.parameters()), "weight_decay": self.settings.weight_decay}]
-
-    def make_learner(self, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> GraphLearner:
-        assert isinstance(module, SGCModule)
-        return SGCLearner(self, module, encoder, graph)
-
-    def memory(self, graph: Graph) -> int:
-        encoder = FeatureEncoder.fit(graph, self.settings.scaling)
-        return super().memory(graph) + (8 * graph.num_nodes * encoder.width if self.settings.steps else 0)
-
-
 class SGCLearner(GraphLearner):
     """The loss on averaged features that were computed beforehand."""
 
@@ -120,8 +78,38 @@ class SGCLearner(GraphLearner):
             return None
         with torch.no_grad():
             logits = self.classify(self.val_features)
-        nll = functional.cross_entropy(logits, self.val_labels)
-        return Validation(float(nll), float((logits.argmax(-1) == self.val_labels).float().mean()))
+        return self.likelihood.validation(logits, self.val_labels)
+
+
+@register_model
+class SGC(NeuralModel):
+    r"""Logistic regression on averaged features: :math:`Z = \hat A^K X W + b`.
+
+    Paper: Wu et al., "Simplifying graph convolutional networks", ICML 2019.
+
+    Deterministic. :math:`\hat A^K X` is computed once per fit and kept for training and validation nodes only, so that
+    an epoch never looks at the graph.
+
+    Example:
+        >>> import graphsde as gs
+        >>> graph = gs.load("digits")
+        >>> gs.SGC(epochs=3).fit(graph).predict(graph).kind
+        'deterministic'
+    """
+
+    name = "sgc"
+    summary = "logistic regression on features averaged over neighbours; deterministic"
+    paper, year = "Wu et al., Simplifying graph convolutional networks", 2019
+    Settings = SGCSettings
+    Module, Learner = SGCModule, SGCLearner
+    settings: SGCSettings
+
+    def __init__(self, **settings: Unpack[SGCOptions]) -> None:
+        super().__init__(**settings)
+
+    def memory(self, graph: Graph) -> int:
+        encoder = FeatureEncoder.fit(graph, self.settings.scaling)
+        return super().memory(graph) + (8 * graph.num_nodes * encoder.width if self.settings.steps else 0)
 
 
 def averaged_features(

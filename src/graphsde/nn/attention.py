@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +13,7 @@ from graphsde.base.arguments import whole
 from graphsde.base.errors import BadUsage
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.nn.layers import glorot
-from graphsde.nn.operators import rows_of
+from graphsde.nn.operators import Kept, rows_of
 
 
 class EdgeSpace:
@@ -70,7 +69,7 @@ class EdgeSpace:
 
     def product(self, weights: Tensor, state: Tensor) -> Tensor:
         """Every node's weighted sum over its incoming edges.  # [E·M], [N·M, c] -> [N·M, c]"""
-        return _Product.apply(weights, state, self)
+        return _Product.apply(weights, state, self, False)
 
     def dot(self, receivers: Tensor, senders: Tensor) -> Tensor:
         """Inner product of the two ends of every edge.  # [N·M, c], [N·M, c] -> [E·M]"""
@@ -100,18 +99,12 @@ class EdgeSpace:
         return SparseMatrix(self.turned_crow, self.turned_col, turned, self.shape)
 
 
-_KEPT: WeakKeyDictionary[SparseMatrix, dict[int, EdgeSpace]] = WeakKeyDictionary()
-_KEPT_PER_GRAPH = 4
+_KEPT: Kept[EdgeSpace] = Kept(4)
 
 
 def edge_space(structure: SparseMatrix, copies: int) -> EdgeSpace:
     """The edge space of a graph, kept for the next solve with as many copies."""
-    kept = _KEPT.setdefault(structure, {})
-    if copies not in kept:
-        if len(kept) >= _KEPT_PER_GRAPH:
-            kept.pop(next(iter(kept)))
-        kept[copies] = EdgeSpace(structure, copies)
-    return kept[copies]
+    return _KEPT.once(structure, copies, lambda: EdgeSpace(structure, copies))
 
 
 def _repeat(crow: Tensor, col: Tensor, copies: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -128,39 +121,22 @@ def _repeat(crow: Tensor, col: Tensor, copies: int) -> tuple[Tensor, Tensor, Ten
 
 
 class _Product(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, weights: Tensor, state: Tensor, space: EdgeSpace) -> Tensor:
-        ctx.save_for_backward(weights, state)
-        ctx.space = space
-        return space._matrix(weights).times(state)
+    """The first map, or the second where it is ``turned``."""
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+    def forward(ctx: Any, weights: Tensor, state: Tensor, space: EdgeSpace, turned: bool) -> Tensor:
+        ctx.save_for_backward(weights, state)
+        ctx.space, ctx.turned = space, turned
+        return (space._turned if turned else space._matrix)(weights).times(state)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         weights, state = ctx.saved_tensors
         grad = grads[0].contiguous()
-        return (
-            _Dot.apply(grad, state, ctx.space) if ctx.needs_input_grad[0] else None,
-            _TurnedProduct.apply(weights, grad, ctx.space) if ctx.needs_input_grad[1] else None,
-            None,
-        )
-
-
-class _TurnedProduct(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, weights: Tensor, state: Tensor, space: EdgeSpace) -> Tensor:
-        ctx.save_for_backward(weights, state)
-        ctx.space = space
-        return space._turned(weights).times(state)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        weights, state = ctx.saved_tensors
-        grad = grads[0].contiguous()
-        return (
-            _Dot.apply(state, grad, ctx.space) if ctx.needs_input_grad[0] else None,
-            _Product.apply(weights, grad, ctx.space) if ctx.needs_input_grad[1] else None,
-            None,
-        )
+        ends = (state, grad) if ctx.turned else (grad, state)
+        of_weights = _Dot.apply(*ends, ctx.space) if ctx.needs_input_grad[0] else None
+        of_state = _Product.apply(weights, grad, ctx.space, not ctx.turned) if ctx.needs_input_grad[1] else None
+        return of_weights, of_state, None, None
 
 
 class _Dot(torch.autograd.Function):
@@ -172,13 +148,11 @@ class _Dot(torch.autograd.Function):
         return torch.sparse.sampled_addmm(pattern, receivers, senders.t(), beta=0.0).values()
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         receivers, senders = ctx.saved_tensors
-        return (
-            _Product.apply(grads[0], senders, ctx.space) if ctx.needs_input_grad[0] else None,
-            _TurnedProduct.apply(grads[0], receivers, ctx.space) if ctx.needs_input_grad[1] else None,
-            None,
-        )
+        of_receivers = _Product.apply(grads[0], senders, ctx.space, False) if ctx.needs_input_grad[0] else None
+        of_senders = _Product.apply(grads[0], receivers, ctx.space, True) if ctx.needs_input_grad[1] else None
+        return of_receivers, of_senders, None
 
 
 LEAK = 0.2
@@ -208,13 +182,8 @@ class ScaledDotAttention(nn.Module):
 
     Queries start at zero: attention starts uniform, and learning moves it. With ``conserving`` set, the softmax is over
     the receivers i of a sender j instead: columns sum to one, and a flow along it keeps the sum over nodes. ``sharing``
-    may be ``squareplus`` instead of ``softmax``: see :meth:`EdgeSpace.squareplus`.
-
-    Args:
-        width: of the state.
-        inner: width of all heads' keys together.
-        heads: a divisor of ``inner``.
-        generator: for the weights.
+    may be ``squareplus`` instead of ``softmax``: see :meth:`EdgeSpace.squareplus`. ``inner``, a multiple of ``heads``,
+    is the width of all heads' keys together.
     """
 
     conserving: bool = False

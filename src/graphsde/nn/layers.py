@@ -17,12 +17,23 @@ from graphsde.nn.keyed_masks import KeyedMasks
 Features = Tensor | SparseMatrix
 
 
+def normal(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    """Standard normals; on the device ``meta`` only the size is wanted, and nothing is allocated or drawn."""
+    if torch.get_default_device().type == "meta":
+        return torch.empty(shape)
+    return torch.randn(shape, generator=generator)
+
+
+def uniform(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    """As :func:`normal`, between 0 and 1."""
+    if torch.get_default_device().type == "meta":
+        return torch.empty(shape)
+    return torch.rand(shape, generator=generator)
+
+
 def glorot(rows: int, columns: int, generator: torch.Generator) -> Tensor:
     """Glorot and Bengio's uniform initialisation.  # [rows, columns]"""
-    if torch.get_default_device().type == "meta":
-        return torch.empty(rows, columns)  # only the size is wanted: nothing is allocated or drawn
-    bound = math.sqrt(6.0 / (rows + columns))
-    return (torch.rand(rows, columns, generator=generator) * 2 - 1) * bound
+    return (uniform((rows, columns), generator) * 2 - 1) * math.sqrt(6.0 / (rows + columns))
 
 
 Randomness = torch.Generator | KeyedMasks | None
@@ -37,8 +48,8 @@ def dropout(x: Features, rate: float, randomness: Randomness) -> Features:
     if randomness is None or rate == 0.0:
         return x
     if isinstance(randomness, KeyedMasks):
-        uniform = randomness.entries(x) if isinstance(x, SparseMatrix) else randomness.rows(x.shape[1])
-        keep = (uniform >= rate).to(torch.float32).div_(1.0 - rate)
+        drawn = randomness.entries(x) if isinstance(x, SparseMatrix) else randomness.rows(x.shape[1])
+        keep = (drawn >= rate).to(torch.float32).div_(1.0 - rate)
         return x.with_values(x.values * keep) if isinstance(x, SparseMatrix) else x * keep
     if isinstance(x, SparseMatrix):
         return x.with_values(_drop(x.values, rate, randomness))
@@ -63,22 +74,13 @@ class Linear(nn.Module):
         return product if self.bias is None else product + self.bias
 
 
-class GraphConv(nn.Module):
+class GraphConv(Linear):
     r"""Graph convolution :math:`\hat A X W + b` (Kipf and Welling, ICLR 2017).
-
-    Args:
-        inputs, outputs: widths.
-        generator: for the weights.
 
     Shapes: ``x`` [N, inputs], ``adjacency`` [N, N] normalised with self loops -> [N, outputs].
     """
 
-    def __init__(self, inputs: int, outputs: int, generator: torch.Generator, *, bias: bool = True) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(glorot(inputs, outputs, generator))
-        self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
-
-    def forward(self, x: Features, adjacency: SparseMatrix) -> Tensor:
+    def forward(self, x: Features, adjacency: SparseMatrix) -> Tensor:  # type: ignore[override]
         # the narrower side is propagated: Â(XW) and (ÂX)W are equal, their cost is not
         if isinstance(x, Tensor) and x.shape[1] < self.weight.shape[1]:
             product = (adjacency @ x) @ self.weight

@@ -129,9 +129,13 @@ class ClassLikelihood(Likelihood):
         return Validation(float(nll), float((outputs.argmax(-1) == targets).float().mean()))
 
     def validation_of_paths(self, outputs: Tensor, targets: Tensor) -> Validation:
-        probs = torch.softmax(outputs, -1).mean(1)
-        nll = functional.nll_loss(probs.clamp_min(1e-12).log(), targets)
-        return Validation(float(nll), float((probs.argmax(-1) == targets).float().mean()))
+        return validation_of_probs(torch.softmax(outputs, -1).mean(1), targets)
+
+
+def validation_of_probs(probs: Tensor, targets: Tensor) -> Validation:
+    """Of class probabilities, however they were made.  # [n, C], [n]"""
+    nll = functional.nll_loss(probs.clamp_min(1e-12).log(), targets)
+    return Validation(float(nll), float((probs.argmax(-1) == targets).to(probs.dtype).mean()))
 
 
 @LIKELIHOODS.register("regression")

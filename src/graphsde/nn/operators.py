@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 import torch
@@ -12,18 +13,26 @@ from torch import Tensor
 from graphsde.base.errors import BadUsage
 from graphsde.graph.sparse import SparseMatrix
 
-_KEPT: WeakKeyDictionary[SparseMatrix, dict[tuple[object, ...], SparseMatrix]] = WeakKeyDictionary()
-_KEPT_PER_GRAPH = 8
+T = TypeVar("T")
 
 
-def _once(adjacency: SparseMatrix, key: tuple[object, ...], build: Callable[[], SparseMatrix]) -> SparseMatrix:
-    """A pure function's result, kept for as long as the graph's operator lives."""
-    kept = _KEPT.setdefault(adjacency, {})
-    if key not in kept:
-        if len(kept) >= _KEPT_PER_GRAPH:
-            kept.pop(next(iter(kept)))
-        kept[key] = build()
-    return kept[key]
+class Kept(WeakKeyDictionary[SparseMatrix, dict[Hashable, T]]):
+    """Results of a pure function, at most so many per graph, for as long as the graph's operator lives."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def once(self, adjacency: SparseMatrix, key: Hashable, build: Callable[[], T]) -> T:
+        kept = self.setdefault(adjacency, {})
+        if key not in kept:
+            if len(kept) >= self.most:
+                kept.pop(next(iter(kept)))
+            kept[key] = build()
+        return kept[key]
+
+
+_KEPT: Kept[SparseMatrix] = Kept(8)
 
 
 def rows_of(adjacency: SparseMatrix) -> Tensor:
@@ -59,7 +68,7 @@ def scaled_plus_identity(adjacency: SparseMatrix, scale: float, shift: float) ->
             return SparseMatrix(adjacency.crow, adjacency.col, values, adjacency.shape, symmetric=True)
         return adjacency.with_values(values)
 
-    return _once(adjacency, ("affine", scale, shift), build)
+    return _KEPT.once(adjacency, ("affine", scale, shift), build)
 
 
 def random_walk(adjacency: SparseMatrix) -> SparseMatrix:
@@ -84,7 +93,7 @@ def random_walk(adjacency: SparseMatrix) -> SparseMatrix:
             )
         return adjacency.with_values(walk.to(adjacency.values.dtype))
 
-    return _once(adjacency, ("random walk",), build)
+    return _KEPT.once(adjacency, "random walk", build)
 
 
 def _is_stochastic(rows: Tensor, values: Tensor, count: int) -> bool:

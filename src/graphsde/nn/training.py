@@ -8,13 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from graphsde.base.errors import Diverged
 from graphsde.base.interrupt import Interrupted, InterruptGuard
+from graphsde.graph.graph import Graph
 from graphsde.nn.callbacks import Callback, EpochRecord
-from graphsde.nn.checkpoint import Checkpoint, TrainState, optimizer_tensors, restore_optimizer
+from graphsde.nn.checkpoint import Checkpoint, TrainState, optimizer_tensors, restore_optimizer, under
 from graphsde.nn.settings import TrainSettings
 
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {"adam": torch.optim.Adam, "adamax": torch.optim.Adamax}
@@ -60,6 +62,28 @@ class _Best:
     nll: float
     epoch: int
     tensors: dict[str, Tensor]
+
+
+def rows_of_masks(graph: Graph) -> tuple[Tensor, Tensor]:
+    """Positions of the training nodes and of the validation nodes by which an epoch is chosen.  # [n], [m] int64"""
+    assert graph.train_mask is not None
+    val = np.zeros(graph.num_nodes, bool) if graph.val_mask is None else graph.val_mask & graph.familiar
+    return torch.from_numpy(np.flatnonzero(graph.train_mask)), torch.from_numpy(np.flatnonzero(val))
+
+
+def rehearse(learner: Learner, settings: TrainSettings, *, validate: bool) -> float:
+    """Seconds that an epoch takes: the least of three, which leave ``learner`` changed."""
+    optimizer = OPTIMIZERS[settings.optimizer](learner.parameter_groups(), lr=settings.lr)
+    seconds = []
+    for epoch in range(1, 4):
+        begin = time.perf_counter()
+        optimizer.zero_grad()
+        learner.loss(epoch).backward()
+        optimizer.step()
+        if validate:
+            learner.validate(epoch)
+        seconds.append(time.perf_counter() - begin)
+    return min(seconds)
 
 
 def train(
@@ -171,18 +195,14 @@ def _state(
 def _restore(
     learner: Learner, optimizer: torch.optim.Optimizer, state: TrainState
 ) -> tuple[int, _Best, list[EpochRecord]]:
-    _copy_into(learner.tensors(), _under("live.", state.tensors))
+    _copy_into(learner.tensors(), under("live.", state.tensors))
     for name, generator in learner.generators().items():
         generator.set_state(state.tensors[f"random.{name}"])
     restore_optimizer(optimizer, state.tensors)
     nll = state.values["best_nll"]
-    best = _Best(math.inf if nll is None else nll, state.values["best_epoch"], _under("best.", state.tensors))
+    best = _Best(math.inf if nll is None else nll, state.values["best_epoch"], under("best.", state.tensors))
     records = [EpochRecord(**record) for record in state.values["records"]]
     return state.values["epoch"] + 1, best, records
-
-
-def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def _copy_into(live: dict[str, Tensor], saved: dict[str, Tensor]) -> None:

@@ -39,13 +39,7 @@ class BrownianBridge:
     """
 
     def __init__(
-        self,
-        seed: int,
-        keys: Tensor,
-        path: int,
-        width: int,
-        horizon: float,
-        dtype: torch.dtype = torch.float32,
+        self, seed: int, keys: Tensor, path: int, width: int, horizon: float, dtype: torch.dtype = torch.float32
     ) -> None:
         self.keys, self.path, self.width, self.horizon, self.dtype = keys, path, width, float(horizon), dtype
         self._middle_stream = stream_of(seed, "bridge middle")
@@ -150,9 +144,8 @@ def integrate_adaptive(
     for column, path in enumerate(paths):
         state = initial[:, column : column + 1]
         prior = bind_prior(state) if bind_prior is not None and noisy else None
-        system = System(
-            bind_drift(state), diffusion if noisy else None, prior, (noise_kind or "none") if noisy else "none"
-        )
+        drift = bind_drift(state)
+        system = System(drift, diffusion, prior, noise_kind or "none") if noisy else System(drift)
         method.require(system)
         require_finite(state, method=method.name, step=0, time=0.0, dt=horizon)
         bridge = BrownianBridge(seed, keys, path, initial.shape[2], horizon, initial.dtype) if noisy else None

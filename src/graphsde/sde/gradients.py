@@ -14,7 +14,7 @@ from torch import Tensor
 from graphsde.base.errors import BadUsage
 from graphsde.sde.brownian import Increment, spent
 from graphsde.sde.plan import Plan
-from graphsde.sde.solvers.adjoint import Retracing, is_written, run_written
+from graphsde.sde.solvers.adjoint import WayBack, is_written, run_written
 from graphsde.sde.solvers.base import Carry, ReversibleSolver, System
 
 Grads = list[Tensor | None]
@@ -24,27 +24,19 @@ class Pullback:
     """Walks a solve backwards, holding the gradient with respect to the carry and to the system's tensors.
 
     Args:
-        plan: the solve.
-        tensors: from :func:`gathering_tensors`.
-        state_grads: gradient of each handed-out state, by step count.
-        kl_grad: gradient of the path KL.  # [S]
+        ctx: of the solve: its plan, and the tensors, from :func:`gathering_tensors`.
+        grads: of the states after one step or more and, where there is a prior, of the KL.
     """
 
-    def __init__(
-        self, plan: Plan, tensors: tuple[Tensor, ...], state_grads: dict[int, Tensor], kl_grad: Tensor | None
-    ) -> None:
-        self.plan, self.state_grads, self.kl_grad = plan, state_grads, kl_grad
-        self.tensors = tensors
+    def __init__(self, ctx: Any, grads: Sequence[Tensor | None]) -> None:
+        self.plan: Plan = ctx.plan
+        self.state_grads, self.kl_grad = self.plan.of_outputs(grads)
+        self.tensors: tuple[Tensor, ...] = ctx.tensors
         self.tensor_grads: Grads = [None] * len(self.tensors)
         self.carry_grads: Grads = []
 
-    @classmethod
-    def of_outputs(cls, plan: Plan, tensors: tuple[Tensor, ...], grads: tuple[Tensor | None, ...]) -> Pullback:
-        """From the gradients of the states after one step or more and, where there is a prior, of the KL."""
-        return cls(plan, tensors, *plan.of_outputs(grads))
-
-    def step(self, step: int, carry: Carry, noise: Any) -> None:
-        """Through step ``step``, which began with ``carry``."""
+    def step(self, step: int, carry: Carry, noise: Increment | None) -> None:
+        """Through step ``step``, which began with ``carry`` and is redone under autograd."""
         plan = self.plan
 
         def redo(inputs: Carry) -> list[Tensor | None]:
@@ -57,14 +49,14 @@ class Pullback:
             self.carry_grads[0] = _plus(self.carry_grads[0], self.state_grads[step + 1])
         self.carry_grads = self._through(redo, carry, [*self.carry_grads, self.kl_grad])
 
-    def start(self, initial: Tensor) -> Tensor | None:
-        """Through the making of the first carry: the gradient of the initial state."""
+    def found(self, initial: Tensor) -> tuple[Tensor | None, ...]:
+        """Gradients of the initial state, through the making of the first carry, and of the tensors."""
         plan = self.plan
 
-        def redo(inputs: Carry) -> list[Tensor | None]:
-            return list(plan.solver.start(plan.system, 0.0, inputs[0]))
+        def redo(inputs: Carry) -> Carry:
+            return plan.solver.start(plan.system, 0.0, inputs[0])
 
-        return self._through(redo, (initial,), self.carry_grads)[0]
+        return *self._through(redo, (initial,), self.carry_grads), *self.tensor_grads
 
     def _through(self, redo: Callable[[Carry], Sequence[Tensor | None]], inputs: Carry, out_grads: Grads) -> Grads:
         with torch.enable_grad():
@@ -225,7 +217,7 @@ class _Checkpointed(torch.autograd.Function):
         if len(kept.carries) < len(kept.starts):  # a second way back through the same graph
             with torch.no_grad():
                 plan.walk(initial, kept.keep)
-        back = Retracing(ctx, grads) if is_written(plan) else _Recorded(ctx, grads)
+        back = WayBack(ctx, grads) if is_written(plan) else Pullback(ctx, grads)
         retraced = plan.without_kl() if ctx.parts == 1 else plan  # a carry of several parts may hold KL rates
         starts, end = segment_starts(plan.steps), plan.steps
         for before, start in reversed(list(enumerate(starts))):
@@ -236,19 +228,6 @@ class _Checkpointed(torch.autograd.Function):
                 back.step(step, carry, spent(plan.noise(step) if noise is None else noise))
             end = start
         return (None, *back.found(initial))
-
-
-class _Recorded:
-    """Every step is redone under autograd."""
-
-    def __init__(self, ctx: Any, grads: tuple[Tensor | None, ...]) -> None:
-        self.pullback = Pullback.of_outputs(ctx.plan, ctx.tensors, grads)
-
-    def step(self, step: int, carry: Carry, noise: Increment | None) -> None:
-        self.pullback.step(step, carry, noise)
-
-    def found(self, initial: Tensor) -> tuple[Tensor | None, ...]:
-        return self.pullback.start(initial), *self.pullback.tensor_grads
 
 
 def _retrace(plan: Plan, carry: Carry, start: int, end: int, noises: int) -> list[tuple[Carry, Increment | None]]:
@@ -293,13 +272,13 @@ class _Reversible(torch.autograd.Function):
         plan: Plan = ctx.plan
         initial, *rest = ctx.saved_tensors
         carry: Carry = tuple(rest[: ctx.parts])
-        pullback = Pullback.of_outputs(plan, ctx.tensors, grads)
+        pullback = Pullback(ctx, grads)
         for step in reversed(range(plan.steps)):
             noise = plan.noise(step)
             with torch.no_grad():
                 carry = plan.solver.undo(plan.system, plan.time(step), plan.dt, carry, noise)  # type: ignore[attr-defined]
             pullback.step(step, carry, noise)
-        return (None, pullback.start(initial), *pullback.tensor_grads)
+        return None, *pullback.found(initial)
 
 
 Runner = Callable[[Plan, Tensor], tuple[list[Tensor], Tensor | None]]

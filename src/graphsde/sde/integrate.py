@@ -14,7 +14,7 @@ from graphsde.base.registry import unknown_name
 from graphsde.sde.brownian import BrownianMotion
 from graphsde.sde.field import BoundDiffusion, BoundDrift, Noise
 from graphsde.sde.gradients import GRADIENTS
-from graphsde.sde.plan import Plan
+from graphsde.sde.plan import Plan, require_horizon
 from graphsde.sde.solvers import Dopri5, Solver, StepSolver, System, is_zero, make_solver
 from graphsde.sde.solvers.base import require_finite
 
@@ -181,8 +181,7 @@ def _check_grid(initial: Tensor, horizon: float, steps: int) -> None:
         raise BadUsage(
             f"{steps!r} is no number of steps", code="E-STEP", found=steps, expected="a whole number, at least 1"
         )
-    if not (math.isfinite(horizon) and horizon > 0):
-        raise BadUsage(f"the horizon is {horizon}", code="E-STEP", found=horizon, expected="a finite number above 0")
+    require_horizon(horizon)
     if initial.dim() != 3 or not initial.is_floating_point():
         raise BadUsage(
             "the initial state has the wrong form",

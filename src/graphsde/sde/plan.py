@@ -13,6 +13,11 @@ from graphsde.sde.brownian import BrownianMotion, Increment, spent
 from graphsde.sde.solvers.base import Carry, StepSolver, System, require_finite, require_finite_kl
 
 
+def require_horizon(horizon: float) -> None:
+    if not (math.isfinite(horizon) and horizon > 0):
+        raise BadUsage(f"the horizon is {horizon}", code="E-STEP", found=horizon, expected="a finite number above 0")
+
+
 def steps_for(horizon: float, dt: float) -> int:
     """How many steps of at most ``dt`` lead to ``horizon``: ⌈T/dt − 10⁻⁹⌉, a whole number.
 
@@ -20,8 +25,7 @@ def steps_for(horizon: float, dt: float) -> int:
         >>> steps_for(1.0, 0.01), steps_for(1.0, 0.3)
         (100, 4)
     """
-    if not (math.isfinite(horizon) and horizon > 0):
-        raise BadUsage(f"the horizon is {horizon}", code="E-STEP", found=horizon, expected="a finite number above 0")
+    require_horizon(horizon)
     if not (math.isfinite(dt) and 0 < dt <= horizon * (1 + 1e-9)):
         raise BadUsage(
             f"a step of {dt} does not fit into a horizon of {horizon}",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -11,6 +14,17 @@ from graphsde.nn.operators import scaled_plus_identity
 from graphsde.sde.field import PRIORS, BoundDrift, Prior, check_state, even_width, register_prior
 
 __all__ = ["PRIORS", "ConstantPrior", "GraphOUPrior", "OrnsteinUhlenbeckPrior", "UnderdampedPrior"]
+
+
+@dataclass
+class _Fixed:
+    """A bound prior without anything to learn."""
+
+    value: Callable[[float, Tensor], Tensor]
+    tensors: tuple[Tensor, ...] = ()
+
+    def __call__(self, t: float, h: Tensor) -> Tensor:
+        return self.value(t, h)
 
 
 @register_prior
@@ -44,17 +58,7 @@ class ConstantPrior(Prior):
 
     def bind(self, adjacency: SparseMatrix, initial: Tensor) -> BoundDrift:
         check_state(self.name, self.width, adjacency, initial)
-        return _BoundConstant(self.drift)
-
-
-class _BoundConstant:
-    tensors: tuple[Tensor, ...] = ()
-
-    def __init__(self, drift: float) -> None:
-        self.drift = drift
-
-    def __call__(self, t: float, h: Tensor) -> Tensor:
-        return h.new_full((), self.drift).expand(h.shape)
+        return _Fixed(lambda t, h: h.new_full((), self.drift).expand(h.shape))
 
 
 @register_prior
@@ -84,8 +88,7 @@ class GraphOUPrior(Prior):
 
     name = "graph-ou"
     summary = "nodes return to a share of what their neighbours are"
-    paper = "Chamberlain et al., GRAND: graph neural diffusion"
-    year = 2021
+    paper, year = "Chamberlain et al., GRAND: graph neural diffusion", 2021
     relative = True
 
     def __init__(self, width: int, *, teleport: float = 0.1) -> None:
@@ -95,17 +98,8 @@ class GraphOUPrior(Prior):
 
     def bind(self, adjacency: SparseMatrix, initial: Tensor) -> BoundDrift:
         check_state(self.name, self.width, adjacency, initial)
-        return _BoundMatrix(scaled_plus_identity(adjacency.to(initial.dtype), 1.0 - self.teleport, -1.0))
-
-
-class _BoundMatrix:
-    tensors: tuple[Tensor, ...] = ()
-
-    def __init__(self, matrix: SparseMatrix) -> None:
-        self.matrix = matrix
-
-    def __call__(self, t: float, h: Tensor) -> Tensor:
-        return (self.matrix @ h.reshape(h.shape[0], -1)).view(h.shape)
+        matrix = scaled_plus_identity(adjacency.to(initial.dtype), 1.0 - self.teleport, -1.0)
+        return _Fixed(lambda t, h: (matrix @ h.reshape(h.shape[0], -1)).view(h.shape))
 
 
 @register_prior
@@ -130,8 +124,7 @@ class OrnsteinUhlenbeckPrior(Prior):
 
     name = "ou"
     summary = "every entry returns to a mean"
-    paper = "Uhlenbeck and Ornstein, On the theory of the Brownian motion"
-    year = 1930
+    paper, year = "Uhlenbeck and Ornstein, On the theory of the Brownian motion", 1930
 
     def __init__(self, width: int, *, theta: float = 1.0, mu: float = 0.0) -> None:
         super().__init__()
@@ -186,8 +179,7 @@ class UnderdampedPrior(Prior):
 
     name = "underdamped"
     summary = "a damped oscillator in every entry, for second-order dynamics"
-    paper = "Kramers, Brownian motion in a field of force and the diffusion model of chemical reactions"
-    year = 1940
+    paper, year = "Kramers, Brownian motion in a field of force and the diffusion model of chemical reactions", 1940
 
     def __init__(self, width: int, *, friction: float = 1.0, stiffness: float = 1.0) -> None:
         super().__init__()
@@ -197,15 +189,8 @@ class UnderdampedPrior(Prior):
 
     def bind(self, adjacency: SparseMatrix, initial: Tensor) -> BoundDrift:
         check_state(self.name, self.width, adjacency, initial)
-        return _BoundOscillator(self.friction, self.stiffness)
+        return _Fixed(self._pull)
 
-
-class _BoundOscillator:
-    tensors: tuple[Tensor, ...] = ()
-
-    def __init__(self, friction: float, stiffness: float) -> None:
-        self.friction, self.stiffness = friction, stiffness
-
-    def __call__(self, t: float, h: Tensor) -> Tensor:
+    def _pull(self, t: float, h: Tensor) -> Tensor:
         position, velocity = h.chunk(2, dim=-1)
         return torch.cat([velocity, position * -self.stiffness - velocity * self.friction], dim=-1)

@@ -48,12 +48,7 @@ class FeatureMap:
         return torch.from_numpy(((values - self.mean) / self.scale).astype(np.float32))
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            "encoder": self.encoder.as_dict(),
-            "hops": self.hops,
-            "mean": self.mean.tolist(),
-            "scale": self.scale,
-        }
+        return {"encoder": self.encoder.as_dict(), "hops": self.hops, "mean": self.mean.tolist(), "scale": self.scale}
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> FeatureMap:
@@ -203,13 +198,7 @@ _STEPS = 0.4 * 0.05 ** np.linspace(0.0, 1.0, 80)  # large to get there, small to
 
 
 class Knowledge(nn.Module):
-    """The kernel's parameters, the labels of M inducing nodes, and q of their latent values, whitened.
-
-    Args:
-        kernel: its parameters.
-        classes: C.
-        inducing: M.
-    """
+    """The kernel's parameters, the labels of M ``inducing`` nodes, and q of their latent values, whitened."""
 
     mean: Tensor
     root: Tensor
@@ -230,13 +219,9 @@ class Knowledge(nn.Module):
         if not bool(((self.labels >= 0) & (self.labels < len(self.mean))).all()):
             raise ValueError("a label is not one of the classes")
 
-    def covers(self, prior: Tensor) -> bool:
-        """Whether the inducing nodes have the prior that q was learnt under; else q would mean something else."""
-        return same_prior(prior, self.prior)
-
 
 def same_prior(prior: Tensor, known: Tensor) -> bool:
-    """Whether two covariances are the same but for rounding."""
+    """Whether two covariances are the same but for rounding: q means something else under another one."""
     size = float(known.diagonal().max())
     return prior.shape == known.shape and torch.allclose(prior, known, atol=_SAME_PRIOR * size, rtol=0.0)
 

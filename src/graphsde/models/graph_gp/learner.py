@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -14,7 +13,8 @@ from graphsde.base.seeds import torch_stream
 from graphsde.graph.graph import Graph
 from graphsde.models.graph_gp.kernel import Knowledge
 from graphsde.models.graph_gp.settings import GraphGPSettings
-from graphsde.nn.training import Validation
+from graphsde.nn.likelihood import validation_of_probs
+from graphsde.nn.training import Validation, rows_of_masks
 
 if TYPE_CHECKING:
     from graphsde.models.graph_gp.posterior import Posterior
@@ -30,17 +30,14 @@ class GraphGPLearner:
     """
 
     def __init__(self, posterior: Posterior, settings: GraphGPSettings, graph: Graph) -> None:
-        assert graph.labels is not None and graph.train_mask is not None
+        assert graph.labels is not None
         self.posterior, self.settings, self.inducing = posterior, settings, posterior.inducing
         self.labels = torch.from_numpy(graph.labels.copy())
-        self.train = torch.from_numpy(np.flatnonzero(graph.train_mask))
-        self.train_labels = self.labels[self.train]
-        known = np.zeros(graph.num_nodes, bool) if graph.val_mask is None else graph.val_mask & graph.familiar
-        self.val = torch.from_numpy(np.flatnonzero(known))
-        self.val_labels = self.labels[self.val]
+        self.train, self.val = rows_of_masks(graph)
+        self.train_labels, self.val_labels = self.labels[self.train], self.labels[self.val]
         self.random = torch_stream(settings.seed, "graph-gp training")
         stream = stream_of(settings.seed, "graph-gp validation")
-        keys = node_keys(graph.node_ids[known])
+        keys = node_keys(graph.node_ids[self.val.numpy()])
         self.val_noise = latent_noise(stream, keys, VALIDATION_SAMPLES, graph.num_classes)
 
     scale = None  # classes have none
@@ -76,8 +73,7 @@ class GraphGPLearner:
         with torch.no_grad():
             mean, variance = self.posterior.marginals(self.val)
             probs = torch.softmax(mean.T + variance.T.sqrt() * self.val_noise, -1).mean(0)
-        nll = functional.nll_loss(probs.clamp_min(1e-12).log(), self.val_labels)
-        return Validation(float(nll), float((probs.argmax(-1) == self.val_labels).double().mean()))
+        return validation_of_probs(probs, self.val_labels)
 
     def tensors(self) -> dict[str, Tensor]:
         return dict(self.posterior.state_dict(keep_vars=True))

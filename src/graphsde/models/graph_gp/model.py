@@ -22,7 +22,7 @@ from graphsde.graph.build import require_trainable
 from graphsde.graph.graph import Graph
 from graphsde.graph.spectrum import graph_spectrum
 from graphsde.models.base import Estimate, Model, register_model
-from graphsde.models.graph_gp.kernel import FeatureMap, Knowledge, NodeKernel, Places, infer, length_for
+from graphsde.models.graph_gp.kernel import FeatureMap, Knowledge, NodeKernel, Places, infer, length_for, same_prior
 from graphsde.models.graph_gp.learner import GraphGPLearner, latent_noise
 from graphsde.models.graph_gp.regression import RegressionKnowledge, RegressionLearner
 from graphsde.models.graph_gp.settings import GraphGPSettings
@@ -30,7 +30,7 @@ from graphsde.models.options import GraphGPOptions
 from graphsde.nn.callbacks import Callback
 from graphsde.nn.checkpoint import Checkpoint
 from graphsde.nn.likelihood import TargetScale
-from graphsde.nn.training import OPTIMIZERS, train
+from graphsde.nn.training import rehearse, train
 from graphsde.prediction import ClassPrediction, Perturb, Prediction, RegressionPrediction
 
 ALL_MODES_UP_TO = 1500
@@ -93,17 +93,15 @@ class GraphGP(Model):
 
     Example:
         >>> import graphsde as gs
-        >>> from graphsde.models.graph_gp import GraphGP
         >>> graph = gs.synthetic(200, classes=3)
         >>> graph = gs.make_split(graph, "fractions").apply(graph)
-        >>> GraphGP(epochs=10).fit(graph).predict(graph, samples=5).probs.shape
+        >>> gs.GraphGP(epochs=10).fit(graph).predict(graph, samples=5).probs.shape
         (5, 200, 3)
     """
 
     name = "graph-gp"
     summary = "Matérn Gaussian process on the graph's spectrum, no features; samples"
-    paper = "Borovitskiy et al., Matérn Gaussian processes on graphs"
-    year = 2021
+    paper, year = "Borovitskiy et al., Matérn Gaussian processes on graphs", 2021
     Settings = GraphGPSettings
     targets = ("classification", "regression")
     settings: GraphGPSettings
@@ -157,10 +155,8 @@ class GraphGP(Model):
         self, graph: Graph, *, samples: int = 64, seed: int | None = None, perturb: Perturb | None = None
     ) -> Prediction:
         """Sample k of a node is a function of (seed, k, node id) and the node's marginal."""
-        self._require_fitted()
+        self._require_fitted(samples)
         self._refuse_perturbation(perturb)
-        if samples < 1:
-            raise BadUsage(f"{samples} samples were asked for", expected="at least 1")
         self._check_classes(graph)
         mean, variance = self.latent(graph)
         drawn = Drawn(samples, self.settings.seed if seed is None else seed)
@@ -196,15 +192,8 @@ class GraphGP(Model):
         begin = time.perf_counter()
         learner, _ = self._learner(graph)
         preparing = time.perf_counter() - begin
-        optimizer = OPTIMIZERS[self.settings.optimizer](learner.parameter_groups(), lr=self.settings.lr)
-        seconds = []
-        for epoch in range(1, 4):
-            begin = time.perf_counter()
-            optimizer.zero_grad()
-            learner.loss(epoch).backward()
-            optimizer.step()
-            seconds.append(time.perf_counter() - begin)
-        return Estimate(needed, preparing + min(seconds) * self.settings.epochs, self.settings.epochs)
+        seconds = rehearse(learner, self.settings, validate=False)
+        return Estimate(needed, preparing + seconds * self.settings.epochs, self.settings.epochs)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         self._require_fitted()
@@ -310,7 +299,7 @@ class _OfClasses:
         self, model: GraphGP, graph: Graph, kernel: NodeKernel, present: list[int], rows: Tensor
     ) -> tuple[Tensor, Tensor]:
         known, prior = cast(Knowledge, model.module), kernel.between(rows, rows)
-        if known.covers(prior):
+        if same_prior(prior, known.prior):
             q = known.mean, known.root
         else:
             q = model._best_q(graph, prior, rows, known.labels[present], len(known.mean))

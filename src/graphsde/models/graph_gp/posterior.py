@@ -8,11 +8,7 @@ import gpytorch
 import torch
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.utils.memoize import clear_cache_hook
-from gpytorch.variational import (
-    CholeskyVariationalDistribution,
-    MeanFieldVariationalDistribution,
-    VariationalStrategy,
-)
+from gpytorch.variational import CholeskyVariationalDistribution, MeanFieldVariationalDistribution, VariationalStrategy
 from linear_operator.utils.errors import NanError, NotPSDError
 from torch import Tensor
 

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -15,7 +14,7 @@ from graphsde.graph.graph import Graph
 from graphsde.models.graph_gp.kernel import NodeKernel, same_prior
 from graphsde.models.graph_gp.settings import GraphGPSettings
 from graphsde.nn.likelihood import TargetScale
-from graphsde.nn.training import Validation
+from graphsde.nn.training import Validation, rows_of_masks
 
 JITTER = 1e-6
 _FLOOR = 1e-10
@@ -81,12 +80,7 @@ def _cholesky(matrix: Tensor) -> Tensor:
 
 
 class RegressionKnowledge(nn.Module):
-    """What a fit on numbers leaves behind: kernel and noise, the values of M inducing nodes, and q there.
-
-    Args:
-        kernel: its parameters.
-        inducing: M.
-    """
+    """What a fit on numbers leaves behind: kernel and noise, the values of M ``inducing`` nodes, and q there."""
 
     mean: Tensor
     factor: Tensor
@@ -133,16 +127,13 @@ class RegressionLearner:
     """Negative bound per training node, over the kernel's parameters and the noise; q follows from them."""
 
     def __init__(self, kernel: NodeKernel, inducing: Tensor, settings: GraphGPSettings, graph: Graph) -> None:
-        assert graph.values is not None and graph.train_mask is not None
+        assert graph.values is not None
         self.scale = TargetScale.of(graph)
         self.settings, self.inducing = settings, inducing
         self.module = RegressionKnowledge(kernel, len(inducing))
         values = torch.from_numpy(self.scale.standardise(graph.values))
-        self.train = torch.from_numpy(np.flatnonzero(graph.train_mask))
-        self.train_values = values[self.train]
-        known = np.zeros(graph.num_nodes, bool) if graph.val_mask is None else graph.val_mask & graph.labelled
-        self.val = torch.from_numpy(np.flatnonzero(known))
-        self.val_values = values[self.val]
+        self.train, self.val = rows_of_masks(graph)
+        self.train_values, self.val_values = values[self.train], values[self.val]
         self.inducing_values = values[inducing]
 
     def parameter_groups(self) -> list[dict[str, Any]]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from graphsde.base.errors import BadUsage
 from graphsde.base.seeds import derive
 from graphsde.graph.graph import Graph
 from graphsde.models.lgnsde.module import LGNSDEModule, Noise
@@ -20,10 +21,7 @@ from graphsde.sde.brownian import node_keys
 
 
 def path_likelihood(
-    logits: Tensor,
-    labels: Tensor,
-    objective: Literal["mean", "log-mean"],
-    likelihood: Likelihood = ClassLikelihood(),
+    logits: Tensor, labels: Tensor, objective: Literal["mean", "log-mean"], likelihood: Likelihood = ClassLikelihood()
 ) -> Tensor:
     """Negative log-likelihood per training node, over paths.  # logits [n, S, C], labels [n]
 
@@ -67,37 +65,31 @@ class LGNSDELearner(GraphLearner):
     """Module, graph and objective, as the training loop wants them."""
 
     module: LGNSDEModule
+    settings: LGNSDESettings
 
-    def __init__(
-        self, model: NeuralModel, module: LGNSDEModule, encoder: FeatureEncoder, graph: Graph, settings: LGNSDESettings
-    ) -> None:
+    def __init__(self, model: NeuralModel, module: LGNSDEModule, encoder: FeatureEncoder, graph: Graph) -> None:
+        s: LGNSDESettings = model.settings  # type: ignore[assignment]
+        if graph.target_kind == "regression" and (s.consistency.kind != "none" or s.temperature):
+            raise BadUsage(
+                "consistency and temperature go by class probabilities, and this is regression",
+                code="E-TARGET",
+                fix="leave both settings out",
+            )
         super().__init__(model, module, encoder, graph)
-        self.settings = settings
         self.keys = node_keys(graph.node_ids)
         self.num_nodes = graph.num_nodes
         self._validation_noise: Tensor | None = None
-
-    def parameter_groups(self) -> list[dict[str, Any]]:
-        encoder = list(self.module.encoder.parameters())
-        rest = [p for name, p in self.module.named_parameters() if not name.startswith("encoder.")]
-        decay = self.settings.weight_decay
-        if self.settings.decay_all:
-            return [{"params": encoder + rest, "weight_decay": decay}]
-        weight = [p for p in encoder if p.dim() == 2]
-        biases = [p for p in encoder if p.dim() != 2]
-        return [{"params": weight, "weight_decay": decay}, {"params": biases + rest, "weight_decay": 0.0}]
 
     def loss(self, epoch: int) -> Tensor:
         s = self.settings
         self.module.train()
         latent = self.module.evolve(self.inputs, self._paths(epoch), self.dropout, kl=s.kl_weight > 0)
         agree = s.consistency.kind != "none" and s.consistency.weight > 0 and epoch >= s.consistency.begin
-        # without the consistency term the other nodes' logits are not needed
-        if agree or s.decoder == "gcn":
+        if agree:
             logits = self.module.decode(self.inputs, latent.state, self.dropout)
             train_logits = logits[self.train]
         else:
-            train_logits = self.module.decode(self.inputs, latent.state[self.train], self.dropout)
+            train_logits = self.module.decode_at(self.inputs, latent.state, self.train, self.dropout)
         loss = path_likelihood(train_logits, self.train_labels, s.objective, self.likelihood)
         if agree:
             validation = self.val if len(self.val) else self.train
@@ -124,9 +116,7 @@ class LGNSDELearner(GraphLearner):
             self._validation_noise = self.module.unit_noise(self.inputs, noise)
         with torch.no_grad():
             state = self.module.evolve(self.inputs, noise, None, unit=self._validation_noise).state
-            if self.settings.decoder == "linear":
-                return self.module.decode(self.inputs, state[self.val])
-            return self.module.decode(self.inputs, state)[self.val]
+            return self.module.decode_at(self.inputs, state, self.val)
 
     def _paths(self, epoch: int) -> Noise:
         count = self.settings.paths

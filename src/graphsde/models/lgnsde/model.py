@@ -20,7 +20,6 @@ from graphsde.models.lgnsde.presets import REGRESSION, follow_parts, preset_for,
 from graphsde.models.lgnsde.settings import LGNSDESettings, plain_parts
 from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, Response
 from graphsde.models.options import LGNSDEOptions
-from graphsde.nn.encoding import FeatureEncoder
 from graphsde.prediction import Kind, Trajectories
 from graphsde.sde.brownian import node_keys
 from graphsde.sde.drift import DRIFTS
@@ -66,8 +65,10 @@ class LGNSDE(NeuralModel):
     paper = "Bergna et al., Uncertainty modeling in graph neural networks via stochastic differential equations"
     year = 2025
     Settings = LGNSDESettings
+    Module, Learner = LGNSDEModule, LGNSDELearner
     targets = ("classification", "regression")
     settings: LGNSDESettings
+    module: LGNSDEModule
     default_preset: ClassVar[str] = LGNSDESettings.model_fields["preset"].default
 
     def __init__(self, **settings: Unpack[LGNSDEOptions]) -> None:
@@ -97,23 +98,15 @@ class LGNSDE(NeuralModel):
         values = follow_parts(self.preset_values(self.settings.preset, graph), self._given)
         return merge_settings(values, REGRESSION) if graph.target_kind == "regression" else values
 
-    def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
-        return LGNSDEModule(width, classes, self.settings, generator)
-
     def parameter_groups(self, module: nn.Module) -> list[dict[str, Any]]:
-        raise BadUsage("the parameter groups of an LGNSDE are made by its learner")
-
-    def make_learner(self, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> LGNSDELearner:
-        assert isinstance(module, LGNSDEModule)
-        if graph.target_kind == "regression" and (
-            self.settings.consistency.kind != "none" or self.settings.temperature
-        ):
-            raise BadUsage(
-                "consistency and temperature go by class probabilities, and this is regression",
-                code="E-TARGET",
-                fix="leave both settings out",
-            )
-        return LGNSDELearner(self, module, encoder, graph, self.settings)
+        encoder = [p for name, p in module.named_parameters() if name.startswith("encoder.")]
+        rest = [p for name, p in module.named_parameters() if not name.startswith("encoder.")]
+        decay = self.settings.weight_decay
+        if self.settings.decay_all:
+            return [{"params": encoder + rest, "weight_decay": decay}]
+        weight = [p for p in encoder if p.dim() == 2]
+        biases = [p for p in encoder if p.dim() != 2]
+        return [{"params": weight, "weight_decay": decay}, {"params": biases + rest, "weight_decay": 0.0}]
 
     def finish(self, learner: GraphLearner) -> None:
         """One temperature, fitted on the validation nodes."""
@@ -124,16 +117,13 @@ class LGNSDE(NeuralModel):
 
     @property
     def kind(self) -> Kind:
-        assert isinstance(self.module, LGNSDEModule)
         return "samples" if self.module.noisy else "deterministic"
 
     def temperature_of_logits(self) -> float:
-        assert isinstance(self.module, LGNSDEModule)
         return float(self.module.log_temperature.exp())
 
     def respond(self, inputs: Inputs, graph: Graph, samples: int, seed: int) -> Response:
         """Paths in chunks; path k is the same however many are drawn."""
-        assert isinstance(self.module, LGNSDEModule)
         stream, keys = derive(seed, "prediction paths"), node_keys(graph.node_ids)
         kept = samples if self.module.noisy else 1
         logits = torch.empty(kept, graph.num_nodes, self._head_width)
@@ -147,7 +137,6 @@ class LGNSDE(NeuralModel):
 
     def central_logits(self, inputs: Inputs, graph: Graph) -> Tensor:
         """Mean over a few paths."""
-        assert isinstance(self.module, LGNSDEModule)
         paths = range(4 if self.module.noisy else 1)
         noise = Noise(derive(self.settings.seed, "central paths"), node_keys(graph.node_ids), paths)
         return self.module.decode(inputs, self.module.evolve(inputs, noise, None).state).mean(1)
@@ -164,26 +153,20 @@ class LGNSDE(NeuralModel):
         classes = self._require_fitted()
         if not self.has_trajectories:
             raise BadUsage("trajectories are of class probabilities, and this model predicts numbers", code="E-TARGET")
-        assert self.encoder is not None and isinstance(self.module, LGNSDEModule)
+        assert self.encoder is not None
         inputs = Inputs(encode(self.encoder, graph), graph.adjacency.operator)
         stream = derive(self.settings.seed if seed is None else seed, "prediction paths")
         keys, rows = node_keys(graph.node_ids), torch.as_tensor(list(nodes))
-        temperature = float(self.module.log_temperature.exp())
+        temperature = self.temperature_of_logits()
         parts = []
         with torch.no_grad():
             initial = self.module.initial(inputs, 1, None)
             for paths, used in chunks(samples, graph.num_nodes * self.settings.hidden * (self.settings.steps + 1)):
                 path = self.module.trajectory(inputs, Noise(stream, keys, paths), initial, save="all")
-                logits = torch.stack([self._logits_of(inputs, state, rows)[:, :used] for state in path.saved])
+                logits = torch.stack([self.module.decode_at(inputs, state, rows)[:, :used] for state in path.saved])
                 parts.append(torch.softmax(logits / temperature, -1))  # [M, n, s, C]
         probs = torch.cat(parts, dim=2).transpose(1, 2)
         return Trajectories(np.array(path.times), probs.numpy(), graph.node_ids[rows.numpy()], classes)
-
-    def _logits_of(self, inputs: Inputs, state: Tensor, rows: Tensor) -> Tensor:
-        assert isinstance(self.module, LGNSDEModule)
-        if self.settings.decoder == "linear":
-            return self.module.decode(inputs, state[rows])
-        return self.module.decode(inputs, state)[rows]
 
     def activations(self, graph: Graph) -> int:
         s = self.settings

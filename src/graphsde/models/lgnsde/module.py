@@ -18,10 +18,9 @@ from graphsde.nn.layers import GraphConv, Linear, dropout
 from graphsde.sde.brownian import BrownianMotion
 from graphsde.sde.diffusion import DIFFUSIONS
 from graphsde.sde.drift import DRIFTS
-from graphsde.sde.field import BoundDrift
 from graphsde.sde.integrate import Path, Save, integrate
 from graphsde.sde.prior import PRIORS
-from graphsde.sde.solvers import SOLVERS, Solver
+from graphsde.sde.solvers import SOLVERS
 
 SIGNAL_MOMENTUM = 0.95
 # nodes that differ by less than this share of their state don't differ
@@ -69,9 +68,9 @@ class LGNSDEModule(nn.Module):
         sigma = 1.0 if settings.sigma_is == "ratio" else settings.sigma
         self.diffusion = make_part(DIFFUSIONS, settings.diffusion, hidden, sigma=sigma)
         self.decoder = (Linear if settings.decoder == "linear" else GraphConv)(hidden, classes, generator)
-        self.register_buffer("signal", torch.zeros(()))
-        self.register_buffer("gain", torch.zeros(()))
-        self.register_buffer("log_temperature", torch.zeros(()))
+        for buffer in ("signal", "gain", "log_temperature"):
+            self.register_buffer(buffer, torch.zeros(()))
+        self._unit_level: float | None = None
         if settings.sigma_is == "ratio":
             self._check_superposition()
 
@@ -132,17 +131,36 @@ class LGNSDEModule(nn.Module):
         s = self.settings
         if initial.shape[1] != len(noise.paths):
             initial = initial.expand(-1, len(noise.paths), -1).contiguous()
-        self.diffusion.set_gain(float(self.gain) if s.sigma_is == "ratio" else 1.0)
-        bound = self.diffusion.bind(inputs.adjacency)
+        gain = float(self.gain) if s.sigma_is == "ratio" else 1.0
+        return self._solved(inputs, noise, initial, gain, generator, kl=kl, save=save)
+
+    def _solved(
+        self,
+        inputs: Inputs,
+        noise: Noise | None,
+        initial: Tensor,
+        gain: float = 0.0,
+        generator: torch.Generator | None = None,
+        *,
+        kl: bool = False,
+        save: Save = "last",
+    ) -> Path:
+        """The solution under noise of which there is ``gain`` times as much as the diffusion says, or under none."""
+        s, bound, motion = self.settings, None, None
+        if noise is not None:
+            self.diffusion.set_gain(gain)
+            bound = self.diffusion.bind(inputs.adjacency)
+            keys = bound.keys(noise.keys)
+            motion = BrownianMotion(noise.seed, keys, noise.paths, s.hidden, s.horizon, s.steps, initial.dtype)
         return integrate(
             self.drift.bind(inputs.adjacency, initial, generator),
             initial,
             horizon=s.horizon,
             steps=s.steps,
-            solver=make_step_solver(s.solver),
+            solver=make_part(SOLVERS, s.solver),
             diffusion=bound,
             noise_kind=self.diffusion.noise,
-            brownian=self._motion(noise, bound.keys(noise.keys), initial.dtype),
+            brownian=motion,
             prior=self.prior.bind(inputs.adjacency, initial) if kl else None,
             gradients=s.gradients,
             save=save,
@@ -153,23 +171,7 @@ class LGNSDEModule(nn.Module):
         the parameters are.  # [N, S, d]"""
         with torch.no_grad():
             zero = torch.zeros(inputs.adjacency.shape[0], len(noise.paths), self.settings.hidden)
-            self.diffusion.set_gain(1.0)
-            bound = self.diffusion.bind(inputs.adjacency)
-            return integrate(
-                self.drift.bind(inputs.adjacency, zero),
-                zero,
-                horizon=self.settings.horizon,
-                steps=self.settings.steps,
-                solver=make_step_solver(self.settings.solver),
-                diffusion=bound,
-                noise_kind=self.diffusion.noise,
-                brownian=self._motion(noise, bound.keys(noise.keys), zero.dtype),
-            ).final
-
-    def unit_noise_level(self, inputs: Inputs, noise: Noise) -> float:
-        """Root mean square over nodes and dimensions of :meth:`unit_noise`."""
-        probes = Noise(noise.seed, noise.keys, range(PROBE_PATHS))
-        return float(self.unit_noise(inputs, probes).square().mean().sqrt())
+            return self._solved(inputs, noise, zero, 1.0).final
 
     def decode(self, inputs: Inputs, state: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Logits of every path.  # [N, S, d] -> [N, S, C]"""
@@ -181,13 +183,17 @@ class LGNSDEModule(nn.Module):
         projected = (flat @ self.decoder.weight).view(h.shape[0], -1)
         return (inputs.adjacency @ projected).view(*h.shape[:2], -1).add(self.decoder.bias)  # type: ignore[arg-type]
 
+    def decode_at(
+        self, inputs: Inputs, state: Tensor, rows: Tensor, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """:meth:`decode` at some nodes, without the others where the decoder needs none.  # [N, S, d] -> [n, S, C]"""
+        if self.settings.decoder == "linear":
+            return self.decode(inputs, state[rows], generator)
+        return self.decode(inputs, state, generator)[rows]
+
     def _flow(self, inputs: Inputs, initial: Tensor, generator: torch.Generator | None) -> Path:
         """The noise-free equation."""
-        s = self.settings
-        drift: BoundDrift = self.drift.bind(inputs.adjacency, initial, generator)
-        return integrate(
-            drift, initial, horizon=s.horizon, steps=s.steps, solver=make_step_solver(s.solver), gradients=s.gradients
-        )
+        return self._solved(inputs, None, initial, generator=generator)
 
     def _superpose(
         self,
@@ -227,14 +233,11 @@ class LGNSDEModule(nn.Module):
             self.gain.copy_(self.settings.sigma * self.signal / self.unit_level(inputs, noise))
 
     def unit_level(self, inputs: Inputs, noise: Noise) -> float:
-        """:meth:`unit_noise_level`, computed once: it depends on graph and settings alone."""
-        if getattr(self, "_unit_level", None) is None:
-            self._unit_level = self.unit_noise_level(inputs, noise)
+        """Root mean square over nodes and dimensions of :meth:`unit_noise`, once: it depends on graph and settings."""
+        if self._unit_level is None:
+            probes = Noise(noise.seed, noise.keys, range(PROBE_PATHS))
+            self._unit_level = float(self.unit_noise(inputs, probes).square().mean().sqrt())
         return self._unit_level
-
-    def _motion(self, noise: Noise, keys: Tensor, dtype: torch.dtype) -> BrownianMotion:
-        s = self.settings
-        return BrownianMotion(noise.seed, keys, noise.paths, s.hidden, s.horizon, s.steps, dtype)
 
     def _check_superposition(self) -> None:
         """Simulating mean and noise apart needs linearity, and noise that is the same throughout the training."""
@@ -266,20 +269,11 @@ class LGNSDEModule(nn.Module):
             )
 
 
-def make_step_solver(part: Part) -> Solver:
-    """A solver from its name and options."""
-    cls = SOLVERS.get(part.name)
-    for name in part.options:
-        if name not in inspect.signature(cls).parameters:
-            raise unknown_name(f"option of solver '{part.name}'", name, list(inspect.signature(cls).parameters))
-    return cls(**part.options)
-
-
-def make_part(registry: Registry[Any], part: Part, width: int, **given: object) -> Any:
-    """A drift, prior or diffusion from its name and options; a wrong option is answered with the right ones."""
+def make_part(registry: Registry[Any], part: Part, *width: int, **given: object) -> Any:
+    """A part from its name and options; a wrong option is answered with the right ones."""
     cls = registry.get(part.name)
     known = [name for name in inspect.signature(cls).parameters if name not in ("width", *given)]
     for name in part.options:
         if name not in known:
             raise unknown_name(f"option of {registry.kind} '{part.name}'", name, known)
-    return cls(width, **part.options, **given)
+    return cls(*width, **part.options, **given)

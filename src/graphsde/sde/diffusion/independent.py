@@ -39,12 +39,7 @@ class ScaledDiffusion(Diffusion):
 
 
 class FixedDiffusion(ScaledDiffusion):
-    """Base of diffusions whose size is a given number, g = σ · gain, with variance one on average over nodes before it.
-
-    Args:
-        width: d of the state.
-        sigma: σ ≥ 0; zero switches the noise off.
-    """
+    """Base of diffusions whose size is a given number, g = σ · gain; before it the mean variance over nodes is one."""
 
     def __init__(self, width: int, *, sigma: float = 1.0) -> None:
         super().__init__()
@@ -122,8 +117,7 @@ class ConstantDiffusion(FixedDiffusion):
 
     name = "constant"
     summary = "independent noise of one fixed size"
-    paper = "Li et al., Scalable gradients for stochastic differential equations"
-    year = 2020
+    paper, year = "Li et al., Scalable gradients for stochastic differential equations", 2020
     channel = "identity"
 
     def bind(self, adjacency: SparseMatrix) -> BoundDiffusion:
@@ -153,8 +147,7 @@ class LearnedDiffusion(ScaledDiffusion):
 
     name = "learned"
     summary = "independent noise of one learned size"
-    paper = "Li et al., Scalable gradients for stochastic differential equations"
-    year = 2020
+    paper, year = "Li et al., Scalable gradients for stochastic differential equations", 2020
 
     def __init__(self, width: int, *, sigma: float = 1.0) -> None:
         super().__init__()
@@ -192,8 +185,7 @@ class PerDimensionDiffusion(ScaledDiffusion):
 
     name = "per-dimension"
     summary = "independent noise with its own size in every dimension, fixed or learned"
-    paper = "Li et al., Scalable gradients for stochastic differential equations"
-    year = 2020
+    paper, year = "Li et al., Scalable gradients for stochastic differential equations", 2020
     sigma: Tensor
 
     def __init__(self, width: int, *, sigma: float | Sequence[float] = 1.0, learn: bool = False) -> None:

@@ -143,7 +143,7 @@ class SmoothedDiffusion(FixedDiffusion):
 
 
 class BoundSmoothedNoise(NodeNoise):
-    """g B on one graph; ``g`` is there for a model's closed-form KL."""
+    """g B on one graph."""
 
     tensors: tuple[Tensor, ...] = ()
     autonomous = True
@@ -191,8 +191,7 @@ class StateDependentDiffusion(FixedDiffusion, ElementwiseDiffusion):
 
     name = "state-dependent"
     summary = "independent noise whose size is learned from the state"
-    paper = "Li et al., Scalable gradients for stochastic differential equations"
-    year = 2020
+    paper, year = "Li et al., Scalable gradients for stochastic differential equations", 2020
 
     def __init__(self, width: int, *, sigma: float = 1.0, swing: float = 0.5, steepness: float = 1.0) -> None:
         super().__init__(width, sigma=sigma)
@@ -265,8 +264,7 @@ class VelocityDiffusion(PerDimensionDiffusion):
 
     name = "velocity"
     summary = "noise on the velocities of second-order dynamics"
-    paper = "Kramers, Brownian motion in a field of force and the diffusion model of chemical reactions"
-    year = 1940
+    paper, year = "Kramers, Brownian motion in a field of force and the diffusion model of chemical reactions", 1940
 
     def __init__(self, width: int, *, sigma: float = 1.0) -> None:
         half = even_width(width) // 2

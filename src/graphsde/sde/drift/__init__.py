@@ -8,14 +8,6 @@ from graphsde.sde.drift.gcn import GCNDrift
 # isort: on
 from graphsde.sde.drift.reaction import ReactionDrift
 from graphsde.sde.drift.second_order import SecondOrderDrift
-from graphsde.sde.field import DRIFTS, register_drift
+from graphsde.sde.field import DRIFTS
 
-__all__ = [
-    "DRIFTS",
-    "GATDrift",
-    "GCNDrift",
-    "GraphHeatDrift",
-    "ReactionDrift",
-    "SecondOrderDrift",
-    "register_drift",
-]
+__all__ = ["DRIFTS", "GATDrift", "GCNDrift", "GraphHeatDrift", "ReactionDrift", "SecondOrderDrift"]

@@ -39,8 +39,7 @@ class GATDrift(StackedDrift):
 
     name = "gat"
     summary = "stacked graph attention with time as an input"
-    paper = "Veličković et al., Graph attention networks"
-    year = 2018
+    paper, year = "Veličković et al., Graph attention networks", 2018
 
     def __init__(
         self,

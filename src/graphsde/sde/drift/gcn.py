@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import torch
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from graphsde.base.arguments import number
 from graphsde.graph.sparse import SparseMatrix
-from graphsde.sde.drift.stack import ACTIVATIONS, Activation, StackedDrift
+from graphsde.sde.drift.stack import ACTIVATIONS, StackedDrift
 from graphsde.sde.field import BoundDrift, check_state, register_drift
 from graphsde.sde.lipschitz import ACTIVATION_SLOPES, limit_spectral_norm, operator_norm_bound, spectral_norm_bound
 from graphsde.sde.solvers.adjoint import Gathering, Kept
@@ -34,35 +33,30 @@ class Scratch:
         return self.memory
 
 
-@dataclass(frozen=True)
-class Stack:
-    """What a stack of convolutions is made of besides the state and the parameters.
+class _BoundGCN:
+    """A stack of convolutions at work; its tensors are w [d] where time is an input, then all weights [d, d], then the
+    biases: the first one [S·d], as it follows a sparse product, which sees the paths side by side, the others [d]."""
 
-    Args:
-        adjacency: Â.
-        activation: φ.
-        masks: what each layer's output is multiplied by.  # [N, S, d] each
-        timed: whether the parameters begin with w.
-    """
+    def __init__(self, drift: GCNDrift, adjacency: SparseMatrix, paths: int, masks: list[Tensor | None]) -> None:
+        self.adjacency, self.activation, self.masks = adjacency, ACTIVATIONS[drift.activation], masks  # [N, S, d] each
+        self.timed, self.scratch = drift.time_weight is not None, Scratch()
+        time = () if drift.time_weight is None else (drift.time_weight,)
+        biases = (drift.biases[0].repeat(paths), *drift.biases[1:])
+        self.tensors: tuple[Tensor, ...] = (*time, *drift.limited_weights(), *biases)
 
-    adjacency: SparseMatrix
-    activation: Activation
-    masks: tuple[Tensor | None, ...]
-    timed: bool
-    scratch: Scratch = field(default_factory=Scratch, init=False, repr=False, compare=False)
+    def __call__(self, t: float, h: Tensor) -> Tensor:
+        return self.value(t, h, *self.tensors)
 
     def value(self, t: float, h: Tensor, *parameters: Tensor) -> Tensor:
-        """At (t, h).  # [N, S, d] -> [N, S, d]
-
-        Args:
-            t: time.
-            h: the state.
-            parameters: w [d] where there is one, then all weights [d, d], then the biases: the first one [S·d], as it
-                follows a sparse product, which sees the paths side by side, the others [d].
-        """
+        """At (t, h), with these in place of the tensors.  # [N, S, d] -> [N, S, d]"""
         if torch.is_grad_enabled():
             return _Evaluation.apply(self, t, h, *parameters)
         return self.run(t, h, parameters, None)
+
+    def evaluate(self, t: float, h: Tensor) -> tuple[Tensor, Kept]:
+        kept: list[Tensor] = []
+        with torch.no_grad():
+            return self.run(t, h, self.tensors, kept), tuple(kept)
 
     def split(self, parameters: Sequence[Item]) -> tuple[Item | None, Sequence[Item], Sequence[Item]]:
         """w, the weights, the biases, or whatever stands in their order."""
@@ -94,13 +88,11 @@ class Stack:
         last = self.masks[-1]
         return (z if last is None else z * last.view(tall)).view(h.shape)
 
-    def pull(
-        self, t: float, h: Tensor, parameters: tuple[Tensor, ...], kept: Kept, grad: Tensor, into: Gathering
-    ) -> None:
+    def pull(self, t: float, h: Tensor, kept: Kept, grad: Tensor, into: Gathering, *parameters: Tensor) -> None:
         """Add the gradients of h and the parameters to what ``into`` holds."""
         n, s, d = h.shape
         tall, wide = (n * s, d), (n, s * d)
-        _, weights, _ = self.split(parameters)
+        _, weights, _ = self.split(parameters or self.tensors)
         time_total, weight_totals, bias_totals = self.split(into.tensors)
         back, share = self.adjacency.transposed(), into.share
         last = self.masks[-1]
@@ -136,10 +128,10 @@ def _add_sum(total: Tensor | None, rows: Tensor, factor: float) -> None:
 
 class _Evaluation(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, stack: Stack, t: float, h: Tensor, *parameters: Tensor) -> Tensor:
+    def forward(ctx: Any, bound: _BoundGCN, t: float, h: Tensor, *parameters: Tensor) -> Tensor:
         kept: list[Tensor] = []
-        value = stack.run(t, h, parameters, kept)
-        ctx.stack, ctx.t, ctx.count = stack, t, 1 + len(parameters)
+        value = bound.run(t, h, parameters, kept)
+        ctx.bound, ctx.t, ctx.count = bound, t, 1 + len(parameters)
         ctx.save_for_backward(h, *parameters, *kept)
         return value
 
@@ -153,10 +145,10 @@ class _Evaluation(torch.autograd.Function):
             sums = [torch.zeros_like(x) if want else None for x, want in zip(parameters, wanted[1:], strict=True)]
             state = torch.empty(h.shape, dtype=h.dtype, device=h.device) if wanted[0] else None
             into = Gathering(sums, 1.0, state, fresh=True)
-            ctx.stack.pull(ctx.t, h, tuple(parameters), kept, grads[0], into)
+            ctx.bound.pull(ctx.t, h, kept, grads[0], into, *parameters)
             return None, None, state, *sums
         # a derivative of the derivative is asked for: leave both to autograd
-        value = ctx.stack.run(ctx.t, h, tuple(parameters), None)
+        value = ctx.bound.run(ctx.t, h, tuple(parameters), None)
         asked = [x for x, want in zip(inputs, wanted, strict=True) if want]
         found = iter(torch.autograd.grad(value, asked, grads[0], create_graph=True))
         return None, None, *(next(found) if want else None for want in wanted)
@@ -185,8 +177,7 @@ class GCNDrift(StackedDrift):
 
     name = "gcn"
     summary = "stacked graph convolutions with time as an input"
-    paper = "Poli et al., Graph neural ordinary differential equations"
-    year = 2019
+    paper, year = "Poli et al., Graph neural ordinary differential equations", 2019
     kept_states = 4
 
     def __init__(
@@ -229,28 +220,3 @@ class GCNDrift(StackedDrift):
         for weight in self.limited_weights():
             bound *= spectral_norm_bound(weight)
         return bound * operator_norm_bound(adjacency) ** self.layers
-
-
-class _BoundGCN:
-    def __init__(self, drift: GCNDrift, adjacency: SparseMatrix, paths: int, masks: list[Tensor | None]) -> None:
-        self.masks = masks
-        self.time_weight, self.weights = drift.time_weight, drift.limited_weights()
-        # the first bias follows the sparse product, which sees the paths side by side
-        self.biases = [drift.biases[0].repeat(paths), *drift.biases[1:]]
-        self.stack = Stack(adjacency, ACTIVATIONS[drift.activation], tuple(masks), timed=self.time_weight is not None)
-        self.tensors: tuple[Tensor, ...] = self._parameters()
-
-    def _parameters(self) -> tuple[Tensor, ...]:
-        time = () if self.time_weight is None else (self.time_weight,)
-        return (*time, *self.weights, *self.biases)
-
-    def __call__(self, t: float, h: Tensor) -> Tensor:
-        return self.stack.value(t, h, *self._parameters())
-
-    def evaluate(self, t: float, h: Tensor) -> tuple[Tensor, Kept]:
-        kept: list[Tensor] = []
-        with torch.no_grad():
-            return self.stack.run(t, h, self.tensors, kept), tuple(kept)
-
-    def pull(self, t: float, h: Tensor, kept: Kept, grad: Tensor, into: Gathering) -> None:
-        self.stack.pull(t, h, self.tensors, kept, grad, into)

@@ -161,8 +161,7 @@ class GraphHeatDrift(Drift):
 
     name = "graph-heat"
     summary = "graph diffusion with the initial state as source, optional attention"
-    paper = "Chamberlain et al., GRAND: graph neural diffusion"
-    year = 2021
+    paper, year = "Chamberlain et al., GRAND: graph neural diffusion", 2021
     relative = pulls_back = True
 
     def __init__(
@@ -281,11 +280,13 @@ class _BoundMatrix:
 
     def __call__(self, t: float, h: Tensor) -> Tensor:
         flow = self.matrix @ h.reshape(h.shape[0], -1)
-        if self.rate is not None:
-            flow = flow * self.rate
-        if self.source is not None:
-            flow = flow.add_(self.source)  # in place: a sum needs neither side on the way back
-        return flow.view(h.shape)
+        return _with_source(flow if self.rate is None else flow * self.rate, self.source, h)
+
+
+def _with_source(flow: Tensor, source: Tensor | None, h: Tensor) -> Tensor:
+    if source is not None:
+        flow = flow.add_(source)  # in place: a sum needs neither side on the way back
+    return flow.view(h.shape)
 
 
 class _BoundWeights:
@@ -300,9 +301,7 @@ class _BoundWeights:
 
     def __call__(self, t: float, h: Tensor) -> Tensor:
         flow = self.space.product(self.weights, h.reshape(self.space.size, -1))
-        if self.source is not None:
-            flow = flow.add_(self.source)  # in place: a sum needs neither side on the way back
-        return flow.view(h.shape)
+        return _with_source(flow, self.source, h)
 
 
 class _BoundAttention:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from graphsde.base.arguments import choice, number, whole
 from graphsde.graph.sparse import SparseMatrix
+from graphsde.nn.layers import uniform
 from graphsde.sde.drift.graph_heat import Flow, Rate
 from graphsde.sde.field import BoundDrift, Drift, check_state, register_drift
 
@@ -55,8 +56,7 @@ class ReactionDrift(Drift):
 
     name = "reaction"
     summary = "graph diffusion with a reaction term"
-    paper = "Choi et al., GREAD: graph neural reaction-diffusion networks"
-    year = 2023
+    paper, year = "Choi et al., GREAD: graph neural reaction-diffusion networks", 2023
     pulls_back = True
 
     def __init__(
@@ -83,7 +83,7 @@ class ReactionDrift(Drift):
         self.rate = Rate(rate, learn_rate)
         start = torch.full((width,), number(strength, "strength"))
         if number(strength_spread, "strength_spread", at_least=0.0) > 0.0:
-            start = start + strength_spread * _symmetric_uniform(width, generator)
+            start = start + strength_spread * (uniform((width,), generator) * 2 - 1)
         self.bounded_strength = bounded_strength
         if bounded_strength:
             number(strength - strength_spread, "strength", above=0.0)
@@ -135,12 +135,6 @@ class ReactionDrift(Drift):
         matrix_is_symmetric = self.linear and self.flow.matrix(adjacency).symmetric
         bound = _bound_on_spectrum if matrix_is_symmetric else _bound_of_sum
         return max(bound(rate, strength, norm) for strength in strengths)
-
-
-def _symmetric_uniform(width: int, generator: torch.Generator) -> Tensor:
-    if torch.get_default_device().type == "meta":
-        return torch.empty(width)  # only the size is wanted
-    return torch.rand(width, generator=generator) * 2 - 1
 
 
 def _bound_of_sum(rate: float, strength: float, norm: float) -> float:

@@ -45,8 +45,7 @@ class SecondOrderDrift(Drift):
 
     name = "second-order"
     summary = "positions and velocities with friction, driven by the force of another drift"
-    paper = "Rusch et al., Graph-coupled oscillator networks"
-    year = 2022
+    paper, year = "Rusch et al., Graph-coupled oscillator networks", 2022
 
     def __init__(
         self,

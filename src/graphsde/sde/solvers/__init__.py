@@ -1,46 +1,13 @@
-"""Solvers, one file each: ``SOLVERS`` knows them by name."""
+"""Solvers: ``SOLVERS`` knows them by name."""
 
-from graphsde.sde.solvers.base import (
-    SOLVERS,
-    BoundElementwise,
-    Carry,
-    ReversibleSolver,
-    Solver,
-    StepSolver,
-    System,
-    is_zero,
-    register_solver,
-)
-from graphsde.sde.solvers.one_step import RK4, Dopri5, Euler, Heun, Milstein, ReversibleHeun
-from graphsde.sde.solvers.roessler import SRA1, SRK
-
-__all__ = [
-    "RK4",
-    "SOLVERS",
-    "SRA1",
-    "SRK",
-    "BoundElementwise",
-    "Carry",
-    "Dopri5",
-    "Euler",
-    "Heun",
-    "Milstein",
-    "ReversibleHeun",
-    "ReversibleSolver",
-    "Solver",
-    "StepSolver",
-    "System",
-    "is_zero",
-    "make_solver",
-    "register_solver",
-]
-
-
-def make_solver(solver: str | Solver) -> Solver:
-    """A solver from its name; one that exists already is passed through.
-
-    Example:
-        >>> make_solver("sra1").strong_order["additive"]
-        1.5
-    """
-    return SOLVERS.get(solver)() if isinstance(solver, str) else solver
+from graphsde.sde.solvers.base import SOLVERS as SOLVERS
+from graphsde.sde.solvers.base import ReversibleSolver as ReversibleSolver
+from graphsde.sde.solvers.base import Solver as Solver
+from graphsde.sde.solvers.base import StepSolver as StepSolver
+from graphsde.sde.solvers.base import System as System
+from graphsde.sde.solvers.base import is_zero as is_zero
+from graphsde.sde.solvers.base import make_solver as make_solver
+from graphsde.sde.solvers.one_step import Dopri5 as Dopri5
+from graphsde.sde.solvers.one_step import Euler as Euler
+from graphsde.sde.solvers.one_step import ReversibleHeun as ReversibleHeun
+from graphsde.sde.solvers.roessler import SRA1 as SRA1

@@ -20,14 +20,14 @@ drift takes part by having the two methods of :class:`WrittenDrift`; ``gcn`` has
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
 
 from graphsde.sde.brownian import Increment, spent
-from graphsde.sde.solvers.base import Carry, StepSolver, System, half_square_sum, weighted
+from graphsde.sde.solvers.base import Carry, Stepped, StepSolver, System, half_square_sum, weighted
 
 if TYPE_CHECKING:
     from graphsde.sde.plan import Plan
@@ -86,6 +86,18 @@ class Tableau:
     noise: tuple[tuple[float, float], ...]
 
 
+@dataclass
+class Trace:
+    """What the way back through one step needs: the X_i, the u_i where there is a prior, what the drift kept."""
+
+    stages: list[Tensor] = field(default_factory=list)
+    gaps: list[Tensor] = field(default_factory=list)
+    kept: list[Tensor] = field(default_factory=list)
+
+
+Field = Callable[[float, Tensor], Tensor]
+
+
 @dataclass(frozen=True)
 class ExplicitStep:
     """One step of one method from t to t + dt."""
@@ -95,54 +107,54 @@ class ExplicitStep:
     t: float
     dt: float
 
-    def take(self, h: Tensor, noise: Increment | None) -> tuple[Tensor, Tensor | None]:
-        """The new state and the KL of the step.  # [N, S, d], [S]"""
-        return self.run(h, noise, self.system.drift, [], [])
+    def take(self, h: Tensor, noise: Increment | None) -> Stepped:
+        """As :meth:`StepSolver.step`, differentiable."""
+        after, kl = self.run(h, noise, self.system.drift, Trace())
+        return (after,), kl
 
-    def run(
-        self,
-        h: Tensor,
-        noise: Increment | None,
-        field: Callable[[float, Tensor], Tensor],
-        stages: list[Tensor],
-        gaps: list[Tensor],
-    ) -> tuple[Tensor, Tensor | None]:
-        """The step itself, differentiable where ``field`` is; leaves the X_i in ``stages`` and the u_i in ``gaps``."""
-        slopes = self._slopes(h, noise, field, stages)
+    def traced(self, h: Tensor, noise: Increment | None) -> tuple[Tensor, Tensor | None, Trace]:
+        """Without a graph, with its trace; the noise is not kept, as no gradient needs it."""
+        trace = Trace()
+        return *self.run(h, noise, self._keeping(trace), trace), trace
+
+    def traced_again(self, h: Tensor, noise: Increment | None) -> Trace:
+        """The trace of a step that was taken before."""
+        trace = Trace()
+        self._leave_gaps(self._slopes(h, noise, self._keeping(trace), trace), trace)
+        return trace
+
+    def run(self, h: Tensor, noise: Increment | None, field: Field, trace: Trace) -> tuple[Tensor, Tensor | None]:
+        """The new state and the KL, differentiable where ``field`` is; leaves stages and gaps in ``trace``."""
+        slopes = self._slopes(h, noise, field, trace)
         after = self._moved(h, noise, len(slopes), self.tableau.weights, slopes)
-        if self.system.prior is None:
+        self._leave_gaps(slopes, trace)
+        if not trace.gaps:
             return after, None
-        self._leave_gaps(stages, slopes, gaps)
-        sums = [half_square_sum(u) for u in gaps]
+        sums = [half_square_sum(u) for u in trace.gaps]
         return after, weighted(self.dt * self.precision, *zip(self.tableau.weights, sums, strict=True))
 
-    def retrace(
-        self,
-        h: Tensor,
-        noise: Increment | None,
-        field: Callable[[float, Tensor], Tensor],
-        stages: list[Tensor],
-        gaps: list[Tensor],
-    ) -> None:
-        """The stages and gaps of :meth:`run` where its results are known already."""
-        slopes = self._slopes(h, noise, field, stages)
-        if self.system.prior is not None:
-            self._leave_gaps(stages, slopes, gaps)
-
-    def _slopes(
-        self, h: Tensor, noise: Increment | None, field: Callable[[float, Tensor], Tensor], stages: list[Tensor]
-    ) -> list[Tensor]:
+    def _slopes(self, h: Tensor, noise: Increment | None, field: Field, trace: Trace) -> list[Tensor]:
         slopes: list[Tensor] = []
         for i, row in enumerate(self.tableau.rows):
-            stages.append(self._moved(h, noise, i, row, slopes))
-            slopes.append(field(self.t + self.tableau.times[i] * self.dt, stages[i]))
+            trace.stages.append(self._moved(h, noise, i, row, slopes))
+            slopes.append(field(self.t + self.tableau.times[i] * self.dt, trace.stages[i]))
         return slopes
 
-    def _leave_gaps(self, stages: list[Tensor], slopes: list[Tensor], gaps: list[Tensor]) -> None:
-        for time, x, slope in zip(self.tableau.times, stages, slopes, strict=True):
+    def _keeping(self, trace: Trace) -> Field:
+        def field(t: float, x: Tensor) -> Tensor:
+            slope, needed = self.system.drift.evaluate(t, x)  # type: ignore[attr-defined]
+            trace.kept.extend(needed)
+            return slope
+
+        return field
+
+    def _leave_gaps(self, slopes: list[Tensor], trace: Trace) -> None:
+        if self.system.prior is None:
+            return
+        for time, x, slope in zip(self.tableau.times, trace.stages, slopes, strict=True):
             # the slope has done its work: without a graph its memory will do for the gap
             room = None if torch.is_grad_enabled() else slope
-            gaps.append(self.system.prior.gap(self.t + time * self.dt, x, slope, room))  # type: ignore[union-attr]
+            trace.gaps.append(self.system.prior.gap(self.t + time * self.dt, x, slope, room))  # type: ignore[attr-defined]
 
     def _moved(
         self, h: Tensor, noise: Increment | None, stage: int, row: tuple[float, ...], slopes: list[Tensor]
@@ -169,11 +181,8 @@ class ExplicitStep:
         """The part of the noise that is added first in this stage and in none that follows."""
         if stage == len(self.tableau.noise):
             return noise.dw
-        return (
-            noise.area
-            if self.tableau.noise[stage][1] and not any(a for _, a in self.tableau.noise[stage + 1 :])
-            else None
-        )
+        last = self.tableau.noise[stage][1] and not any(a for _, a in self.tableau.noise[stage + 1 :])
+        return noise.area if last else None
 
     @property
     def precision(self) -> float:
@@ -199,37 +208,6 @@ def is_written_out(system: System) -> bool:
     )
 
 
-@dataclass
-class Trace:
-    """What the way back through one step needs: the X_i, the u_i where there is a prior, what the drift kept."""
-
-    stages: list[Tensor]
-    gaps: list[Tensor]
-    kept: list[Tensor]
-
-    @classmethod
-    def of(cls, step: ExplicitStep, h: Tensor, noise: Increment | None) -> tuple[Tensor, Tensor | None, Trace]:
-        """Take the step without a graph and keep its trace; the noise is not kept, as no gradient needs it."""
-        trace = cls([], [], [])
-        after, kl = step.run(h, noise, trace._keeping(step), trace.stages, trace.gaps)
-        return after, kl, trace
-
-    @classmethod
-    def again(cls, step: ExplicitStep, h: Tensor, noise: Increment | None) -> Trace:
-        """The trace of a step that was taken before."""
-        trace = cls([], [], [])
-        step.retrace(h, noise, trace._keeping(step), trace.stages, trace.gaps)
-        return trace
-
-    def _keeping(self, step: ExplicitStep) -> Callable[[float, Tensor], Tensor]:
-        def field(t: float, x: Tensor) -> Tensor:
-            slope, needed = step.system.drift.evaluate(t, x)  # type: ignore[attr-defined]
-            self.kept.extend(needed)
-            return slope
-
-        return field
-
-
 def pull_step(
     step: ExplicitStep, trace: Trace, grad: Tensor, kl_grad: Tensor | None, totals: list[Tensor | None], *, first: bool
 ) -> None:
@@ -237,7 +215,7 @@ def pull_step(
 
     Args:
         step: the step.
-        trace: from :meth:`Trace.of`.
+        trace: its own.
         grad: left as it is where ``first`` says that nobody asks before this step.  # [N, S, d]
         kl_grad: of the step's KL.  # [S]
         totals: sums for the drift's tensors, ``None`` for those whose gradient is not wanted.
@@ -305,31 +283,34 @@ class WayBack:
     """Walks a solve backwards, holding the gradients of the state and of the drift's tensors.
 
     Args:
-        plan: the solve.
-        wanted: whether the gradient of each of the drift's tensors is.
-        state_wanted: whether that of the initial state is.
+        ctx: of the solve: its plan, and which gradients are wanted, of the initial state and of those tensors.
         grads: of the states after one step or more and, where there is a prior, of the KL.
     """
 
-    def __init__(self, plan: Plan, wanted: Sequence[bool], state_wanted: bool, grads: Sequence[Tensor | None]) -> None:
-        self.plan, self.state_wanted = plan, state_wanted
-        self.state_grads, self.kl_grad = plan.of_outputs(grads)
-        self.totals = [
-            torch.zeros_like(x) if want else None for x, want in zip(plan.system.drift.tensors, wanted, strict=True)
-        ]
+    def __init__(self, ctx: Any, grads: Sequence[Tensor | None]) -> None:
+        self.plan: Plan = ctx.plan
+        self.state_wanted, *wanted = ctx.needs_input_grad[1:]
+        self.state_grads, self.kl_grad = self.plan.of_outputs(grads)
+        tensors = self.plan.system.drift.tensors
+        self.totals = [torch.zeros_like(x) if want else None for x, want in zip(tensors, wanted, strict=True)]
         self.grad: Tensor | None = None
 
-    def step(self, step: ExplicitStep, number: int, trace: Trace) -> None:
-        """Through step ``number`` (from 0)."""
+    def step(self, number: int, carry: Carry, noise: Increment | None) -> None:
+        """Through step ``number`` (from 0), which is taken again without a graph."""
+        self.pull(number, explicit_step(self.plan, number).traced_again(carry[0], noise))
+
+    def pull(self, number: int, trace: Trace) -> None:
+        """Through step ``number``, of which there is the trace."""
         given = self.state_grads.pop(number + 1, None)
         if self.grad is None:
             # a copy, as sums are made in place and the given one is somebody else's
             self.grad = torch.zeros_like(trace.stages[0]) if given is None else given.contiguous().clone()
         elif given is not None:
             self.grad += given
-        pull_step(step, trace, self.grad, self.kl_grad, self.totals, first=number == 0 and not self.state_wanted)
+        step, first = explicit_step(self.plan, number), number == 0 and not self.state_wanted
+        pull_step(step, trace, self.grad, self.kl_grad, self.totals, first=first)
 
-    def found(self) -> tuple[Tensor | None, ...]:
+    def found(self, initial: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of the initial state and of the drift's tensors."""
         return (self.grad if self.state_wanted else None), *self.totals
 
@@ -347,7 +328,7 @@ class _Written(torch.autograd.Function):
         traces: list[Trace] = []
         h = initial
         for step in range(plan.steps):
-            h, part, trace = Trace.of(explicit_step(plan, step), h, spent(plan.noise(step)))
+            h, part, trace = explicit_step(plan, step).traced(h, spent(plan.noise(step)))
             plan.require_finite(h, step + 1)
             traces.append(trace)
             if part is not None:
@@ -364,19 +345,17 @@ class _Written(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         plan: Plan = ctx.plan
-        wanted = ctx.needs_input_grad[1:]
         saved = ctx.saved_tensors
         inputs, parts = saved[: 1 + ctx.count], saved[1 + ctx.count :]
         if torch.is_grad_enabled():
-            return None, *_by_autograd(plan, inputs, wanted, grads)
-        back = WayBack(plan, wanted[1:], wanted[0], grads)
+            return None, *_by_autograd(plan, inputs, ctx.needs_input_grad[1:], grads)
+        back = WayBack(ctx, grads)
         stages, gaps, kept = ctx.sizes
         each = stages + gaps + kept
         for step in reversed(range(plan.steps)):
             own = list(parts[step * each : (step + 1) * each])
-            trace = Trace(own[:stages], own[stages : stages + gaps], own[stages + gaps :])
-            back.step(explicit_step(plan, step), step, trace)
-        return None, *back.found()
+            back.pull(step, Trace(own[:stages], own[stages : stages + gaps], own[stages + gaps :]))
+        return None, *back.found(inputs[0])
 
 
 def _by_autograd(
@@ -393,19 +372,3 @@ def _by_autograd(
         )
     )
     return [next(found) if want else None for want in wanted]
-
-
-class Retracing:
-    """The way back where only some states were kept: every step is taken again, without a graph."""
-
-    def __init__(self, ctx: Any, grads: tuple[Tensor | None, ...]) -> None:
-        self.plan: Plan = ctx.plan
-        wanted = ctx.needs_input_grad[1:]
-        self.back = WayBack(self.plan, wanted[1:], wanted[0], grads)
-
-    def step(self, step: int, carry: Carry, noise: Increment | None) -> None:
-        rule = explicit_step(self.plan, step)
-        self.back.step(rule, step, Trace.again(rule, carry[0], noise))
-
-    def found(self, initial: Tensor) -> tuple[Tensor | None, ...]:
-        return self.back.found()

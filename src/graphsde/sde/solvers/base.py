@@ -74,27 +74,14 @@ def require_finite(state: Tensor, *, method: str, step: int | None, time: float,
     if all_finite(state):
         return
     broken = (~torch.isfinite(state.detach())).flatten(1).any(1).nonzero().flatten()
-    raise SolverDiverged(
-        "the state",
-        method=method,
-        step=step,
-        time=time,
-        dt=dt,
-        nodes=broken.numel(),
-        positions=tuple(broken[:SHOWN].tolist()),
-    )
+    shown = tuple(broken[:SHOWN].tolist())
+    raise SolverDiverged("the state", method=method, step=step, time=time, dt=dt, nodes=broken.numel(), positions=shown)
 
 
 def require_finite_kl(kl: Tensor | None, *, method: str, step: int | None, time: float, dt: float) -> None:
     if kl is not None and not all_finite(kl):
-        raise SolverDiverged(
-            "the path KL",
-            method=method,
-            step=step,
-            time=time,
-            dt=dt,
-            hint="keep the diffusion away from zero, or hold prior and posterior closer together",
-        )
+        hint = "keep the diffusion away from zero, or hold prior and posterior closer together"
+        raise SolverDiverged("the path KL", method=method, step=step, time=time, dt=dt, hint=hint)
 
 
 _NODES_AT_ONCE = 4096
@@ -154,6 +141,8 @@ class _HalfSquareSum(torch.autograd.Function):
 
 Carry = tuple[Tensor, ...]
 """What goes from one step to the next: the state [N, S, d] first, then whatever else the method keeps."""
+Stepped = tuple[Carry, Tensor | None]
+"""What a step makes: the new carry and, where there is a prior, the KL of the step.  # [S]"""
 
 
 @runtime_checkable
@@ -167,14 +156,8 @@ class BoundElementwise(Protocol):
 
 @dataclass(frozen=True)
 class System:
-    """The equation of one solve.
-
-    Args:
-        drift: f.
-        diffusion: g, ``None`` for an ordinary differential equation.
-        prior: p; ``None`` where no path KL is wanted.
-        noise: what g depends on.
-    """
+    """The equation of one solve: f, g (``None`` for an ordinary differential equation), the prior's drift (``None``
+    where no path KL is wanted), and what g depends on."""
 
     drift: BoundDrift
     diffusion: BoundDiffusion | None = None
@@ -201,6 +184,8 @@ class Solver(ABC):
     strong_order: ClassVar[Mapping[Noise, float]]
     evaluations: ClassVar[int]
     """Drift evaluations per step; 0 where that depends on the equation."""
+    entrywise: ClassVar[bool] = False
+    """It needs a diffusion that acts entry by entry where noise depends on the state."""
     stratonovich: ClassVar[bool] = False
     """With diagonal noise it converges to the Stratonovich solution, not to Itô's."""
 
@@ -220,6 +205,8 @@ class Solver(ABC):
                 expected=f"noise among {', '.join(self.noise)}",
                 fix="choose another solver, one of " + ", ".join(fit),
             )
+        if self.entrywise and system.noise == "diagonal":
+            elementwise(system, self)
 
 
 class StepSolver(Solver):
@@ -230,10 +217,8 @@ class StepSolver(Solver):
     start_evaluations: ClassVar[int] = 0
 
     @abstractmethod
-    def step(
-        self, system: System, t: float, dt: float, carry: Carry, noise: Increment | None
-    ) -> tuple[Carry, Tensor | None]:
-        """From ``t`` to ``t + dt``: the new carry and, where there is a prior, the KL of the step.  # [S]"""
+    def step(self, system: System, t: float, dt: float, carry: Carry, noise: Increment | None) -> Stepped:
+        """From ``t`` to ``t + dt``."""
 
     def start(self, system: System, t: float, state: Tensor) -> Carry:
         return (state,)
@@ -259,6 +244,16 @@ SOLVERS: Registry[type[Solver]] = Registry(
     },
 )
 register_solver = SOLVERS.add_class
+
+
+def make_solver(solver: str | Solver) -> Solver:
+    """A solver from its name; one that exists already is passed through.
+
+    Example:
+        >>> make_solver("sra1").strong_order["additive"]
+        1.5
+    """
+    return SOLVERS.get(solver)() if isinstance(solver, str) else solver
 
 
 def is_zero(diffusion: BoundDiffusion) -> bool:

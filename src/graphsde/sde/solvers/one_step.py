@@ -19,6 +19,7 @@ from graphsde.sde.solvers.base import (
     ReversibleSolver,
     Solver,
     SolverDiverged,
+    Stepped,
     StepSolver,
     System,
     elementwise,
@@ -53,8 +54,7 @@ class Dopri5(Solver):
 
     name = "dopri5"
     summary = "adaptive; order 5; without noise only"
-    paper = "Dormand and Prince, A family of embedded Runge–Kutta formulae"
-    year = 1980
+    paper, year = "Dormand and Prince, A family of embedded Runge–Kutta formulae", 1980
     strong_order: ClassVar[Mapping[Noise, float]] = {"none": 5.0}
     evaluations = 0
 
@@ -109,19 +109,15 @@ class Euler(StepSolver):
 
     name = "euler"
     summary = "one evaluation; strong order 1 with additive noise, ½ with diagonal noise"
-    paper = "Maruyama, Continuous Markov processes and stochastic equations"
-    year = 1955
+    paper, year = "Maruyama, Continuous Markov processes and stochastic equations", 1955
     strong_order: ClassVar[Mapping[Noise, float]] = {"none": 1.0, "additive": 1.0, "diagonal": 0.5}
     tableau = TABLEAU
     evaluations = 1
 
-    def step(
-        self, system: System, t: float, dt: float, carry: Carry, noise: Increment | None
-    ) -> tuple[Carry, Tensor | None]:
+    def step(self, system: System, t: float, dt: float, carry: Carry, noise: Increment | None) -> Stepped:
         (h,) = carry
         if is_written_out(system):
-            after, kl = ExplicitStep(TABLEAU, system, t, dt).take(h, noise)
-            return (after,), kl
+            return ExplicitStep(TABLEAU, system, t, dt).take(h, noise)
         f = system.drift(t, h)
         after = torch.add(h, f, alpha=dt)
         if noise is not None and system.diffusion is not None:
@@ -146,15 +142,12 @@ class Heun(StepSolver):
 
     name = "heun"
     summary = "two evaluations; strong order 1; Stratonovich where noise depends on the state"
-    paper = "Rümelin, Numerical treatment of stochastic differential equations"
-    year = 1982
+    paper, year = "Rümelin, Numerical treatment of stochastic differential equations", 1982
     strong_order: ClassVar[Mapping[Noise, float]] = {"none": 2.0, "additive": 1.0, "diagonal": 1.0}
     evaluations = 2
     stratonovich = True
 
-    def step(
-        self, system: System, t: float, dt: float, carry: Carry, noise: Increment | None
-    ) -> tuple[Carry, Tensor | None]:
+    def step(self, system: System, t: float, dt: float, carry: Carry, noise: Increment | None) -> Stepped:
         (h,) = carry
         first = system.drift(t, h)
         predicted = torch.add(h, first, alpha=dt)
@@ -167,8 +160,6 @@ class Heun(StepSolver):
         if start_noise is not None and noise is not None and system.diffusion is not None:
             end_noise = system.diffusion.apply(t + dt, predicted, noise.dw)
             after = after.add_(start_noise, alpha=0.5).add_(end_noise, alpha=0.5)
-        if system.prior is None:
-            return (after,), None
         rates = kl_rate(system, t, h, first), kl_rate(system, t + dt, predicted, second)
         return (after,), weighted(dt, (0.5, rates[0]), (0.5, rates[1]))
 
@@ -186,19 +177,12 @@ class Milstein(StepSolver):
 
     name = "milstein"
     summary = "one evaluation; strong order 1 with diagonal noise"
-    paper = "Milstein, Approximate integration of stochastic differential equations"
-    year = 1974
+    paper, year = "Milstein, Approximate integration of stochastic differential equations", 1974
     strong_order: ClassVar[Mapping[Noise, float]] = {"none": 1.0, "diagonal": 1.0}
     evaluations = 1
+    entrywise = True
 
-    def require(self, system: System) -> None:
-        super().require(system)
-        if system.noise == "diagonal":
-            elementwise(system, self)
-
-    def step(
-        self, system: System, t: float, dt: float, carry: Carry, noise: Increment | None
-    ) -> tuple[Carry, Tensor | None]:
+    def step(self, system: System, t: float, dt: float, carry: Carry, noise: Increment | None) -> Stepped:
         (h,) = carry
         f = system.drift(t, h)
         after = torch.add(h, f, alpha=dt)
@@ -230,8 +214,7 @@ class ReversibleHeun(ReversibleSolver):
 
     name = "reversible-heun"
     summary = "one evaluation; undoes its steps, so gradients need no stored states; Stratonovich as Heun"
-    paper = "Kidger, Foster, Li and Lyons, Efficient and accurate gradients for neural SDEs"
-    year = 2021
+    paper, year = "Kidger, Foster, Li and Lyons, Efficient and accurate gradients for neural SDEs", 2021
     strong_order: ClassVar[Mapping[Noise, float]] = {"none": 2.0, "additive": 1.0, "diagonal": 0.5}
     evaluations = 1
     start_evaluations = 1
@@ -240,9 +223,7 @@ class ReversibleHeun(ReversibleSolver):
     def start(self, system: System, t: float, state: Tensor) -> Carry:
         return _carry(system, t, state, state)
 
-    def step(
-        self, system: System, t: float, dt: float, carry: Carry, noise: Increment | None
-    ) -> tuple[Carry, Tensor | None]:
+    def step(self, system: System, t: float, dt: float, carry: Carry, noise: Increment | None) -> Stepped:
         z, companion, f = carry[:3]
         moved = torch.mul(z, 2.0).sub_(companion).add_(f, alpha=dt)
         after = torch.add(z, f, alpha=0.5 * dt)
@@ -290,14 +271,11 @@ class RK4(StepSolver):
 
     name = "rk4"
     summary = "four evaluations; order 4; without noise only"
-    paper = "Kutta, Beitrag zur näherungsweisen Integration totaler Differentialgleichungen"
-    year = 1901
+    paper, year = "Kutta, Beitrag zur näherungsweisen Integration totaler Differentialgleichungen", 1901
     strong_order: ClassVar[Mapping[Noise, float]] = {"none": 4.0}
     evaluations = 4
 
-    def step(
-        self, system: System, t: float, dt: float, carry: Carry, noise: Increment | None
-    ) -> tuple[Carry, Tensor | None]:
+    def step(self, system: System, t: float, dt: float, carry: Carry, noise: Increment | None) -> Stepped:
         (h,) = carry
         middle, end = t + 0.5 * dt, t + dt
         k1 = system.drift(t, h)

@@ -13,7 +13,16 @@ from torch import Tensor
 from graphsde.sde.brownian import Increment
 from graphsde.sde.field import BoundDiffusion, Noise
 from graphsde.sde.solvers.adjoint import ExplicitStep, Tableau, is_written_out
-from graphsde.sde.solvers.base import Carry, StepSolver, System, elementwise, kl_rate, register_solver, weighted
+from graphsde.sde.solvers.base import (
+    Carry,
+    Stepped,
+    StepSolver,
+    System,
+    elementwise,
+    kl_rate,
+    register_solver,
+    weighted,
+)
 
 SRA1_WEIGHTS = (1 / 3, 2 / 3)
 STAGE_TIME = 3 / 4
@@ -47,35 +56,28 @@ class SRA1(StepSolver):
 
     name = "sra1"
     summary = "two evaluations; strong order 1.5 with additive noise; Ralston's method without noise"
-    paper = "Rößler, Runge–Kutta methods for the strong approximation of solutions of SDEs"
-    year = 2010
+    paper, year = "Rößler, Runge–Kutta methods for the strong approximation of solutions of SDEs", 2010
     strong_order: ClassVar[Mapping[Noise, float]] = {"none": 2.0, "additive": 1.5}
     tableau = TABLEAU
     evaluations = 2
     needs_area = True
 
-    def step(
-        self, system: System, t: float, dt: float, carry: Carry, noise: Increment | None
-    ) -> tuple[Carry, Tensor | None]:
+    def step(self, system: System, t: float, dt: float, carry: Carry, noise: Increment | None) -> Stepped:
         (h,) = carry
         if is_written_out(system):
-            after, kl = ExplicitStep(TABLEAU, system, t, dt).take(h, noise)
-            return (after,), kl
-        at_stage: Tensor | None = None
-        jump: Tensor | None = None
+            return ExplicitStep(TABLEAU, system, t, dt).take(h, noise)
+        terms: tuple[Tensor, Tensor] | None = None
         if noise is not None and system.diffusion is not None:
-            at_stage, jump = noise_terms(system.diffusion, t, dt, h, noise)
+            terms = noise_terms(system.diffusion, t, dt, h, noise)
         first = system.drift(t, h)
         stage = torch.add(h, first, alpha=STAGE_TIME * dt)
-        if at_stage is not None:
-            stage = stage.add_(at_stage)
+        if terms is not None:
+            stage = stage.add_(terms[0])
         later = t + STAGE_TIME * dt
         second = system.drift(later, stage)
         after = torch.add(h, first, alpha=SRA1_WEIGHTS[0] * dt).add_(second, alpha=SRA1_WEIGHTS[1] * dt)
-        if jump is not None:
-            after = after.add_(jump)
-        if system.prior is None:
-            return (after,), None
+        if terms is not None:
+            after = after.add_(terms[1])
         rates = kl_rate(system, t, h, first), kl_rate(system, later, stage, second)
         return (after,), weighted(dt, (SRA1_WEIGHTS[0], rates[0]), (SRA1_WEIGHTS[1], rates[1]))
 
@@ -116,20 +118,12 @@ class SRK(StepSolver):
 
     name = "srk"
     summary = "three evaluations; strong order 1.5 with diagonal noise"
-    paper = "Rößler, Runge–Kutta methods for the strong approximation of solutions of SDEs"
-    year = 2010
+    paper, year = "Rößler, Runge–Kutta methods for the strong approximation of solutions of SDEs", 2010
     strong_order: ClassVar[Mapping[Noise, float]] = {"none": 3.0, "additive": 1.5, "diagonal": 1.5}
     evaluations = 3
-    needs_area = True
+    needs_area = entrywise = True
 
-    def require(self, system: System) -> None:
-        super().require(system)
-        if system.noise == "diagonal":
-            elementwise(system, self)
-
-    def step(
-        self, system: System, t: float, dt: float, carry: Carry, noise: Increment | None
-    ) -> tuple[Carry, Tensor | None]:
+    def step(self, system: System, t: float, dt: float, carry: Carry, noise: Increment | None) -> Stepped:
         (h,) = carry
         first = system.drift(t, h)
         second_state = torch.add(h, first, alpha=dt)
@@ -147,8 +141,6 @@ class SRK(StepSolver):
             gains.append(self._gain(system, t + 0.25 * dt, h, torch.add(last_state, third, alpha=0.25 * dt)))
             for gain, weight in zip(gains, noise_weights(noise), strict=True):
                 after = after + gain(weight)
-        if system.prior is None:
-            return (after,), None
         stages = ((t, h, first), (t + dt, second_state, second), (t + 0.5 * dt, third_state, third))
         rates = [kl_rate(system, *stage) for stage in stages]
         return (after,), weighted(dt, *zip(WEIGHTS, rates, strict=True))
