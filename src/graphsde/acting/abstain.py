@@ -239,8 +239,7 @@ def abstain(
     require_share("max_error", max_error)
     require_share("delta", delta)
     held = held_out(prediction, graph, calibration, size=size, seed=seed)
-    asked = Question(graph, held, by, tolerance, ood, model)
-    name, values, wrong = ACCEPTANCE.of(prediction)(prediction, asked)
+    name, values, wrong = ACCEPTANCE.of(prediction)(prediction, graph, held, by, tolerance, ood, model)
     cleared = np.ones(graph.num_nodes, dtype=bool) if ood is None else ood.cleared
     needed = nodes_to_certify(max_error, delta)
     judged = cleared[held.nodes]
@@ -278,27 +277,17 @@ def abstain(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Question:
-    """What acceptance is asked for; see :func:`abstain`."""
-
-    graph: Graph
-    held: HeldOut
-    by: str | np.ndarray | None
-    tolerance: float | None
-    ood: OODFlag | None
-    model: Predictor | None
-
-
-ACCEPTANCE: Rules[Callable[[Any, Question], tuple[str, np.ndarray, np.ndarray]]] = Rules("accepting predictions")
+By = str | np.ndarray | None
+ACCEPTANCE: Rules[Callable[..., tuple[str, np.ndarray, np.ndarray]]] = Rules("accepting predictions")
 """Name and uncertainty of all nodes, and which calibration nodes are wrong.  # [N], [n] bool"""
 
 
 @ACCEPTANCE.register("regression")
-def _accept_numbers(prediction: RegressionPrediction, asked: Question) -> tuple[str, np.ndarray, np.ndarray]:
+def _accept_numbers(
+    prediction: RegressionPrediction, graph: Graph, held: HeldOut, by: By, tolerance: float | None, ood: Any, model: Any
+) -> tuple[str, np.ndarray, np.ndarray]:
     """By the chance of being off by more than the tolerance."""
-    by, tolerance, held = asked.by, asked.tolerance, asked.held
-    if tolerance is None or asked.ood is not None or isinstance(by, str):
+    if tolerance is None or ood is not None or isinstance(by, str):
         raise BadUsage(
             "numbers are accepted by the chance of an error beyond a tolerance",
             code="E-TARGET",
@@ -313,14 +302,16 @@ def _accept_numbers(prediction: RegressionPrediction, asked: Question) -> tuple[
 
 
 @ACCEPTANCE.register("classification")
-def _accept_classes(prediction: ClassPrediction, asked: Question) -> tuple[str, np.ndarray, np.ndarray]:
-    by = ACCEPT_BY if asked.by is None else asked.by
-    if asked.tolerance is not None:
-        raise BadUsage("a tolerance is for numbers, and this prediction is of classes", found=asked.tolerance)
-    wrong = prediction.index[asked.held.nodes] != asked.held.labels
+def _accept_classes(
+    prediction: ClassPrediction, graph: Graph, held: HeldOut, by: By, tolerance: Any, ood: Any, model: Predictor | None
+) -> tuple[str, np.ndarray, np.ndarray]:
+    by = ACCEPT_BY if by is None else by
+    if tolerance is not None:
+        raise BadUsage("a tolerance is for numbers, and this prediction is of classes", found=tolerance)
+    wrong = prediction.index[held.nodes] != held.labels
     if isinstance(by, str):
-        return by, score(by, prediction, asked.graph, asked.model), wrong
-    return "given", _checked(by, asked.graph.num_nodes), wrong
+        return by, score(by, prediction, graph, model), wrong
+    return "given", _checked(by, graph.num_nodes), wrong
 
 
 def _checked(by: np.ndarray, nodes: int) -> np.ndarray:
@@ -338,11 +329,7 @@ def _decided(graph: Graph, held: HeldOut) -> np.ndarray:
 
     Where none is left, those outside the calibration: thresholds must not come from the nodes they are tested on.
     """
-    used = held.mask.copy()
-    for role in ("train", "val"):
-        if role in graph.masks:
-            used |= graph.masks[role]
-    for mask in (~used, ~held.mask):
+    for mask in (~(held.mask | graph.role("train") | graph.role("val")), ~held.mask):
         if mask.any():
             return mask
     raise BadUsage(
@@ -385,9 +372,8 @@ def _curve(
 
     shares = _shares_below(values[open_nodes], thresholds)
     start = _first_to_test(shares, len(nodes), max_error, delta)
-    passes = bounds <= max_error
     certified = np.zeros(len(thresholds), dtype=bool)
-    certified[start:] = np.logical_and.accumulate(passes[start:])
+    certified[start:] = np.logical_and.accumulate(bounds[start:] <= max_error)
     coverages = _shares_below(np.where(cleared, values, np.inf)[decided], thresholds)
     return AbstentionCurve(thresholds, coverages, accepted, errors, bounds, certified, start)
 

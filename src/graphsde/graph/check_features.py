@@ -264,9 +264,7 @@ def _twins(graph: Graph, empty: np.ndarray) -> list[Finding]:
         message = f"{len(alike):,} nodes share all their features with another node ({kinds:,} different rows)"
         findings.append(Finding("W-DUP-ROWS", "note", message, len(alike), name_nodes(graph.node_ids, alike)))
     twin = twin_of_training_node(graph, groups)
-    judged = np.zeros(graph.num_nodes, dtype=bool)
-    for role in ("val", "calibration", "test"):
-        judged |= graph.masks.get(role, False)
+    judged = graph.role("val") | graph.role("calibration") | graph.role("test")
     leaks = np.flatnonzero((twin >= 0) & judged & ~empty)
     if len(leaks):
         same = 0 if graph.labels is None else int((graph.labels[leaks] == graph.labels[twin[leaks]]).sum())

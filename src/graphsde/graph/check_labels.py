@@ -217,7 +217,7 @@ def _similar(graph: Graph) -> list[Finding]:
 def _unscored(graph: Graph) -> list[Finding]:
     findings = []
     for role in ("val", "calibration", "test"):
-        rows = np.flatnonzero(graph.masks.get(role, np.zeros(graph.num_nodes, dtype=bool)) & ~graph.labelled)
+        rows = np.flatnonzero(graph.role(role) & ~graph.labelled)
         if len(rows):
             message = (
                 f"{len(rows):,} {'nodes' if len(rows) > 1 else 'node'} of the {role} split can't be scored: no label"

@@ -91,9 +91,7 @@ def judged_nodes(prediction: Prediction, graph: Graph) -> np.ndarray:
 
     # [N] bool
     """
-    if graph.test_mask is None:
-        return np.zeros(graph.num_nodes, dtype=bool)
-    known = graph.test_mask & graph.familiar & known_items(prediction, graph)
+    known = graph.role("test") & graph.familiar & known_items(prediction, graph)
     return known if graph.ood_nodes is None else known & ~graph.ood_nodes
 
 

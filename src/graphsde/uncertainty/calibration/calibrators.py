@@ -306,8 +306,7 @@ def _fit_to_classes(prediction: ClassPrediction, graph: Graph, by: str, nodes: n
             code="E-SPLIT-EMPTY",
             fix="use a split with validation nodes, or in Python name others (nodes=…)",
         )
-    train = np.zeros(graph.num_nodes, dtype=bool) if graph.train_mask is None else graph.train_mask
-    calibrator = kind(prediction.num_classes, graph.node_ids[train].tolist())
+    calibrator = kind(prediction.num_classes, graph.node_ids[graph.role("train")].tolist())
     logits, truth = centred_logits(prediction), torch.from_numpy(labels[rows].copy())
     if isinstance(calibrator, Temperature):
         # one parameter: a search in an interval, which no start can mislead
