@@ -370,8 +370,7 @@ def _curve(
     accepted, errors = _counts(values[nodes], wrong, thresholds)
     bounds = clopper_pearson_upper(errors, accepted, delta)
 
-    shares = _shares_below(values[open_nodes], thresholds)
-    start = _first_to_test(shares, len(nodes), max_error, delta)
+    start = _first_to_test(_shares_below(values[open_nodes], thresholds), len(nodes), max_error, delta)
     certified = np.zeros(len(thresholds), dtype=bool)
     certified[start:] = np.logical_and.accumulate(bounds[start:] <= max_error)
     coverages = _shares_below(np.where(cleared, values, np.inf)[decided], thresholds)

@@ -53,8 +53,7 @@ class Candidates:
 
     def top(self, values: np.ndarray, budget: int) -> np.ndarray:
         """The pool's nodes with the highest values; equal ones in the order of the graph.  # values [N]"""
-        order = np.argsort(-values[self.pool], kind="stable")
-        return self.pool[order[:budget]]
+        return self.pool[np.argsort(-values[self.pool], kind="stable")[:budget]]
 
 
 Acquisition = Callable[[Candidates, int], np.ndarray]
@@ -211,8 +210,7 @@ def at_random(candidates: Candidates, budget: int) -> np.ndarray:
     "stratified-random", summary="nodes at random, as many of every predicted class as can be", whole_batch=True
 )
 def stratified(candidates: Candidates, budget: int) -> np.ndarray:
-    rng = candidates.rng("stratified")
-    order = rng.permutation(candidates.pool)
+    order = candidates.rng("stratified").permutation(candidates.pool)
     classes = require(candidates.prediction, ClassPrediction, "stratified drawing").index[order]
     # the k-th node of its class comes before the (k+1)-th of any
     turn = np.zeros(len(order), dtype=np.int64)

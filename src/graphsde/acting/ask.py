@@ -65,8 +65,7 @@ def _typical_distance(points: np.ndarray, most: int = 500) -> float:
     """Median distance between the points; of the first ``most`` where there are more."""
     some = points[:most]
     square = np.square(some).sum(axis=1)
-    distances = np.maximum(square[:, None] + square[None] - 2 * some @ some.T, 0.0)
-    apart = distances[np.triu_indices(len(some), k=1)]
+    apart = np.maximum(square[:, None] + square[None] - 2 * some @ some.T, 0.0)[np.triu_indices(len(some), k=1)]
     return float(np.sqrt(np.median(apart))) if len(apart) else 0.0
 
 
@@ -234,14 +233,12 @@ class ClassReasons(Reasons):
         counts = np.bincount(self._seen[around], minlength=self.prediction.num_classes)
         if counts.max() > AGREED * len(around) or np.count_nonzero(counts) < 2:
             return None
-        order = np.argsort(-counts, kind="stable")[:2]
-        shown = ", ".join(f"{self._name(c)} ({int(counts[c])})" for c in order)
+        shown = ", ".join(f"{self._name(c)} ({int(counts[c])})" for c in np.argsort(-counts, kind="stable")[:2])
         return f"its {len(around)} neighbours are of different classes: {shown}"
 
     def _shares(self, node: int, most: int) -> str:
         probs = self.prediction.mean[node]
-        order = np.argsort(-probs, kind="stable")[:most]
-        return ", ".join(f"{self._name(c)} {_share(probs[c])}" for c in order)
+        return ", ".join(f"{self._name(c)} {_share(probs[c])}" for c in np.argsort(-probs, kind="stable")[:most])
 
     def _name(self, position: int) -> str:
         return shorten(self.prediction.class_names[int(position)], 40)

@@ -144,8 +144,7 @@ def _with_row(graph: Graph, node: int, row: np.ndarray) -> Graph:
 
 
 def _row(matrix: Any, node: int) -> np.ndarray:
-    row = matrix[[node]].toarray()[0] if sp.issparse(matrix) else matrix[node]
-    return np.asarray(row, dtype=np.float64)
+    return np.asarray(matrix[[node]].toarray()[0] if sp.issparse(matrix) else matrix[node], dtype=np.float64)
 
 
 def _means(matrix: Any) -> np.ndarray:

@@ -54,8 +54,7 @@ def twin_of_training_node(graph: Graph, groups: np.ndarray) -> np.ndarray:
 def _row_hashes(features: Any) -> np.ndarray:
     keys = _keys(features.shape[1], seed=0)
     if sp.issparse(features):
-        terms = _scramble(_bits(features.data)) * keys[features.indices]
-        return _row_sums(terms, features.indptr)
+        return _row_sums(_scramble(_bits(features.data)) * keys[features.indices], features.indptr)
     hashes = np.zeros(len(features), dtype=np.uint64)
     step = max(1, TWIN_BLOCK // max(1, features.shape[1]))
     for start in range(0, len(features), step):
@@ -256,8 +255,7 @@ def _label_columns(graph: Graph, varies: np.ndarray) -> list[Finding]:
 
 def _twins(graph: Graph, empty: np.ndarray) -> list[Finding]:
     groups = feature_groups(graph)
-    size = np.bincount(groups)
-    alike = np.flatnonzero((size[groups] > 1) & ~empty)
+    alike = np.flatnonzero((np.bincount(groups)[groups] > 1) & ~empty)
     findings = []
     if len(alike):
         kinds = len(np.unique(groups[alike]))

@@ -62,8 +62,7 @@ def value_findings(graph: Graph, facts: dict[str, Any]) -> list[Finding]:
     missing = np.flatnonzero(~graph.labelled)
     if len(missing):
         message = f"{len(missing):,} of {graph.num_nodes:,} nodes have no value"
-        where = name_nodes(graph.node_ids, missing)
-        findings.append(Finding("W-UNLABELLED", "note", message, len(missing), where))
+        findings.append(Finding("W-UNLABELLED", "note", message, len(missing), name_nodes(graph.node_ids, missing)))
     correlation = facts["edge_correlation"]
     if correlation is not None and correlation < LOW_CORRELATION:
         message = f"neighbours have unlike values: correlation {correlation:.2f} along edges"

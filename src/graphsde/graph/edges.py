@@ -204,8 +204,7 @@ def edges_of_matrix(matrix: Any, num_nodes: int) -> tuple[np.ndarray, np.ndarray
         raise BadInput(f"the adjacency has dtype {matrix.dtype}", code="E-DTYPE", expected="numbers")
     entries = matrix.tocoo()
     data = np.asarray(entries.data)
-    weights = None if bool(np.all(data == 1)) else data
-    return entries.row, entries.col, weights
+    return entries.row, entries.col, None if bool(np.all(data == 1)) else data
 
 
 def _check_columns(sources: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:

@@ -240,8 +240,7 @@ class GraphmlDocument:
 
     def _error(self, code: str, message: str, **details: Any) -> BadInput:
         details.setdefault("expected", "one plain graph in GraphML, as networkx.write_graphml writes it")
-        place = f"{self.path.name}, line {self._parser.CurrentLineNumber}"
-        return BadInput(message, code=code, place=place, **details)
+        return BadInput(message, code=code, place=f"{self.path.name}, line {self._parser.CurrentLineNumber}", **details)
 
 
 _PIECE = 1 << 20

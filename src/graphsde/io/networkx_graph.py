@@ -105,8 +105,7 @@ def to_networkx(graph: Graph) -> networkx.Graph:
     entries = (graph.adjacency.matrix if directed else sp.triu(graph.adjacency.matrix)).tocoo()
     ends = [(ids[one], ids[other]) for one, other in zip(entries.row.tolist(), entries.col.tolist(), strict=True)]
     if graph.adjacency.is_weighted:
-        values = entries.data.tolist()
-        result.add_edges_from((*pair, {WEIGHT: value}) for pair, value in zip(ends, values, strict=True))
+        result.add_edges_from((*pair, {WEIGHT: value}) for pair, value in zip(ends, entries.data.tolist(), strict=True))
     else:
         result.add_edges_from(ends)
     return result

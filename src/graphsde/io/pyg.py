@@ -125,8 +125,7 @@ def _matrix(x: Any) -> Any:
         return x.numpy()
     if x.layout is not torch.sparse_csr:
         x = (x.coalesce() if x.layout is torch.sparse_coo else x).to_sparse_csr()
-    parts = (x.values().numpy(), x.col_indices().numpy(), x.crow_indices().numpy())
-    return sp.csr_array(parts, shape=tuple(x.shape))
+    return sp.csr_array((x.values().numpy(), x.col_indices().numpy(), x.crow_indices().numpy()), shape=tuple(x.shape))
 
 
 def _tensor(features: Any) -> Any:

@@ -117,8 +117,7 @@ def tied_blocks(values: np.ndarray, marked: np.ndarray) -> tuple[np.ndarray, np.
     """
     distinct, block = np.unique(values, return_inverse=True)
     size = np.bincount(block, minlength=len(distinct))
-    hits = np.bincount(block[marked], minlength=len(distinct))
-    return distinct, size, hits
+    return distinct, size, np.bincount(block[marked], minlength=len(distinct))
 
 
 def auroc(values: np.ndarray, positive: np.ndarray) -> float:
@@ -140,5 +139,4 @@ def average_precision(values: np.ndarray, positive: np.ndarray) -> float:
     if positives == 0 or positives == len(values):
         return float("nan")
     size, hits = size[::-1], hits[::-1]
-    precision = np.cumsum(hits) / np.cumsum(size)
-    return float(np.sum(precision * hits) / positives)
+    return float(np.sum(np.cumsum(hits) / np.cumsum(size) * hits) / positives)

@@ -46,8 +46,7 @@ class Reliability:
 def nll(probs: np.ndarray, labels: np.ndarray) -> float:
     """``−mean ln p_iy``, probabilities clamped at 1e-12."""
     probs, labels = arrays.probs_and_labels(probs, labels)
-    of_true = probs[np.arange(len(labels)), labels]
-    return float(-np.mean(np.log(np.clip(of_true, _SMALLEST, 1.0))))
+    return float(-np.mean(np.log(np.clip(probs[np.arange(len(labels)), labels], _SMALLEST, 1.0))))
 
 
 @lower(
@@ -102,8 +101,7 @@ def reliability(
         confidence, right = np.repeat(values, size), np.repeat(hits / size, size)
         bin_of = np.arange(len(labels)) * bins // len(labels)
     elif spacing == "width":
-        edges = np.linspace(0.0, 1.0, bins + 1)
-        bin_of = np.clip(np.searchsorted(edges, confidence, side="left") - 1, 0, bins - 1)
+        bin_of = np.clip(np.searchsorted(np.linspace(0.0, 1.0, bins + 1), confidence, side="left") - 1, 0, bins - 1)
     else:
         raise BadUsage("unknown spacing of bins", found=spacing, expected="'width' or 'mass'")
     return _binned(confidence, right.astype(np.float64), bin_of)

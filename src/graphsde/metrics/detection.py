@@ -96,8 +96,7 @@ def _joined(inside: np.ndarray, outside: np.ndarray) -> tuple[np.ndarray, np.nda
     familiar, ood = arrays.numbers(inside, "inside"), arrays.numbers(outside, "outside")
     if len(familiar) + len(ood) == 0:
         raise BadInput("inside and outside are both empty: there is no node to judge", code="E-EMPTY")
-    is_out = np.repeat([False, True], [len(familiar), len(ood)])
-    return np.concatenate([familiar, ood]), is_out
+    return np.concatenate([familiar, ood]), np.repeat([False, True], [len(familiar), len(ood)])
 
 
 @higher("misclassification_auroc", "probability that a wrong prediction is more uncertain than a right one", chance=0.5)

@@ -123,8 +123,7 @@ def calibration_error(prediction: RegressionPrediction, values: np.ndarray) -> f
 
 def observed_shares(prediction: RegressionPrediction, values: np.ndarray, levels: np.ndarray = LEVELS) -> np.ndarray:
     """Share of true values below the predicted quantile of each level.  # [L]"""
-    reached = prediction.cdf(_values(prediction, values))
-    return np.mean(reached[:, None] <= levels, axis=0)
+    return np.mean(prediction.cdf(_values(prediction, values))[:, None] <= levels, axis=0)
 
 
 def summarise_regression(prediction: RegressionPrediction, values: np.ndarray, mask: np.ndarray) -> dict[str, float]:

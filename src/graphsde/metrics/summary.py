@@ -9,7 +9,6 @@ import numpy as np
 
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.metrics import calibration, classification, detection, selective
-from graphsde.metrics import detection as misclassification
 from graphsde.metrics.arrays import METRICS
 from graphsde.prediction import ClassPrediction, Prediction, Predictor
 from graphsde.uncertainty.scores.propagation import propagate
@@ -97,9 +96,9 @@ def summarise(
         "balanced_accuracy": classification.balanced_accuracy(predicted, truth),
         "macro_f1": classification.macro_f1(predicted, truth),
         "micro_auroc": classification.micro_auroc(probs, truth),
-        "misclassification_auroc": misclassification.misclassification_auroc(doubt, errors),
-        "aupr_error": misclassification.aupr_error(doubt, errors),
-        "aupr_success": misclassification.aupr_success(doubt, errors),
+        "misclassification_auroc": detection.misclassification_auroc(doubt, errors),
+        "aupr_error": detection.aupr_error(doubt, errors),
+        "aupr_success": detection.aupr_success(doubt, errors),
         "aurc": selective.aurc(doubt, errors),
         "aurc_entropy": selective.aurc(prediction.total[nodes], errors),
         "e_aurc": selective.e_aurc(doubt, errors),

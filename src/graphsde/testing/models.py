@@ -195,8 +195,7 @@ def fit_leaves_the_graph_alone(case: ModelCase, folder: Path) -> None:
     before = graph.fingerprint
     masks = {name: mask.copy() for name, mask in graph.masks.items()}
     case.make().fit(graph)
-    fresh = dataclasses.replace(graph)
-    expect(fresh.fingerprint == before, "features, edges and labels are untouched")
+    expect(dataclasses.replace(graph).fingerprint == before, "features, edges and labels are untouched")
     expect(all(np.array_equal(masks[name], graph.masks[name]) for name in masks), "masks are untouched")
 
 
@@ -400,8 +399,7 @@ def another_graph_is_predicted(case: ModelCase, folder: Path) -> None:
         return
     other = contract_graph(seed=5)
     other = dataclasses.replace(other, node_ids=np.array([f"other {i}" for i in range(30)], dtype=object))
-    smaller = other.subgraph(np.arange(12))
-    expect(case.fitted.predict(smaller, samples=SAMPLES).num_items == 12, "a smaller, OOD graph")
+    expect(case.fitted.predict(other.subgraph(np.arange(12)), samples=SAMPLES).num_items == 12, "a smaller, OOD graph")
 
 
 @contract

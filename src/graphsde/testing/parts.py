@@ -81,8 +81,7 @@ class ComponentCase(Generic[ComponentT]):
 
 def small_graph(order: Sequence[int] | None = None, *, edges: bool = True) -> SparseMatrix:
     """Seven nodes, the last without a neighbour; renumbered if asked.  # [7, 7]"""
-    rng = numpy_stream(0, "contract", "graph")
-    upper = np.triu(rng.random((NODES, NODES)) < 0.45, 1)
+    upper = np.triu(numpy_stream(0, "contract", "graph").random((NODES, NODES)) < 0.45, 1)
     upper[:, -1] = False
     dense = (upper | upper.T) & edges
     if order is not None:
@@ -362,8 +361,7 @@ def _covariance(case: ComponentCase[Diffusion], order: Tensor) -> Tensor:
     bound = bind_diffusion(case.shaken(), small_graph(order.tolist()))
     count = bound.keys(NODE_KEYS).shape[0]
     each = torch.eye(count, dtype=torch.float64)[:, :, None].expand(-1, -1, case.width).contiguous()
-    h = case.state(1, 1)[order].expand(-1, count, -1).contiguous()
-    response = bound.apply(TIME, h, each)
+    response = bound.apply(TIME, case.state(1, 1)[order].expand(-1, count, -1).contiguous(), each)
     return torch.einsum("isd,jsd->ijd", response, response)
 
 

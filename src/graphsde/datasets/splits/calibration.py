@@ -138,5 +138,4 @@ def _draw(graph: Graph, pool: np.ndarray, count: int, seed: int, *, free: int, t
             expected=f"{size} without a role, or at least 2 test nodes",
             fix="fit with --split calibration, or give a calibration mask",
         )
-    rng = numpy_stream(seed, "split", "calibration")
-    return mask_of(rng.permutation(pool)[:count], graph.num_nodes)
+    return mask_of(numpy_stream(seed, "split", "calibration").permutation(pool)[:count], graph.num_nodes)

@@ -153,8 +153,7 @@ def has_public_masks(graph: Graph) -> bool:
     if graph.split not in (None, "planetoid") or graph.benchmark not in PUBLIC_SIZES:
         return False
     masks = (graph.train_mask, graph.val_mask, graph.test_mask)
-    sizes = tuple(0 if mask is None else int(mask.sum()) for mask in masks)
-    return sizes == PUBLIC_SIZES[graph.benchmark]
+    return tuple(0 if mask is None else int(mask.sum()) for mask in masks) == PUBLIC_SIZES[graph.benchmark]
 
 
 def known_labels(graph: Graph) -> np.ndarray:
@@ -212,16 +211,14 @@ def rank_in_class(
     shuffled = rng.permutation(candidates)
     nodes = shuffled[np.argsort(labels[shuffled], kind="stable")]
     counts = np.bincount(labels[nodes], minlength=num_classes)
-    starts = np.cumsum(counts) - counts
-    return nodes, np.arange(nodes.size) - starts[labels[nodes]], counts
+    return nodes, np.arange(nodes.size) - (np.cumsum(counts) - counts)[labels[nodes]], counts
 
 
 def per_class(
     graph: Graph, candidates: np.ndarray, quotas: tuple[int, ...], rng: np.random.Generator
 ) -> list[np.ndarray]:
     """For each quota a mask with that many candidates of every class; together they are disjoint."""
-    labels = known_labels(graph)
-    nodes, rank, counts = rank_in_class(labels, candidates, graph.num_classes, rng)
+    nodes, rank, counts = rank_in_class(known_labels(graph), candidates, graph.num_classes, rng)
     need = sum(quotas)
     small = int(counts.argmin())
     if counts[small] < need:

@@ -207,8 +207,7 @@ def best_temperature(logits: Tensor, labels: Tensor) -> float:
     flawless = bool((torch.softmax(logits, -1).mean(1).argmax(-1) == labels).all())
 
     def nll(log_temperature: float) -> float:
-        probs = torch.softmax(logits / math.exp(log_temperature), -1).mean(1)
-        right = probs[rows, labels]
+        right = torch.softmax(logits / math.exp(log_temperature), -1).mean(1)[rows, labels]
         loss = float(-right.clamp_min(1e-12).log().mean())
         return loss + float(-(1 - right).clamp_min(1e-12).log().mean()) / len(labels) if flawless else loss
 
@@ -244,8 +243,7 @@ MOST_STEPS = 200
 
 def require_calibrator(by: str, target: str) -> None:
     """Refuse a calibrator that is for another kind of target."""
-    kind = CALIBRATORS.get(by)
-    if kind.target != target:
+    if CALIBRATORS.get(by).target != target:
         able = [name for name in CALIBRATORS if CALIBRATORS.get(name).target == target]
         raise BadUsage(
             f"the calibrator '{by}' is not for {target}, which this model is for",

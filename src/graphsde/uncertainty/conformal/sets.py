@@ -67,8 +67,7 @@ class Conformal:
                 code="E-CLASS-MAP",
                 expected=", ".join(self.class_names),
             )
-        scores = strangeness(self.by, prediction, graph, self.seed, self.options)
-        sets = scores <= self.quantiles[None, :]
+        sets = strangeness(self.by, prediction, graph, self.seed, self.options) <= self.quantiles[None, :]
         if never_empty:
             empty = ~sets.any(axis=1)
             sets[empty, prediction.index[empty]] = True
@@ -138,8 +137,7 @@ def conformal_sets(
     require_share("confidence_level", confidence_level)
     CONFORMAL_SCORES.entry(by)
     held = held_out(prediction, graph, calibration, size=size, seed=seed)
-    scores = strangeness(by, prediction, graph, seed, options)
-    own = scores[held.nodes, held.labels]
+    own = strangeness(by, prediction, graph, seed, options)[held.nodes, held.labels]
     if class_conditional:
         # a class that nobody was trained on has no calibration nodes either: it goes by those of all classes
         known = np.unique(align_labels(graph, prediction.class_names)[graph.familiar])

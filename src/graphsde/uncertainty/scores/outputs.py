@@ -172,9 +172,8 @@ def dissonance(prediction: ClassPrediction) -> np.ndarray:
         others = belief.copy()
         others[:, c] = 0.0
         own = belief[:, [c]]
-        both = own + others
         # b_j Bal(b_i, b_j) = 2 b_j min(b_i, b_j) / (b_i + b_j)
-        balanced = _ratio(2.0 * others * np.minimum(own, others), both).sum(axis=-1)
+        balanced = _ratio(2.0 * others * np.minimum(own, others), own + others).sum(axis=-1)
         total += own[:, 0] * _ratio(balanced, others.sum(axis=-1))
     return total
 
