@@ -37,7 +37,7 @@ from graphsde.models.base import MODELS, Model
 from graphsde.models.files import load_model
 from graphsde.prediction import ClassPrediction, Perturb, Prediction, require
 from graphsde.testing.contract import contract as contract_of
-from graphsde.testing.contract import expect, global_randomness, refuses, run_checks, unchanged
+from graphsde.testing.contract import expect, refuses, run_checks, untouched_randomness
 
 SAMPLES = 3
 Check = Callable[["ModelCase", Path], None]
@@ -159,9 +159,8 @@ def repr_names_the_class(case: ModelCase, folder: Path) -> None:
 
 @contract
 def constructor_does_not_touch_global_randomness(case: ModelCase, folder: Path) -> None:
-    before = global_randomness()
-    case.make()
-    expect(unchanged(before), "the shared random generators are untouched")
+    with untouched_randomness():
+        case.make()
 
 
 @contract
@@ -201,9 +200,8 @@ def fit_leaves_the_graph_alone(case: ModelCase, folder: Path) -> None:
 
 @contract
 def fit_does_not_touch_global_randomness(case: ModelCase, folder: Path) -> None:
-    before = global_randomness()
-    case.make().fit(case.graph)
-    expect(unchanged(before), "the shared random generators are untouched")
+    with untouched_randomness():
+        case.make().fit(case.graph)
 
 
 @contract
@@ -245,8 +243,7 @@ def unlabelled_nodes_are_welcome(case: ModelCase, folder: Path) -> None:
 
 @contract
 def no_labels_are_refused(case: ModelCase, folder: Path) -> None:
-    graph = case.graph.without_target()
-    refuses(BadInput, lambda: case.make().fit(graph), "a graph without labels")
+    refuses(BadInput, lambda: case.make().fit(case.graph.without_target()), "a graph without labels")
 
 
 @contract

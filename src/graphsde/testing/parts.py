@@ -41,7 +41,7 @@ from graphsde.sde.field import (
     ElementwiseDiffusion,
     Prior,
 )
-from graphsde.testing.contract import Broken, contract, expect, global_randomness, run_checks, unchanged
+from graphsde.testing.contract import Broken, contract, expect, run_checks, untouched_randomness
 
 NODES, PATHS, TIME = 7, 2, 0.3
 ComponentT = TypeVar("ComponentT", bound=Component)
@@ -162,9 +162,8 @@ def equal_generators_make_equal_weights(case: ComponentCase[Component]) -> None:
 
 @contract(*EVERYWHERE)
 def making_it_does_not_touch_global_randomness(case: ComponentCase[Component]) -> None:
-    before = global_randomness()
-    case.fresh()
-    expect(unchanged(before), "the shared random generators are untouched")
+    with untouched_randomness():
+        case.fresh()
 
 
 @contract(*EVERYWHERE)
@@ -500,11 +499,7 @@ def check_drift(make: Callable[..., Drift], *, width: int = 4, **settings: Any) 
         width: one that it accepts.
         settings: its own.
 
-    Returns:
-        How many guarantees were kept.
-
-    Raises:
-        AssertionError: the first broken guarantee, with the name of its check.
+    Returns and raises as :func:`~graphsde.testing.models.check_model`.
     """
     return _check(DRIFT_CHECKS, lambda d, generator: make(d, generator=generator, **settings), width)
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphsde.base.errors import BadInput, BadUsage
+from graphsde.base.errors import BadInput
+from graphsde.base.registry import refuse_unknown_options
 from graphsde.base.seeds import check_seed
 from graphsde.datasets.splits.calibration import CALIBRATION_SIZE
 from graphsde.prediction import ClassPrediction
@@ -106,33 +107,15 @@ def conformal_sets(
     set of a node is :math:`\{c : s_c \le \hat q\}`. Then
     :math:`1 - \alpha \le P(y \in \text{set}) \le 1 - \alpha + 1/(n+1)` (the second for scores without ties).
 
-    What it rests on: calibration and test nodes are **exchangeable**. For a model that sees the whole graph in
-    training that holds if their labels were not used and they were drawn alike (Zargarbashi et al., 2023; Huang et al.,
-    2023). The guarantee is marginal: over all nodes together, not for a single node, a group of nodes, nodes that came
-    later, another graph or OOD classes.
+    What it rests on is told at :func:`graphsde.conformalize`.
 
     Args:
-        prediction: of all nodes of ``graph``.
-        graph: with the masks that the model was fitted with.
-        confidence_level: 1 − α.
-        by: ``aps`` (default), ``thr`` (also ``lac``), ``raps`` or ``daps``; see ``graphsde list conformal``.
+        prediction, graph, confidence_level, by: as there.
         class_conditional: one quantile per class, so that every class is covered at the level. Each needs enough
             calibration nodes of its own.
         seed: of the uniforms of randomised scores and of the draw of calibration nodes, where the graph has none.
         calibration: mask or positions; the graph's calibration mask, or ``size`` spare labelled nodes, if not given.
         options: of the score, such as ``share=0.3`` of ``daps``.
-
-    Raises:
-        BadInput: (``E-CAL-SMALL``) fewer than ``1/α − 1`` calibration nodes, or of a class; the message says how many
-            it takes.
-
-    Example:
-        >>> import graphsde as gs
-        >>> graph = gs.load("digits")
-        >>> prediction = gs.LabelPropagation().fit(graph).predict(graph)
-        >>> sets = gs.conformalize(prediction, graph, confidence_level=0.9).predict_set(prediction)
-        >>> sets.shape, sets.dtype
-        ((1797, 10), dtype('bool'))
     """
     require_share("confidence_level", confidence_level)
     CONFORMAL_SCORES.entry(by)
@@ -177,13 +160,7 @@ def strangeness(by: str, prediction: ClassPrediction, graph: Graph, seed: int, o
 
     require_same_nodes(prediction, graph)
     entry = CONFORMAL_SCORES.entry(by)
-    known = list(inspect.signature(entry.item).parameters)[1:]
-    if unknown := sorted(set(options) - set(known)):
-        raise BadUsage(
-            f"the conformal score '{by}' has no option {', '.join(unknown)}",
-            found=", ".join(unknown),
-            expected="one of " + ", ".join(known) if known else "no options",
-        )
+    refuse_unknown_options(f"conformal score '{by}'", list(inspect.signature(entry.item).parameters)[1:], options)
     uniform = KeyedMasks(check_seed(seed), 0, node_keys(prediction.ids)).rows(1).numpy()[:, 0]
     return entry.item(Case(prediction.mean, uniform.astype(np.float64), graph), **options)
 

@@ -13,6 +13,7 @@ from graphsde.graph.adjacency import Adjacency
 from graphsde.prediction import ClassPrediction, Predictor, require
 from graphsde.uncertainty.held_out import TrainingNodes, embedding_of, require_same_nodes, training_nodes
 from graphsde.uncertainty.scores.outputs import log_sum_exp
+from graphsde.uncertainty.scores.propagation import require_smoothing, require_temperature
 from graphsde.uncertainty.scores.registry import SCORES
 
 if TYPE_CHECKING:
@@ -77,12 +78,8 @@ def gebm(
         reference: prediction and graph that the statistics come from; ``prediction`` and ``graph`` if not given. For
             a shifted graph give the clean one.
     """
-    if not temperature > 0:
-        raise BadUsage("a temperature is positive", place="gebm", found=temperature, expected="a number above 0")
-    if not 0.0 <= alpha <= 1.0:
-        raise BadUsage("alpha is a share", place="gebm", found=alpha, expected="a number from 0 to 1")
-    if steps < 0:
-        raise BadUsage("steps counts rounds", place="gebm", found=steps, expected="a whole number, 0 or more")
+    require_temperature("gebm", temperature)
+    require_smoothing("gebm", alpha, steps)
     require_same_nodes(prediction, graph)
     densities = ClassDensities.fit(*(reference or (prediction, graph)))
     alone = model.predict(_without_edges(graph), samples=prediction.num_samples, seed=seed)

@@ -9,6 +9,7 @@ import numpy as np
 from graphsde.base.errors import BadUsage
 from graphsde.prediction import ClassPrediction, Perturb, Predictor, require
 from graphsde.uncertainty.held_out import require_same_nodes
+from graphsde.uncertainty.scores.propagation import require_temperature
 from graphsde.uncertainty.scores.registry import SCORES
 
 if TYPE_CHECKING:
@@ -55,8 +56,9 @@ def odin(
             one lets outputs that no training node has (label leave-out keeps them) weigh as much as the others.
         seed: of the samples, where ``prediction`` was drawn with another than the model's own.
     """
-    if not temperature > 0:
-        raise BadUsage("a temperature is positive", place="odin", found=temperature, expected="a number above 0")
+    from scipy.special import softmax
+
+    require_temperature("odin", temperature)
     if not 0 <= size < np.inf:
         raise BadUsage("the step has no direction of its own", place="odin", found=size, expected="0 or more")
     require_same_nodes(prediction, graph)
@@ -67,7 +69,7 @@ def odin(
         return 1.0 - moved.confidence
     mean = np.zeros((moved.num_items, moved.num_classes))
     for scores in _log_scale(moved):  # one sample at a time: a float64 copy of all of them could be large
-        mean += _softmax(scores.astype(np.float64) / total)
+        mean += softmax(scores.astype(np.float64) / total, axis=-1)
     return 1.0 - mean.max(axis=-1) / moved.num_samples
 
 
@@ -76,8 +78,3 @@ def _log_scale(prediction: ClassPrediction) -> np.ndarray:
     if prediction.logits is None or prediction.kind == "dirichlet":
         return np.log(np.maximum(prediction.probs, _SMALLEST))
     return prediction.logits
-
-
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    raised = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return raised / raised.sum(axis=-1, keepdims=True)

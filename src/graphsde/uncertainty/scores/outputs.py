@@ -8,7 +8,7 @@ import numpy as np
 
 from graphsde.base.errors import BadUsage
 from graphsde.prediction import ClassPrediction
-from graphsde.uncertainty.scores.propagation import propagate
+from graphsde.uncertainty.scores.propagation import propagate, require_temperature
 from graphsde.uncertainty.scores.registry import SCORES
 
 if TYPE_CHECKING:
@@ -58,8 +58,7 @@ def energy(prediction: ClassPrediction, *, temperature: float = 1.0) -> np.ndarr
         prediction: with logits.
         temperature: ``T > 0``.
     """
-    if not temperature > 0:
-        raise BadUsage("a temperature is positive", place="energy", found=temperature, expected="a number above 0")
+    require_temperature("energy", temperature)
     if prediction.logits is None:
         raise BadUsage("energy reads logits, and this prediction has none", code="E-SCORE", fix="use entropy or msp")
     total = np.zeros(prediction.num_items)
