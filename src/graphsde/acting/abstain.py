@@ -246,13 +246,12 @@ def abstain(
     if ood is not None:
         judged &= ~_at_the_threshold(ood, held.nodes, wrong)
     if judged.sum() < needed:
-        flagged = "" if ood is None else " that are not flagged as OOD"
         raise too_few(
             int(judged.sum()),
             needed,
             f"to show an error rate of at most {max_error:g} with confidence {1 - delta:g}",
             "allow more errors, or label more nodes for calibration",
-            of="calibration nodes" + flagged,
+            of="calibration nodes" + ("" if ood is None else " that are not flagged as OOD"),
         )
     decided = _decided(graph, held)
     curve = _curve(values, cleared, decided, held.nodes[judged], wrong[judged], max_error, delta)
@@ -362,9 +361,8 @@ def _curve(
     delta: float,
 ) -> AbstentionCurve:
     """Thresholds from the decided nodes, counts and bounds from the calibration nodes ``nodes``."""
-    levels = np.arange(1, STEPS + 1) / STEPS
     open_nodes = decided & cleared if (decided & cleared).any() else decided
-    grid = np.quantile(values[open_nodes], levels, method="inverted_cdf")
+    grid = np.quantile(values[open_nodes], np.arange(1, STEPS + 1) / STEPS, method="inverted_cdf")
     grid[-1] = values.max()  # the last threshold accepts every node that is not flagged
     thresholds = np.unique(grid)
     accepted, errors = _counts(values[nodes], wrong, thresholds)

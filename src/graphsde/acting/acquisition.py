@@ -132,19 +132,14 @@ def _nearest(points: np.ndarray, centres: np.ndarray) -> np.ndarray:
 
 
 @ACQUISITIONS.register(
-    "pagerank",
-    summary="most central nodes",
-    paper="Cai et al., Active learning for graph embedding",
-    year=2017,
+    "pagerank", summary="most central nodes", paper="Cai et al., Active learning for graph embedding", year=2017
 )
 def most_central(candidates: Candidates, budget: int) -> np.ndarray:
     return candidates.top(pagerank(candidates.graph), budget)
 
 
 @ACQUISITIONS.register(
-    "density",
-    summary="nodes amid many similar ones, by propagated features, one per neighbourhood",
-    whole_batch=True,
+    "density", summary="nodes amid many similar ones, by propagated features, one per neighbourhood", whole_batch=True
 )
 def densest(candidates: Candidates, budget: int) -> np.ndarray:
     """Nearest to the centres of as many clusters of the pool as labels were asked for, largest cluster first; clusters

@@ -218,9 +218,8 @@ class RegressionDecisions(Decisions):
         assert self.graph.values is not None and self.abstention.tolerance is not None
         truth = np.where(test, self.graph.values, 0.0)
         wrong = np.abs(self.prediction.mean - truth) > self.abstention.tolerance
-        covered = (self.low <= truth) & (truth <= self.high)
         return self.abstention.realised(test, wrong) | {
-            "interval_coverage": float(covered[test].mean()),
+            "interval_coverage": float(((self.low <= truth) & (truth <= self.high))[test].mean()),
             "interval_width": float((self.high - self.low)[test].mean()),
         }
 

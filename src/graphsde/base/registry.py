@@ -76,8 +76,7 @@ class Registry(Generic[T]):
         for needed in ("name", "summary"):
             if not isinstance(getattr(item, needed, None), str):
                 raise BadUsage(
-                    f"the {self.kind} {cls.__name__} has no {needed}",
-                    expected=f'a line {needed} = "…" in the class',
+                    f"the {self.kind} {cls.__name__} has no {needed}", expected=f'a line {needed} = "…" in the class'
                 )
         try:
             facts = {} if self._facts is None else self._facts(item)

@@ -129,8 +129,7 @@ def feature_findings(graph: Graph) -> list[Finding]:
     empty = _zero_rows(graph.features) if graph.features.shape[1] else np.zeros(graph.num_nodes, dtype=bool)
     if empty.any():
         rows = np.flatnonzero(empty)
-        plural = "nodes have" if len(rows) > 1 else "node has"
-        message = f"{len(rows):,} {plural} only zeros as numeric features"
+        message = f"{len(rows):,} {'nodes have' if len(rows) > 1 else 'node has'} only zeros as numeric features"
         where = name_nodes(graph.node_ids, rows)
         findings.append(Finding("W-ZERO-ROWS", "warning", message, len(rows), where, "were they read completely?"))
     return findings + _twins(graph, empty & (len(graph.categorical) == 0))
@@ -163,8 +162,7 @@ def _constant(graph: Graph, low: np.ndarray, high: np.ndarray) -> list[Finding]:
     constant = np.flatnonzero(low == high)
     if not len(constant):
         return []
-    plural = "columns are" if len(constant) > 1 else "column is"
-    message = f"{len(constant):,} {plural} constant"
+    message = f"{len(constant):,} {'columns are' if len(constant) > 1 else 'column is'} constant"
     hint = "they tell nothing; remove them"
     return [Finding("W-CONSTANT", "warning", message, len(constant), _columns(graph, constant), hint)]
 

@@ -141,11 +141,7 @@ def parse_numbers(blocks: Iterable[pa.Array], num_rows: int, width: int) -> np.n
 
 
 def refuse_stray_text(
-    names: Sequence[str],
-    kinds: Kinds,
-    num_rows: int,
-    column: Callable[[str], pa.Array],
-    place: Callable[[int], str],
+    names: Sequence[str], kinds: Kinds, num_rows: int, column: Callable[[str], pa.Array], place: Callable[[int], str]
 ) -> list[Finding]:
     """Refuse columns of numbers with a little text in them; report the ones where text is more than a slip.
 

@@ -219,10 +219,9 @@ def _attributes(graph: Graph) -> list[dict[str, Any]]:
     columns: dict[str, list[Any]] = {}
     features: Any = graph.features
     if graph.is_sparse:
-        bounds = features.indptr.tolist()
         columns[VECTOR] = [
             dict(zip(features.indices[a:b].tolist(), features.data[a:b].tolist(), strict=True))
-            for a, b in pairwise(bounds)
+            for a, b in pairwise(features.indptr.tolist())
         ]
     elif graph.feature_names is not None:
         columns |= {name: features[:, column].tolist() for column, name in enumerate(graph.feature_names)}

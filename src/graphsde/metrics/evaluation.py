@@ -29,11 +29,7 @@ def count_entropies(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 
 def evaluate(
-    prediction: Prediction,
-    graph: Graph,
-    *,
-    scores: Sequence[str] = (),
-    model: Predictor | None = None,
+    prediction: Prediction, graph: Graph, *, scores: Sequence[str] = (), model: Predictor | None = None
 ) -> dict[str, Any]:
     """All metrics of ``prediction`` on the test nodes of ``graph``; OOD metrics where it has any.
 

@@ -185,10 +185,9 @@ def summarise_detection(inside: np.ndarray, outside: np.ndarray) -> dict[str, fl
         ``ood_detection_accuracy_grid``, ``n_id``, ``n_ood`` and the chance levels ``ood_aupr_in_chance`` and
         ``ood_aupr_out_chance``, without which the areas under precision and recall can't be read.
     """
-    figures = {name: figure(inside, outside) for name, figure in _DETECTION.items()}
     n_in, n_out = len(inside), len(outside)
     return {
-        **figures,
+        **{name: figure(inside, outside) for name, figure in _DETECTION.items()},
         "ood_aupr_in_chance": n_in / (n_in + n_out),
         "ood_aupr_out_chance": n_out / (n_in + n_out),
         "n_id": n_in,

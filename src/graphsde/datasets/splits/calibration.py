@@ -10,15 +10,7 @@ import numpy as np
 
 from graphsde.base.errors import BadInput
 from graphsde.base.seeds import check_seed, numpy_stream
-from graphsde.datasets.splits.split import (
-    SPLITS,
-    Split,
-    default_split,
-    make_split,
-    mask_of,
-    no_labels,
-    require_whole,
-)
+from graphsde.datasets.splits.split import SPLITS, Split, default_split, make_split, mask_of, no_labels, require_whole
 from graphsde.graph.graph import Graph
 
 CALIBRATION_SIZE = 500

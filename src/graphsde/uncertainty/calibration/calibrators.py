@@ -254,11 +254,7 @@ def require_calibrator(by: str, target: str) -> None:
 
 
 def fit_calibrator(
-    prediction: Prediction,
-    graph: Graph,
-    *,
-    by: str = "temperature",
-    nodes: np.ndarray | None = None,
+    prediction: Prediction, graph: Graph, *, by: str = "temperature", nodes: np.ndarray | None = None
 ) -> Calibrator:
     """Fit a calibrator on some nodes, by their negative log-likelihood under the mean over samples.
 
@@ -287,9 +283,7 @@ DEFAULT_CALIBRATOR.register("regression")(Deviation.name)
 FITTING: Rules[Callable[[Any, Graph, str, np.ndarray | None], Calibrator]] = Rules("fitting a calibrator")
 
 
-@FITTING.register("regression")
-def _fit_deviation(prediction: RegressionPrediction, graph: Graph, by: str, nodes: np.ndarray | None) -> Calibrator:
-    return fit_deviation(prediction, graph, nodes)
+FITTING.register("regression")(lambda prediction, graph, by, nodes: fit_deviation(prediction, graph, nodes))
 
 
 @FITTING.register("classification")

@@ -201,6 +201,5 @@ def summarise_sets(sets: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
 
 def _worst(covered: np.ndarray, group: np.ndarray, least: int = 10) -> float:
     nodes = np.bincount(group)
-    hits = np.bincount(group, weights=covered)
     large = nodes >= least
-    return float((hits[large] / nodes[large]).min()) if large.any() else float("nan")
+    return float((np.bincount(group, weights=covered)[large] / nodes[large]).min()) if large.any() else float("nan")
