@@ -14,7 +14,7 @@ from graphsde.graph.check_features import feature_facts, feature_findings
 from graphsde.graph.check_labels import describe_values, label_facts, label_findings
 from graphsde.graph.graph import Graph
 from graphsde.graph.masks import name_nodes
-from graphsde.graph.raw import Finding
+from graphsde.graph.raw import NO_EDGES, Finding
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,7 @@ def structure_facts(graph: Graph) -> dict[str, Any]:
 
 def structure_findings(graph: Graph, facts: dict[str, Any]) -> list[Finding]:
     if not graph.num_edges:
-        hint = "every model then acts on a node's own features alone"
-        return [Finding("W-NO-EDGES", "warning", "the graph has no edges", hint=hint)]
+        return [NO_EDGES]
     findings = []
     if facts["directed"]:
         hint = "a node hears only from the nodes that point to it"
