@@ -452,9 +452,8 @@ ASKING.register("regression")(AskingRule(_regression_figure, RegressionReasons, 
 
 def _pool(graph: Graph, skip: Collection[Any]) -> tuple[np.ndarray, bool]:
     """Positions that may be asked for, and whether they are test nodes whose label is known."""
-    ood = graph.role("ood") | graph.role("exposure")
     measured = (graph.role("val") | graph.role("calibration") | graph.role("test")) & graph.labelled
-    barred = graph.role("train") | ood | _skipped(graph, skip)
+    barred = graph.role("train") | graph.role("ood") | graph.role("exposure") | _skipped(graph, skip)
     free = np.flatnonzero(~(barred | measured))
     if len(free):
         return free, False
