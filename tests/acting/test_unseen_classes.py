@@ -42,9 +42,9 @@ def test_familiar_and_foreign_by_hand() -> None:
     assert np.array_equal(graph.familiar, graph.labels != 2)
     assert np.array_equal(graph.ood_nodes, graph.test_mask & (graph.labels == 2))
     whole = block_graph()
-    assert whole.familiar.all() and whole.ood is None
+    assert whole.familiar.all() and whole.ood_nodes is None
     bare = whole.with_masks(split=None)
-    assert bare.familiar.all() and bare.ood is None
+    assert bare.familiar.all() and bare.ood_nodes is None
 
 
 def test_metrics_are_over_seen_classes_and_strangers_are_told() -> None:

@@ -239,21 +239,19 @@ def abstain(
     require_share("max_error", max_error)
     require_share("delta", delta)
     held = held_out(prediction, graph, calibration, size=size, seed=seed)
-    asked = Question(graph, held, by, tolerance, ood, model)
-    name, values, wrong = ACCEPTANCE.of(prediction)(prediction, asked)
+    name, values, wrong = ACCEPTANCE.of(prediction)(prediction, graph, held, by, tolerance, ood, model)
     cleared = np.ones(graph.num_nodes, dtype=bool) if ood is None else ood.cleared
     needed = nodes_to_certify(max_error, delta)
     judged = cleared[held.nodes]
     if ood is not None:
         judged &= ~_at_the_threshold(ood, held.nodes, wrong)
     if judged.sum() < needed:
-        flagged = "" if ood is None else " that are not flagged as OOD"
         raise too_few(
             int(judged.sum()),
             needed,
             f"to show an error rate of at most {max_error:g} with confidence {1 - delta:g}",
             "allow more errors, or label more nodes for calibration",
-            of="calibration nodes" + flagged,
+            of="calibration nodes" + ("" if ood is None else " that are not flagged as OOD"),
         )
     decided = _decided(graph, held)
     curve = _curve(values, cleared, decided, held.nodes[judged], wrong[judged], max_error, delta)
@@ -278,27 +276,17 @@ def abstain(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Question:
-    """What acceptance is asked for; see :func:`abstain`."""
-
-    graph: Graph
-    held: HeldOut
-    by: str | np.ndarray | None
-    tolerance: float | None
-    ood: OODFlag | None
-    model: Predictor | None
-
-
-ACCEPTANCE: Rules[Callable[[Any, Question], tuple[str, np.ndarray, np.ndarray]]] = Rules("accepting predictions")
+By = str | np.ndarray | None
+ACCEPTANCE: Rules[Callable[..., tuple[str, np.ndarray, np.ndarray]]] = Rules("accepting predictions")
 """Name and uncertainty of all nodes, and which calibration nodes are wrong.  # [N], [n] bool"""
 
 
 @ACCEPTANCE.register("regression")
-def _accept_numbers(prediction: RegressionPrediction, asked: Question) -> tuple[str, np.ndarray, np.ndarray]:
+def _accept_numbers(
+    prediction: RegressionPrediction, graph: Graph, held: HeldOut, by: By, tolerance: float | None, ood: Any, model: Any
+) -> tuple[str, np.ndarray, np.ndarray]:
     """By the chance of being off by more than the tolerance."""
-    by, tolerance, held = asked.by, asked.tolerance, asked.held
-    if tolerance is None or asked.ood is not None or isinstance(by, str):
+    if tolerance is None or ood is not None or isinstance(by, str):
         raise BadUsage(
             "numbers are accepted by the chance of an error beyond a tolerance",
             code="E-TARGET",
@@ -313,14 +301,16 @@ def _accept_numbers(prediction: RegressionPrediction, asked: Question) -> tuple[
 
 
 @ACCEPTANCE.register("classification")
-def _accept_classes(prediction: ClassPrediction, asked: Question) -> tuple[str, np.ndarray, np.ndarray]:
-    by = ACCEPT_BY if asked.by is None else asked.by
-    if asked.tolerance is not None:
-        raise BadUsage("a tolerance is for numbers, and this prediction is of classes", found=asked.tolerance)
-    wrong = prediction.index[asked.held.nodes] != asked.held.labels
+def _accept_classes(
+    prediction: ClassPrediction, graph: Graph, held: HeldOut, by: By, tolerance: Any, ood: Any, model: Predictor | None
+) -> tuple[str, np.ndarray, np.ndarray]:
+    by = ACCEPT_BY if by is None else by
+    if tolerance is not None:
+        raise BadUsage("a tolerance is for numbers, and this prediction is of classes", found=tolerance)
+    wrong = prediction.index[held.nodes] != held.labels
     if isinstance(by, str):
-        return by, score(by, prediction, asked.graph, asked.model), wrong
-    return "given", _checked(by, asked.graph.num_nodes), wrong
+        return by, score(by, prediction, graph, model), wrong
+    return "given", _checked(by, graph.num_nodes), wrong
 
 
 def _checked(by: np.ndarray, nodes: int) -> np.ndarray:
@@ -338,11 +328,7 @@ def _decided(graph: Graph, held: HeldOut) -> np.ndarray:
 
     Where none is left, those outside the calibration: thresholds must not come from the nodes they are tested on.
     """
-    used = held.mask.copy()
-    for role in ("train", "val"):
-        if role in graph.masks:
-            used |= graph.masks[role]
-    for mask in (~used, ~held.mask):
+    for mask in (~(held.mask | graph.role("train") | graph.role("val")), ~held.mask):
         if mask.any():
             return mask
     raise BadUsage(
@@ -375,19 +361,16 @@ def _curve(
     delta: float,
 ) -> AbstentionCurve:
     """Thresholds from the decided nodes, counts and bounds from the calibration nodes ``nodes``."""
-    levels = np.arange(1, STEPS + 1) / STEPS
     open_nodes = decided & cleared if (decided & cleared).any() else decided
-    grid = np.quantile(values[open_nodes], levels, method="inverted_cdf")
+    grid = np.quantile(values[open_nodes], np.arange(1, STEPS + 1) / STEPS, method="inverted_cdf")
     grid[-1] = values.max()  # the last threshold accepts every node that is not flagged
     thresholds = np.unique(grid)
     accepted, errors = _counts(values[nodes], wrong, thresholds)
     bounds = clopper_pearson_upper(errors, accepted, delta)
 
-    shares = _shares_below(values[open_nodes], thresholds)
-    start = _first_to_test(shares, len(nodes), max_error, delta)
-    passes = bounds <= max_error
+    start = _first_to_test(_shares_below(values[open_nodes], thresholds), len(nodes), max_error, delta)
     certified = np.zeros(len(thresholds), dtype=bool)
-    certified[start:] = np.logical_and.accumulate(passes[start:])
+    certified[start:] = np.logical_and.accumulate(bounds[start:] <= max_error)
     coverages = _shares_below(np.where(cleared, values, np.inf)[decided], thresholds)
     return AbstentionCurve(thresholds, coverages, accepted, errors, bounds, certified, start)
 

@@ -40,6 +40,12 @@ class Candidates:
     def rng(self, purpose: str) -> np.random.Generator:
         return numpy_stream(self.seed, "acquisition", purpose, len(self.known))
 
+    @property
+    def points(self) -> np.ndarray:
+        """Where the model sees every node: its embedding, or without one its class probabilities.  # [N, k]"""
+        embedding = self.prediction.embedding
+        return np.asarray(self.prediction.mean if embedding is None else embedding, dtype=np.float64)
+
     @cached_property
     def propagated(self) -> np.ndarray:
         """Features averaged over two steps of the graph, in at most 64 dimensions.  # [N, k]"""
@@ -47,8 +53,7 @@ class Candidates:
 
     def top(self, values: np.ndarray, budget: int) -> np.ndarray:
         """The pool's nodes with the highest values; equal ones in the order of the graph.  # values [N]"""
-        order = np.argsort(-values[self.pool], kind="stable")
-        return self.pool[order[:budget]]
+        return self.pool[np.argsort(-values[self.pool], kind="stable")[:budget]]
 
 
 Acquisition = Callable[[Candidates, int], np.ndarray]
@@ -112,29 +117,29 @@ def nearest_to_centres(points: np.ndarray, count: int, seed: int, weights: np.nd
     if count >= len(points):
         return np.arange(len(points))
     means = KMeans(count, n_init=1, random_state=seed % 2**32).fit(points, sample_weight=weights)
-    chosen: list[int] = []
     sizes = np.bincount(means.labels_, minlength=count)
-    for cluster in np.argsort(-sizes, kind="stable"):
-        distance = np.square(points - means.cluster_centers_[cluster]).sum(axis=1)
+    return _nearest(points, means.cluster_centers_[np.argsort(-sizes, kind="stable")])
+
+
+def _nearest(points: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    """The nearest point to one centre after another, each point once.  # [n, k], [c, k] -> [c]"""
+    chosen: list[int] = []
+    for centre in centres:
+        distance = np.square(points - centre).sum(axis=1)
         distance[chosen] = np.inf
         chosen.append(int(distance.argmin()))
     return np.array(chosen)
 
 
 @ACQUISITIONS.register(
-    "pagerank",
-    summary="most central nodes",
-    paper="Cai et al., Active learning for graph embedding",
-    year=2017,
+    "pagerank", summary="most central nodes", paper="Cai et al., Active learning for graph embedding", year=2017
 )
 def most_central(candidates: Candidates, budget: int) -> np.ndarray:
     return candidates.top(pagerank(candidates.graph), budget)
 
 
 @ACQUISITIONS.register(
-    "density",
-    summary="nodes amid many similar ones, by propagated features, one per neighbourhood",
-    whole_batch=True,
+    "density", summary="nodes amid many similar ones, by propagated features, one per neighbourhood", whole_batch=True
 )
 def densest(candidates: Candidates, budget: int) -> np.ndarray:
     """Nearest to the centres of as many clusters of the pool as labels were asked for, largest cluster first; clusters
@@ -147,12 +152,7 @@ def densest(candidates: Candidates, budget: int) -> np.ndarray:
     taken = set(means.predict(points[candidates.known]).tolist()) if len(candidates.known) else set()
     sizes = np.bincount(means.labels_, minlength=count)
     order = sorted(range(count), key=lambda cluster: (cluster in taken, -sizes[cluster], cluster))
-    chosen: list[int] = []
-    for cluster in order[:budget]:
-        distance = np.square(points[candidates.pool] - means.cluster_centers_[cluster]).sum(axis=1)
-        distance[chosen] = np.inf
-        chosen.append(int(distance.argmin()))
-    return candidates.pool[chosen]
+    return candidates.pool[_nearest(points[candidates.pool], means.cluster_centers_[order[:budget]])]
 
 
 def pagerank(graph: Graph, damping: float = 0.85, rounds: int = 60) -> np.ndarray:
@@ -179,12 +179,11 @@ def mixture(candidates: Candidates, budget: int) -> np.ndarray:
     from sklearn.cluster import KMeans
 
     pool, prediction = candidates.pool, require(candidates.prediction, ClassPrediction, "the acquisition 'age'")
-    points = np.asarray(prediction.mean if prediction.embedding is None else prediction.embedding, dtype=np.float64)
+    points = candidates.points
     clusters = min(prediction.num_classes, len(pool))
     means = KMeans(clusters, n_init=1, random_state=candidates.seed % 2**32).fit(points)
     density = 1.0 / (1.0 + means.transform(points[pool]).min(axis=1))
-    central = float(candidates.rng("age").beta(1.0, 1.005 + 20.0 * candidates.progress))
-    central = min(central, 1.0)
+    central = min(float(candidates.rng("age").beta(1.0, 1.005 + 20.0 * candidates.progress)), 1.0)
     doubt = _percentile(score("entropy", prediction)[pool])
     mixed = central * _percentile(pagerank(candidates.graph)[pool])
     mixed += (1 - central) / 2 * (doubt + _percentile(density))
@@ -206,8 +205,7 @@ def at_random(candidates: Candidates, budget: int) -> np.ndarray:
     "stratified-random", summary="nodes at random, as many of every predicted class as can be", whole_batch=True
 )
 def stratified(candidates: Candidates, budget: int) -> np.ndarray:
-    rng = candidates.rng("stratified")
-    order = rng.permutation(candidates.pool)
+    order = candidates.rng("stratified").permutation(candidates.pool)
     classes = require(candidates.prediction, ClassPrediction, "stratified drawing").index[order]
     # the k-th node of its class comes before the (k+1)-th of any
     turn = np.zeros(len(order), dtype=np.int64)
@@ -225,8 +223,7 @@ def stratified(candidates: Candidates, budget: int) -> np.ndarray:
 )
 def farthest_first(candidates: Candidates, budget: int) -> np.ndarray:
     """A model without an embedding is judged by its class probabilities."""
-    prediction = candidates.prediction
-    points = np.asarray(prediction.mean if prediction.embedding is None else prediction.embedding, dtype=np.float64)
+    points = candidates.points
     pool = points[candidates.pool]
     if len(candidates.known):
         distance = np.full(len(pool), np.inf)
@@ -308,45 +305,32 @@ def communities(candidates: Candidates) -> np.ndarray:
     return np.unique(result, return_inverse=True)[1]
 
 
-@ACQUISITIONS.register(
-    "entropy",
-    summary="highest predictive entropy",
-    paper="Settles, Active learning literature survey",
-    year=2009,
-    score="entropy",
-)
-def highest_entropy(candidates: Candidates, budget: int) -> np.ndarray:
-    return candidates.top(score("entropy", candidates.prediction), budget)
+def _by_score(name: str) -> Acquisition:
+    return lambda candidates, budget: candidates.top(score(name, candidates.prediction), budget)
 
 
-@ACQUISITIONS.register(
-    "least-confidence",
-    summary="lowest probability of the predicted class",
-    paper="Lewis and Gale, A sequential algorithm for training text classifiers",
-    year=1994,
-    score="msp",
-)
-def least_confidence(candidates: Candidates, budget: int) -> np.ndarray:
-    return candidates.top(score("msp", candidates.prediction), budget)
-
-
-@ACQUISITIONS.register(
-    "margin",
-    summary="smallest gap between the two most probable classes",
-    paper="Scheffer et al., Active hidden Markov models for information extraction",
-    year=2001,
-    score="margin",
-)
-def smallest_margin(candidates: Candidates, budget: int) -> np.ndarray:
-    return candidates.top(score("margin", candidates.prediction), budget)
-
-
-@ACQUISITIONS.register(
-    "bald",
-    summary="highest mutual information between class and sample; for models with samples",
-    paper="Houlsby et al., Bayesian active learning for classification and preference learning",
-    year=2011,
-    score="mutual-information",
-)
-def disagreement(candidates: Candidates, budget: int) -> np.ndarray:
-    return candidates.top(score("mutual-information", candidates.prediction), budget)
+for _name, _score, _summary, _paper, _year in (
+    ("entropy", "entropy", "highest predictive entropy", "Settles, Active learning literature survey", 2009),
+    (
+        "least-confidence",
+        "msp",
+        "lowest probability of the predicted class",
+        "Lewis and Gale, A sequential algorithm for training text classifiers",
+        1994,
+    ),
+    (
+        "margin",
+        "margin",
+        "smallest gap between the two most probable classes",
+        "Scheffer et al., Active hidden Markov models for information extraction",
+        2001,
+    ),
+    (
+        "bald",
+        "mutual-information",
+        "highest mutual information between class and sample; for models with samples",
+        "Houlsby et al., Bayesian active learning for classification and preference learning",
+        2011,
+    ),
+):
+    ACQUISITIONS.add(_name, _by_score(_score), summary=_summary, paper=_paper, year=_year, score=_score)

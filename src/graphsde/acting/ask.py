@@ -14,7 +14,8 @@ from graphsde.acting.acquisition import ACQUISITIONS, Candidates, acquire
 from graphsde.base.errors import BadInput, BadUsage, shorten
 from graphsde.base.registry import Rules
 from graphsde.graph.graph import Graph
-from graphsde.graph.ids import locate
+from graphsde.graph.ids import locate, plain_id
+from graphsde.graph.masks import mask_of
 from graphsde.prediction import ClassPrediction, Prediction, RegressionPrediction
 from graphsde.uncertainty.held_out import align_labels, require_same_nodes
 from graphsde.uncertainty.scores import score
@@ -64,8 +65,7 @@ def _typical_distance(points: np.ndarray, most: int = 500) -> float:
     """Median distance between the points; of the first ``most`` where there are more."""
     some = points[:most]
     square = np.square(some).sum(axis=1)
-    distances = np.maximum(square[:, None] + square[None] - 2 * some @ some.T, 0.0)
-    apart = distances[np.triu_indices(len(some), k=1)]
+    apart = np.maximum(square[:, None] + square[None] - 2 * some @ some.T, 0.0)[np.triu_indices(len(some), k=1)]
     return float(np.sqrt(np.median(apart))) if len(apart) else 0.0
 
 
@@ -205,9 +205,8 @@ class ClassReasons(Reasons):
         if votes.max() >= AGREED * votes.sum():
             return None
         first, second = np.argsort(-votes, kind="stable")[:2]
-        total = int(votes.sum())
         return (
-            f"the samples disagree: {int(votes[first])} of {total} say {self._name(first)}, "
+            f"the samples disagree: {int(votes[first])} of {int(votes.sum())} say {self._name(first)}, "
             f"{int(votes[second])} say {self._name(second)}"
         )
 
@@ -221,8 +220,7 @@ class ClassReasons(Reasons):
         ranked = np.sort(self.prediction.mean[node])[::-1]
         if ranked[0] >= SURE:
             return None
-        several = len(ranked) > 2 and ranked[0] - ranked[2] < CLOSE
-        if several:
+        if len(ranked) > 2 and ranked[0] - ranked[2] < CLOSE:
             return f"several classes are close: {self._shares(node, 3)}"
         if ranked[0] - ranked[1] < CLOSE:
             return f"two classes are close: {self._shares(node, 2)}"
@@ -235,14 +233,12 @@ class ClassReasons(Reasons):
         counts = np.bincount(self._seen[around], minlength=self.prediction.num_classes)
         if counts.max() > AGREED * len(around) or np.count_nonzero(counts) < 2:
             return None
-        order = np.argsort(-counts, kind="stable")[:2]
-        shown = ", ".join(f"{self._name(c)} ({int(counts[c])})" for c in order)
+        shown = ", ".join(f"{self._name(c)} ({int(counts[c])})" for c in np.argsort(-counts, kind="stable")[:2])
         return f"its {len(around)} neighbours are of different classes: {shown}"
 
     def _shares(self, node: int, most: int) -> str:
         probs = self.prediction.mean[node]
-        order = np.argsort(-probs, kind="stable")[:most]
-        return ", ".join(f"{self._name(c)} {_share(probs[c])}" for c in order)
+        return ", ".join(f"{self._name(c)} {_share(probs[c])}" for c in np.argsort(-probs, kind="stable")[:most])
 
     def _name(self, position: int) -> str:
         return shorten(self.prediction.class_names[int(position)], 40)
@@ -392,7 +388,7 @@ def ask(
     if budget < 1:
         raise BadUsage(f"a budget of {budget} labels", found=budget, expected="at least 1")
     pool, from_test = _pool(graph, skip)
-    known = np.flatnonzero(_role(graph, "train"))
+    known = np.flatnonzero(graph.role("train"))
     rule = ASKING.of(pred)
     candidates = Candidates(graph, pred, pool, known, seed=seed)
     figure, values = rule.figure(pred, entry.facts.get("score", "entropy"))
@@ -410,7 +406,7 @@ def ask(
     items = [
         Question(
             rank=rank,
-            id=_plain(graph.node_ids[node]),
+            id=plain_id(graph.node_ids[node]),
             **reasons.answer(node),
             score=float(values[node]),
             reason=reasons.of(node),
@@ -439,10 +435,6 @@ class AskingRule:
 ASKING: Rules[AskingRule] = Rules("asking for labels")
 
 
-def _class_figure(pred: ClassPrediction, name: str) -> tuple[str, np.ndarray]:
-    return name, score(name, pred)
-
-
 def _regression_figure(pred: RegressionPrediction, name: str) -> tuple[str, np.ndarray]:
     """The variance, or the epistemic part of it.  # [N]"""
     if name != "mutual-information":
@@ -454,31 +446,29 @@ def _regression_figure(pred: RegressionPrediction, name: str) -> tuple[str, np.n
     return "epistemic variance", pred.epistemic
 
 
-ASKING.register("classification")(AskingRule(_class_figure, ClassReasons, scored=True))
+ASKING.register("classification")(AskingRule(lambda pred, name: (name, score(name, pred)), ClassReasons, scored=True))
 ASKING.register("regression")(AskingRule(_regression_figure, RegressionReasons, scored=False))
 
 
 def _pool(graph: Graph, skip: Collection[Any]) -> tuple[np.ndarray, bool]:
     """Positions that may be asked for, and whether they are test nodes whose label is known."""
-    ood = _role(graph, "ood") | _role(graph, "exposure")
-    measured = (_role(graph, "val") | _role(graph, "calibration") | _role(graph, "test")) & graph.labelled
-    barred = _role(graph, "train") | ood | _skipped(graph, skip)
+    measured = (graph.role("val") | graph.role("calibration") | graph.role("test")) & graph.labelled
+    barred = graph.role("train") | graph.role("ood") | graph.role("exposure") | _skipped(graph, skip)
     free = np.flatnonzero(~(barred | measured))
     if len(free):
         return free, False
-    tested = np.flatnonzero(_role(graph, "test") & ~barred)
+    tested = np.flatnonzero(graph.role("test") & ~barred)
     if not len(tested):
         raise BadUsage(
             "there is no node left to label",
             code="E-EMPTY",
-            found=f"{graph.num_nodes:,} nodes, {int(_role(graph, 'train').sum()):,} of them for training",
+            found=f"{graph.num_nodes:,} nodes, {int(graph.role('train').sum()):,} of them for training",
             fix="every node has a label in use, or is to be skipped",
         )
     return tested, True
 
 
 def _skipped(graph: Graph, skip: Collection[Any]) -> np.ndarray:
-    mask = np.zeros(graph.num_nodes, dtype=bool)
     wanted = list(skip)
     positions = locate(wanted, graph.node_ids)
     unknown = np.flatnonzero(positions < 0)
@@ -489,14 +479,4 @@ def _skipped(graph: Graph, skip: Collection[Any]) -> np.ndarray:
             code="E-NODE-UNKNOWN",
             expected="ids of nodes of this graph",
         )
-    mask[positions] = True
-    return mask
-
-
-def _role(graph: Graph, name: str) -> np.ndarray:
-    mask = graph.masks.get(name)
-    return np.zeros(graph.num_nodes, dtype=bool) if mask is None else mask
-
-
-def _plain(node: Any) -> int | str:
-    return node if isinstance(node, str) else int(node)
+    return mask_of(positions, graph.num_nodes)

@@ -11,6 +11,7 @@ import numpy as np
 
 from graphsde.base.errors import BadInput
 from graphsde.base.registry import Rules
+from graphsde.graph.ids import plain_id
 from graphsde.prediction import ClassPrediction, Prediction, RegressionPrediction
 
 SHOWN = 10
@@ -22,6 +23,7 @@ class Change(ABC):
     nodes: int
     epistemic_before: float | None
     epistemic_after: float | None
+    moved: tuple[Any, ...]
 
     @abstractmethod
     def in_words(self) -> str:
@@ -36,9 +38,9 @@ class Change(ABC):
     def uncertainty(self) -> tuple[str, float, float]:
         """The mean uncertainty: its name, before and after."""
 
-    @abstractmethod
     def moved_rows(self) -> list[dict[str, Any]]:
         """The nodes that moved most, as rows of a table."""
+        return [{"id": str(one.id), **one.told(), "moved": one.distance} for one in self.moved]
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)  # type: ignore[call-overload]
@@ -46,7 +48,8 @@ class Change(ABC):
     @staticmethod
     def from_dict(values: dict[str, Any]) -> Change:
         """Of either kind, told by its figures."""
-        return (RegressionChange if "shift" in values else ClassChange).from_dict(values)
+        kind, node = (RegressionChange, MovedNumber) if "shift" in values else (ClassChange, MovedNode)
+        return kind(**{**values, "moved": tuple(node(**one) for one in values["moved"])})
 
 
 CHANGES: Rules[Callable[[Any, Any, np.ndarray], Change]] = Rules("comparing predictions")
@@ -55,6 +58,19 @@ CHANGES: Rules[Callable[[Any, Any, np.ndarray], Change]] = Rules("comparing pred
 def compare(before: Prediction, after: Prediction, nodes: np.ndarray) -> Change:
     """Set ``after`` beside ``before`` on some nodes of the same graph.  # nodes [N] bool"""
     return CHANGES.of(before)(before, after, nodes)
+
+
+def _farthest(distance: np.ndarray, nodes: np.ndarray) -> list[int]:
+    """Rows of the nodes that moved most, the farthest first."""
+    apart = np.where(nodes, distance, -1.0)
+    order = np.argsort(-apart, kind="stable")[: min(SHOWN, int(nodes.sum()))]
+    return [row for row in order.tolist() if apart[row] > 0]
+
+
+def _mean_or_none(values: np.ndarray) -> float | None:
+    """The mean, or ``None`` where it is NaN: a model without a notion of it."""
+    mean = float(values.mean())
+    return None if np.isnan(mean) else mean
 
 
 @dataclass(frozen=True)
@@ -67,6 +83,13 @@ class MovedNode:
     confidence_before: float
     confidence_after: float
     distance: float
+
+    def told(self) -> dict[str, str]:
+        """For a table."""
+        return {
+            "before": f"{self.before} {self.confidence_before:.2f}",
+            "after": f"{self.after} {self.confidence_after:.2f}",
+        }
 
 
 @dataclass(frozen=True)
@@ -102,32 +125,14 @@ class ClassChange(Change):
     def uncertainty(self) -> tuple[str, float, float]:
         return "mean entropy", self.entropy_before, self.entropy_after
 
-    def moved_rows(self) -> list[dict[str, Any]]:
-        return [
-            {
-                "id": str(one.id),
-                "before": f"{one.before} {one.confidence_before:.2f}",
-                "after": f"{one.after} {one.confidence_after:.2f}",
-                "moved": one.distance,
-            }
-            for one in self.moved
-        ]
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> ClassChange:
-        return cls(**{**values, "moved": tuple(MovedNode(**one) for one in values["moved"])})
-
 
 @CHANGES.register("classification")
-def compare_classes(
-    before: ClassPrediction, after: ClassPrediction, nodes: np.ndarray, most: int = SHOWN
-) -> ClassChange:
+def compare_classes(before: ClassPrediction, after: ClassPrediction, nodes: np.ndarray) -> ClassChange:
     """Set ``after`` beside ``before`` on some nodes of the same graph.
 
     Args:
         before, after: of the same nodes and classes.
         nodes: which of them to look at.  # [N] bool
-        most: how many of the moved nodes to name.
 
     Example:
         >>> import numpy as np
@@ -142,35 +147,27 @@ def compare_classes(
         raise BadInput("two predictions of different nodes or classes can't be compared", code="E-LEN")
     if not nodes.any():
         return ClassChange(0, 0, 0.0, 0.0, None, None, ())
-    distance = np.where(nodes, np.abs(before.mean - after.mean).sum(axis=1) / 2, -1.0)
-    order = np.argsort(-distance, kind="stable")[: min(most, int(nodes.sum()))]
+    distance = np.abs(before.mean - after.mean).sum(axis=1) / 2
     moved = [
         MovedNode(
-            id=before.ids[row] if isinstance(before.ids[row], str) else int(before.ids[row]),
+            id=plain_id(before.ids[row]),
             before=str(before.label[row]),
             after=str(after.label[row]),
             confidence_before=float(before.confidence[row]),
             confidence_after=float(after.confidence[row]),
             distance=float(distance[row]),
         )
-        for row in order.tolist()
-        if distance[row] > 0
+        for row in _farthest(distance, nodes)
     ]
     return ClassChange(
         nodes=int(nodes.sum()),
         relabelled=int(np.count_nonzero((before.index != after.index) & nodes)),
         entropy_before=float(before.total[nodes].mean()),
         entropy_after=float(after.total[nodes].mean()),
-        epistemic_before=mean_or_none(before.epistemic[nodes]),
-        epistemic_after=mean_or_none(after.epistemic[nodes]),
+        epistemic_before=_mean_or_none(before.epistemic[nodes]),
+        epistemic_after=_mean_or_none(after.epistemic[nodes]),
         moved=tuple(moved),
     )
-
-
-def mean_or_none(values: np.ndarray) -> float | None:
-    """The mean, or ``None`` where it is NaN: a model without a notion of it."""
-    mean = float(values.mean())
-    return None if np.isnan(mean) else mean
 
 
 @dataclass(frozen=True)
@@ -183,6 +180,13 @@ class MovedNumber:
     deviation_before: float
     deviation_after: float
     distance: float
+
+    def told(self) -> dict[str, str]:
+        """For a table."""
+        return {
+            "before": f"{self.before:.4g} ± {self.deviation_before:.2g}",
+            "after": f"{self.after:.4g} ± {self.deviation_after:.2g}",
+        }
 
 
 @dataclass(frozen=True)
@@ -218,32 +222,12 @@ class RegressionChange(Change):
     def uncertainty(self) -> tuple[str, float, float]:
         return "mean deviation", self.deviation_before, self.deviation_after
 
-    def moved_rows(self) -> list[dict[str, Any]]:
-        return [
-            {
-                "id": str(one.id),
-                "before": f"{one.before:.4g} ± {one.deviation_before:.2g}",
-                "after": f"{one.after:.4g} ± {one.deviation_after:.2g}",
-                "moved": one.distance,
-            }
-            for one in self.moved
-        ]
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> RegressionChange:
-        return cls(**{**values, "moved": tuple(MovedNumber(**one) for one in values["moved"])})
-
 
 @CHANGES.register("regression")
 def compare_regression(
-    before: RegressionPrediction, after: RegressionPrediction, nodes: np.ndarray, most: int = SHOWN
+    before: RegressionPrediction, after: RegressionPrediction, nodes: np.ndarray
 ) -> RegressionChange:
-    """Set ``after`` beside ``before`` on some nodes of the same graph.
-
-    Args:
-        before, after: of the same nodes.
-        nodes: which of them to look at.  # [N] bool
-        most: how many of the moved nodes to name.
+    """As :func:`compare_classes`, of numbers.
 
     Example:
         >>> ids, noise = np.array([1, 2]), np.full((1, 2), 4.0)
@@ -259,26 +243,24 @@ def compare_regression(
         return RegressionChange(0, 0.0, 0.0, 0.0, None, None, ())
     old, new = np.sqrt(before.total), np.sqrt(after.total)
     step = np.abs(after.mean - before.mean)
-    distance = np.where(nodes, step / old, -1.0)
-    order = np.argsort(-distance, kind="stable")[: min(most, int(nodes.sum()))]
+    distance = step / old
     moved = [
         MovedNumber(
-            id=before.ids[row] if isinstance(before.ids[row], str) else int(before.ids[row]),
+            id=plain_id(before.ids[row]),
             before=float(before.mean[row]),
             after=float(after.mean[row]),
             deviation_before=float(old[row]),
             deviation_after=float(new[row]),
             distance=float(distance[row]),
         )
-        for row in order.tolist()
-        if distance[row] > 0
+        for row in _farthest(distance, nodes)
     ]
     return RegressionChange(
         nodes=int(nodes.sum()),
         shift=float(step[nodes].mean()),
         deviation_before=float(old[nodes].mean()),
         deviation_after=float(new[nodes].mean()),
-        epistemic_before=mean_or_none(before.epistemic[nodes]),
-        epistemic_after=mean_or_none(after.epistemic[nodes]),
+        epistemic_before=_mean_or_none(before.epistemic[nodes]),
+        epistemic_after=_mean_or_none(after.epistemic[nodes]),
         moved=tuple(moved),
     )

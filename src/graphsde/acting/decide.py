@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -48,7 +49,7 @@ class Decisions(ABC):
 
     def _counts(self) -> dict[str, Any]:
         a = self.abstention
-        return {
+        return a.summary() | {
             "actions": {name: int((self.actions == name).sum()) for name in self.choices},
             "calibration": {"nodes": int(a.calibration.sum()), "source": a.calibration_source},
         }
@@ -85,7 +86,6 @@ class ClassDecisions(Decisions):
     choices = ("accept", "review", "ood")
 
     def columns(self) -> dict[str, Any]:
-        """One array per column, for a table with a row per node."""
         p = self.prediction
         names = np.array(p.class_names, dtype=object)
         return {
@@ -100,15 +100,13 @@ class ClassDecisions(Decisions):
         }
 
     def reasons(self) -> np.ndarray:
-        """Why each node got its action, in words.  # [N] object"""
         a, f = self.abstention, self.ood
         limit = "no threshold could be certified" if a.threshold is None else f"the limit {a.threshold:.4g}"
         reasons = np.empty(len(self.actions), dtype=object)
         for node, action in enumerate(self.actions):
             if action == "ood":
-                reasons[node] = (
-                    f"{f.by} {f.values[node]:.4g} is above {f.threshold:.4g}: unlike the nodes calibrated on"
-                )
+                strange = f"{f.by} {f.values[node]:.4g} is above {f.threshold:.4g}"
+                reasons[node] = f"{strange}: unlike the nodes calibrated on"
             elif action == "accept":
                 reasons[node] = f"{a.by} {a.values[node]:.4g} is within {limit}"
             elif a.threshold is None:
@@ -118,12 +116,9 @@ class ClassDecisions(Decisions):
         return reasons
 
     def summary(self) -> dict[str, Any]:
-        """Threshold, bound, coverage, counts, and the realised figures on test nodes where their labels are there."""
         a, f, c = self.abstention, self.ood, self.conformal
-        labels = align_labels(self.graph, self.prediction.class_names)
         test = judged_nodes(self.prediction, self.graph) & ~a.calibration
         found: dict[str, Any] = {
-            **a.summary(),
             **self._counts(),
             "ood": {
                 "score": f.by,
@@ -139,14 +134,15 @@ class ClassDecisions(Decisions):
             },
         }
         if test.any():
-            found["test"] = self._realised(test, labels)
+            found["test"] = self._realised(test)
         ood = self.graph.ood_nodes
         if ood is not None and ood.any():
             found["ood"]["flagged_of_ood"] = float(f.flagged[ood].mean())
             found["ood"]["accepted_of_ood"] = float(a.accepted[ood].mean())
         return found
 
-    def _realised(self, test: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
+    def _realised(self, test: np.ndarray) -> dict[str, Any]:
+        labels = align_labels(self.graph, self.prediction.class_names)
         sets = summarise_sets(self.sets[test], labels[test])
         return self.abstention.realised(test, self.prediction.index != labels) | {
             "false_alarms": float(self.ood.flagged[test].mean()),
@@ -177,7 +173,6 @@ class RegressionDecisions(Decisions):
     choices = ("accept", "review")
 
     def columns(self) -> dict[str, Any]:
-        """One array per column, for a table with a row per node."""
         p = self.prediction
         return {
             "id": p.ids,
@@ -191,7 +186,6 @@ class RegressionDecisions(Decisions):
         }
 
     def reasons(self) -> np.ndarray:
-        """Why each node got its action, in words.  # [N] object"""
         a = self.abstention
         reasons = np.empty(len(self.actions), dtype=object)
         for node, action in enumerate(self.actions):
@@ -204,11 +198,9 @@ class RegressionDecisions(Decisions):
         return reasons
 
     def summary(self) -> dict[str, Any]:
-        """Threshold, bound, coverage, counts, and the realised figures on test nodes where their values are there."""
         a, c = self.abstention, self.conformal
         found: dict[str, Any] = {
             "tolerance": a.tolerance,
-            **a.summary(),
             **self._counts(),
             "intervals": {
                 "score": c.by,
@@ -226,9 +218,8 @@ class RegressionDecisions(Decisions):
         assert self.graph.values is not None and self.abstention.tolerance is not None
         truth = np.where(test, self.graph.values, 0.0)
         wrong = np.abs(self.prediction.mean - truth) > self.abstention.tolerance
-        covered = (self.low <= truth) & (truth <= self.high)
         return self.abstention.realised(test, wrong) | {
-            "interval_coverage": float(covered[test].mean()),
+            "interval_coverage": float(((self.low <= truth) & (truth <= self.high))[test].mean()),
             "interval_width": float((self.high - self.low)[test].mean()),
         }
 
@@ -276,31 +267,24 @@ def decide(
     """
     shared: dict[str, Any] = {"calibration": calibration, "size": size, "seed": seed}
     rule = DECIDING.of(prediction)
+    known = [name for name, one in inspect.signature(rule).parameters.items() if one.default is not one.empty]
     given = {current("option", name): value for name, value in options.items() if value is not None}
-    if strange := sorted(set(given) - set(rule.options)):
+    if strange := sorted(set(given) - set(known)):
         raise BadUsage(
             f"{', '.join(strange)} is not for {prediction.speaks_of}, which this model predicts",
             code="E-TARGET",
             found=", ".join(strange),
-            expected="one of " + ", ".join(rule.options),
+            expected="one of " + ", ".join(known),
             fix="leave it out",
         )
-    return rule.decide(
-        prediction, graph, shared, max_error=max_error, delta=delta, confidence_level=confidence_level, **given
-    )
+    return rule(prediction, graph, shared, max_error=max_error, delta=delta, confidence_level=confidence_level, **given)
 
 
-@dataclass(frozen=True)
-class DecidingRule:
-    """How a kind of prediction is decided on, and which options that has."""
-
-    decide: Callable[..., Decisions]
-    options: tuple[str, ...]
+DECIDING: Rules[Callable[..., Decisions]] = Rules("deciding")
+"""How a kind of prediction is decided on; parameters with a default are its options."""
 
 
-DECIDING: Rules[DecidingRule] = Rules("deciding")
-
-
+@DECIDING.register("classification")
 def _decide_classes(
     prediction: ClassPrediction,
     graph: Graph,
@@ -325,6 +309,7 @@ def _decide_classes(
     return ClassDecisions(prediction, graph, rule, flag, conformal, sets, actions)
 
 
+@DECIDING.register("regression")
 def _decide_numbers(
     prediction: RegressionPrediction,
     graph: Graph,
@@ -349,7 +334,3 @@ def _decide_numbers(
     actions = np.full(graph.num_nodes, "review", dtype=object)
     actions[rule.accepted] = "accept"
     return RegressionDecisions(prediction, graph, rule, intervals, low, high, actions)
-
-
-DECIDING.register("classification")(DecidingRule(_decide_classes, ("by", "false_alarm", "ood_by", "sets_by", "model")))
-DECIDING.register("regression")(DecidingRule(_decide_numbers, ("tolerance", "intervals_by", "model")))

@@ -9,19 +9,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from graphsde.acting.feature_effects import (
-    FeatureEffect,
-    average_node,
-    feature_effects,
-    nothing_found,
-    trials,
-    untried,
-)
+from graphsde.acting.feature_effects import FeatureEffect, feature_effects, tried_effects
 from graphsde.base.errors import BadInput, BadUsage, shorten
 from graphsde.base.registry import Rules
 from graphsde.graph.adjacency import Adjacency
 from graphsde.graph.graph import Graph
-from graphsde.graph.ids import locate
+from graphsde.graph.ids import locate, plain_id
+from graphsde.graph.masks import mask_of
 from graphsde.models import Model
 from graphsde.prediction import ClassPrediction, RegressionPrediction, require
 from graphsde.uncertainty.held_out import align_labels
@@ -56,6 +50,12 @@ class Explanation(ABC):
     @abstractmethod
     def sentences(self) -> list[str]:
         """The gist in words."""
+
+    def _made_by_neighbours(self, alone: str, less: bool) -> str:
+        if not self.degree:
+            return "It has no neighbours: only its own features speak."
+        who = f"its {self.degree:,} neighbours together make" if self.degree > 1 else "its one neighbour makes"
+        return f"Without any neighbour it would be {alone}: {who} it {'less' if less else 'more'} uncertain."
 
     @property
     @abstractmethod
@@ -149,17 +149,11 @@ class ClassExplanation(Explanation):
         lines = [
             f"Node {shorten(str(self.id), 60)} is predicted as {shorten(self.predicted, 60)} "
             f"({self.confidence:.2f}), entropy {self.entropy:.3g} nats."
-            + (" It is sure: there is little to explain." if self.entropy < SURE else "")
+            + (" It is sure: there is little to explain." if self.entropy < SURE else ""),
+            self._made_by_neighbours(
+                f"{shorten(self.alone_predicted, 60)} with entropy {self.alone:.3g}", less=self.alone > self.entropy
+            ),
         ]
-        if self.degree:
-            less = "less" if self.alone > self.entropy else "more"
-            who = f"its {self.degree:,} neighbours together make" if self.degree > 1 else "its one neighbour makes"
-            lines.append(
-                f"Without any neighbour it would be {shorten(self.alone_predicted, 60)} with entropy {self.alone:.3g}: "
-                f"{who} it {less} uncertain."
-            )
-        else:
-            lines.append("It has no neighbours: only its own features speak.")
         against = [one for one in self.neighbours if one.without != self.predicted]
         if against:
             lines.append(
@@ -248,16 +242,11 @@ class RegressionExplanation(Explanation):
         """The gist in words."""
         known = "" if self.epistemic is None else f"; {self.epistemic:.0%} of the variance is epistemic"
         said = f"{self.mean:.4g}, give or take {self.deviation:.3g}"
-        lines = [f"Node {shorten(str(self.id), 60)} is predicted as {said}{known}."]
-        if not self.degree:
-            return [*lines, "It has no neighbours: only its own features speak."]
-        less = "less" if self.alone_deviation > self.deviation else "more"
-        who = f"its {self.degree:,} neighbours together make" if self.degree > 1 else "its one neighbour makes"
-        lines.append(
-            f"Without any neighbour it would be {self.alone_mean:.4g}, give or take {self.alone_deviation:.3g}: "
-            f"{who} it {less} uncertain."
-        )
-        return lines
+        alone = f"{self.alone_mean:.4g}, give or take {self.alone_deviation:.3g}"
+        return [
+            f"Node {shorten(str(self.id), 60)} is predicted as {said}{known}.",
+            self._made_by_neighbours(alone, less=self.alone_deviation > self.deviation),
+        ]
 
     @property
     def title(self) -> str:
@@ -321,38 +310,24 @@ def explain(
     """
     if neighbours < 0 or features < 0:
         raise BadUsage("a number of neighbours or features is 0 or more", found=min(neighbours, features))
-    asked = Asked(model, graph, position_of(graph, node), neighbours, features, samples, seed)
-    return EXPLAINING.of(model)(asked)
+    return EXPLAINING.of(model)(model, graph, position_of(graph, node), neighbours, features, samples, seed)
 
 
-@dataclass(frozen=True, eq=False)
-class Asked:
-    """What is to be explained; see :func:`explain`."""
-
-    model: Model
-    graph: Graph
-    row: int
-    neighbours: int
-    features: int
-    samples: int
-    seed: int | None
-
-
-EXPLAINING: Rules[Callable[[Asked], Explanation]] = Rules("explaining")
+EXPLAINING: Rules[Callable[[Model, Graph, int, int, int, int, int | None], Explanation]] = Rules("explaining")
 
 
 @EXPLAINING.register("classification")
-def _explain_classes(asked: Asked) -> ClassExplanation:
-    model, graph, row, samples, seed = asked.model, asked.graph, asked.row, asked.samples, asked.seed
-
+def _explain_classes(
+    model: Model, graph: Graph, row: int, neighbours: int, features: int, samples: int, seed: int | None
+) -> ClassExplanation:
     def said(of: Graph, drawn: int = samples) -> ClassPrediction:
         return require(model.predict(of, samples=drawn, seed=seed), ClassPrediction, "this explanation")
 
     here = said(graph)
-    tried = most_telling(graph, row, asked.neighbours, np.abs(here.mean - here.mean[row]).sum(axis=1) / 2)
+    tried = most_telling(graph, row, neighbours, np.abs(here.mean - here.mean[row]).sum(axis=1) / 2)
     effects = [_without(said, graph, here, row, int(other)) for other in tried]
     alone = said(without_edges(graph, row, graph.adjacency.neighbours(row)))
-    found, how = feature_effects(model, graph, row, float(here.total[row]), asked.features, samples, seed)
+    found, how = feature_effects(model, graph, row, float(here.total[row]), features, samples, seed)
     epistemic = float(here.epistemic[row])
     order = np.argsort(-here.mean[row], kind="stable").tolist()
     return ClassExplanation(
@@ -373,40 +348,42 @@ def _explain_classes(asked: Asked) -> ClassExplanation:
 
 
 @EXPLAINING.register("regression")
-def _explain_numbers(asked: Asked) -> RegressionExplanation:
-    graph, row = asked.graph, asked.row
-
+def _explain_numbers(
+    model: Model, graph: Graph, row: int, neighbours: int, features: int, samples: int, seed: int | None
+) -> RegressionExplanation:
     def said(of: Graph) -> RegressionPrediction:
-        found = asked.model.predict(of, samples=asked.samples, seed=asked.seed)
-        return require(found, RegressionPrediction, "this explanation")
+        return require(model.predict(of, samples=samples, seed=seed), RegressionPrediction, "this explanation")
+
+    def measured(of: Graph) -> tuple[float, float]:
+        found = said(of)
+        return float(np.sqrt(found.total[row])), float(found.mean[row])
 
     here = said(graph)
     mean, deviation = float(here.mean[row]), float(np.sqrt(here.total[row]))
-    around = graph.adjacency.neighbours(row)
-    alone = said(without_edges(graph, row, around))
+    alone_deviation, alone_mean = measured(without_edges(graph, row, graph.adjacency.neighbours(row)))
     effects = []
-    for other in most_telling(graph, row, asked.neighbours, np.abs(here.mean - mean)).tolist():
-        changed = said(without_edges(graph, row, np.array([other])))
-        trained = graph.train_mask is not None and bool(graph.train_mask[other]) and graph.values is not None
+    for other in most_telling(graph, row, neighbours, np.abs(here.mean - mean)).tolist():
+        other_deviation, other_mean = measured(without_edges(graph, row, np.array([other])))
         effects.append(
             NeighbourShift(
                 id=plain_id(graph.node_ids[other]),
                 mean=float(here.mean[other]),
-                value=float(graph.values[other]) if trained and graph.values is not None else None,
+                value=float(graph.values[other]) if graph.role("train")[other] and graph.values is not None else None,
                 weight=float(graph.adjacency.incoming[row, other]),
-                adds=deviation - float(np.sqrt(changed.total[row])),
-                moves=mean - float(changed.mean[row]),
+                adds=deviation - other_deviation,
+                moves=mean - other_mean,
             )
         )
-    found, how = _features(said, graph, row, mean, deviation, asked.features)
+    words = "by trial: the {} that are farthest from their average were set to it one at a time"
+    found, how = tried_effects(measured, (deviation, mean), graph, row, features, words)
     epistemic = float(here.epistemic[row] / here.total[row])
     return RegressionExplanation(
         id=plain_id(graph.node_ids[row]),
         mean=mean,
         deviation=deviation,
         epistemic=None if np.isnan(epistemic) else epistemic,
-        alone_mean=float(alone.mean[row]),
-        alone_deviation=float(np.sqrt(alone.total[row])),
+        alone_mean=alone_mean,
+        alone_deviation=alone_deviation,
         neighbours=tuple(sorted(effects, key=lambda one: -abs(one.adds))),
         degree=int(graph.adjacency.degree[row]),
         features=tuple(found),
@@ -443,7 +420,7 @@ def _without(
     changed = said(without_edges(graph, row, np.array([other])), here.num_samples)
     own = int(here.index[row])
     labels = align_labels(graph, here.class_names)
-    trained = graph.train_mask is not None and bool(graph.train_mask[other]) and labels[other] >= 0
+    trained = graph.role("train")[other] and labels[other] >= 0
     return NeighbourEffect(
         id=plain_id(graph.node_ids[other]),
         predicted=str(here.label[other]),
@@ -455,33 +432,9 @@ def _without(
     )
 
 
-def _features(
-    said: Callable[[Graph], RegressionPrediction], graph: Graph, row: int, mean: float, deviation: float, most: int
-) -> tuple[list[FeatureEffect], str]:
-    usual = said(average_node(graph, row))
-    if float(usual.mean[row]) == mean and float(np.sqrt(usual.total[row])) == deviation:
-        return [], nothing_found(graph)
-    found = [
-        FeatureEffect(
-            one.name,
-            one.value,
-            one.average,
-            deviation - float(np.sqrt((without := said(one.graph)).total[row])),
-            mean - float(without.mean[row]),
-        )
-        for one in trials(graph, row, most)
-    ]
-    words = (
-        f"by trial: the {len(found)} that are farthest from their average were set to it one at a time{untried(graph)}"
-    )
-    return sorted(found, key=lambda one: -abs(one.adds)), words
-
-
 def without_edges(graph: Graph, row: int, others: np.ndarray) -> Graph:
     """``graph`` in which ``row`` no longer hears from ``others``."""
-    matrix = graph.adjacency.matrix.copy()
-    gone = np.zeros(graph.num_nodes, dtype=bool)
-    gone[others] = True
+    matrix, gone = graph.adjacency.matrix.copy(), mask_of(others, graph.num_nodes)
     senders = np.repeat(np.arange(graph.num_nodes), np.diff(matrix.indptr))
     drop = gone[senders] & (matrix.indices == row)
     if not graph.adjacency.directed:
@@ -489,7 +442,3 @@ def without_edges(graph: Graph, row: int, others: np.ndarray) -> Graph:
     matrix.data[drop] = 0.0
     matrix.eliminate_zeros()
     return graph.with_adjacency(Adjacency(matrix, directed=graph.adjacency.directed))
-
-
-def plain_id(node: Any) -> int | str:
-    return node if isinstance(node, str) else int(node)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,10 @@ BY_GRADIENT = (
     "to first order, from the gradient of the entropy of the model's central answer with respect to the features as it "
     "sees them"
 )
-BY_TRIAL = "by trial: the model has no gradient, so features were set to their average one at a time"
+BY_TRIAL = (
+    "by trial: the model has no gradient, so features were set to their average one at a time; the {} that are "
+    "farthest from it were tried"
+)
 NOT_AT_ALL = "not at all: with all of its features at their average the model says the same"
 
 
@@ -77,40 +80,44 @@ def _by_gradient(
 def _by_trial(
     model: Model, graph: Graph, node: int, entropy: float, most: int, samples: int, seed: int | None
 ) -> tuple[list[FeatureEffect], str]:
-    def entropy_on(moved: Graph) -> float:
-        return float(model.predict(moved, samples=samples, seed=seed).total[node])
+    def entropy_on(moved: Graph) -> tuple[float, None]:
+        return float(model.predict(moved, samples=samples, seed=seed).total[node]), None
 
-    if entropy_on(average_node(graph, node)) == entropy:
-        return [], nothing_found(graph)
-    effects = [
-        FeatureEffect(one.name, one.value, one.average, entropy - entropy_on(one.graph))
-        for one in trials(graph, node, most)
-    ]
-    words = f"{BY_TRIAL}; the {len(effects)} that are farthest from it were tried{untried(graph)}"
-    return sorted(effects, key=lambda one: -abs(one.adds)), words
+    return tried_effects(entropy_on, (entropy, None), graph, node, most, BY_TRIAL)
 
 
-def nothing_found(graph: Graph) -> str:
-    """In words, where trying the numeric features changed nothing."""
-    return NOT_AT_ALL if not graph.categorical else f"not at all: the numeric ones do nothing{untried(graph)}"
+def tried_effects(
+    measure: Callable[[Graph], tuple[float, float | None]],
+    here: tuple[float, float | None],
+    graph: Graph,
+    node: int,
+    most: int,
+    words: str,
+) -> tuple[list[FeatureEffect], str]:
+    """The effect of one numeric feature after another, the most unusual ones first, and in words how it was found.
+
+    Args:
+        measure: the node's uncertainty, and of numbers its mean, on another graph.
+        here: both on ``graph`` itself.
+        graph: as it is.
+        node: which one.
+        most: how many features to try at most.
+        words: with a place for how many were tried.
+    """
+    untried = ", text columns were not" if graph.categorical else ""
+    if measure(_with_row(graph, node, _means(graph.features))) == here:
+        return [], f"not at all: the numeric ones do nothing{untried}" if graph.categorical else NOT_AT_ALL
+    (doubt, mean), found = here, []
+    for name, value, average, moved in _trials(graph, node, most):
+        other, elsewhere = measure(moved)
+        moves = None if mean is None or elsewhere is None else mean - elsewhere
+        found.append(FeatureEffect(name, value, average, doubt - other, moves))
+    found.sort(key=lambda one: -abs(one.adds))
+    return found, words.format(len(found)) + untried
 
 
-def untried(graph: Graph) -> str:
-    return ", text columns were not" if graph.categorical else ""
-
-
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """The graph with one feature of a node at its average."""
-
-    name: str
-    value: float
-    average: float
-    graph: Graph
-
-
-def trials(graph: Graph, node: int, most: int) -> Iterator[Trial]:
-    """One numeric feature of a node after another at its average, the most unusual ones first."""
+def _trials(graph: Graph, node: int, most: int) -> Iterator[tuple[str, float, float, Graph]]:
+    """Name, value and average of a feature, and the graph with the node at that average."""
     own, averages = _row(graph.features, node), _means(graph.features)
     spread = np.sqrt(np.maximum(_means(_squares(graph.features)) - averages**2, 0.0))
     unusual = np.divide(np.abs(own - averages), spread, out=np.zeros_like(own), where=spread > 0)
@@ -118,12 +125,7 @@ def trials(graph: Graph, node: int, most: int) -> Iterator[Trial]:
         usual = own.copy()
         usual[k] = averages[k]
         name = graph.feature_names[k] if graph.feature_names is not None else f"feature {k}"
-        yield Trial(name, float(own[k]), float(averages[k]), _with_row(graph, node, usual))
-
-
-def average_node(graph: Graph, node: int) -> Graph:
-    """The graph with all numeric features of a node at their averages."""
-    return _with_row(graph, node, _means(graph.features))
+        yield name, float(own[k]), float(averages[k]), _with_row(graph, node, usual)
 
 
 def _names(graph: Graph, encoder: FeatureEncoder) -> list[str]:
@@ -142,8 +144,7 @@ def _with_row(graph: Graph, node: int, row: np.ndarray) -> Graph:
 
 
 def _row(matrix: Any, node: int) -> np.ndarray:
-    row = matrix[[node]].toarray()[0] if sp.issparse(matrix) else matrix[node]
-    return np.asarray(row, dtype=np.float64)
+    return np.asarray(matrix[[node]].toarray()[0] if sp.issparse(matrix) else matrix[node], dtype=np.float64)
 
 
 def _means(matrix: Any) -> np.ndarray:

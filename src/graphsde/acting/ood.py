@@ -84,5 +84,4 @@ def flag_ood(
         values[held.nodes], 1.0 - false_alarm, purpose="to clear familiar nodes at this rate"
     )
     flagged = values > threshold
-    rate = float(flagged[held.nodes].mean())
-    return OODFlag(by, values, threshold, false_alarm, flagged, rate, held.mask)
+    return OODFlag(by, values, threshold, false_alarm, flagged, float(flagged[held.nodes].mean()), held.mask)

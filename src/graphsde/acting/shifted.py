@@ -72,13 +72,8 @@ def detect_shift(
     moved = (model.predict(shifted, samples=samples).untempered(), shifted)
     marked = shifted.ood_mask is not graph.ood_mask  # the shift says itself which nodes it changed
     # what nobody was trained on is neither: it has not been shifted, and no model can be sure of it
-    assert shifted.test_mask is not None
-    familiar = shifted.test_mask & (shifted.familiar | ~shifted.labelled)
-    if shifted.ood_mask is not None:
-        familiar = familiar & ~shifted.ood_mask
-    ood = shifted.ood_mask if marked else None
-    if ood is None:
-        ood = np.ones(graph.num_nodes, dtype=bool)
+    familiar = shifted.role("test") & (shifted.familiar | ~shifted.labelled) & ~shifted.role("ood")
+    ood = shifted.ood_mask if marked and shifted.ood_mask is not None else np.ones(graph.num_nodes, dtype=bool)
     shared: dict[str, float] = {}
     by_score: dict[str, dict[str, float]] = {}
     for name in dict.fromkeys(scores):

@@ -6,7 +6,7 @@ import contextlib
 import signal
 import threading
 from collections.abc import Iterator
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import NoReturn, Self
 
 from graphsde.base.errors import GraphsdeError
@@ -26,14 +26,8 @@ class Interrupted(GraphsdeError):
         return 128 + self.number
 
 
-class InterruptGuard:
-    """While it is open, the first signal is remembered instead of raised; a second one acts at once.
-
-    Example:
-        >>> with InterruptGuard() as guard:
-        ...     guard.received is None
-        True
-    """
+class _Handlers:
+    """While it is open, signals are taken by its own handler; the first one puts the former handlers back."""
 
     # Windows has no terminal that hangs up
     SIGNALS = tuple(signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -44,15 +38,13 @@ class InterruptGuard:
 
     def __enter__(self) -> Self:
         for number in self.SIGNALS:
-            self._previous[number] = signal.signal(number, self._remember)
+            self._previous[number] = signal.signal(number, self._take)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._restore()
 
-    def _remember(self, number: int, frame: FrameType | None) -> None:
+    def _take(self, number: int, frame: FrameType | None) -> None:
         self.received = number
         self._restore()
 
@@ -62,11 +54,21 @@ class InterruptGuard:
         self._previous = {}
 
 
+class InterruptGuard(_Handlers):
+    """While it is open, the first signal is remembered instead of raised; a second one acts at once.
+
+    Example:
+        >>> with InterruptGuard() as guard:
+        ...     guard.received is None
+        True
+    """
+
+
 class StopNow(BaseException):
     """A signal asked to stop. Not an ``Exception``: a cell that fails on purpose must not swallow it."""
 
 
-class Stopper:
+class Stopper(_Handlers):
     """While it is open, SIGINT, SIGTERM and SIGHUP raise :class:`StopNow` in the main thread; a second acts as ever.
 
     Example:
@@ -78,20 +80,11 @@ class Stopper:
     """
 
     def __init__(self) -> None:
-        self.received: int | None = None
+        super().__init__()
         self._holding = 0
-        self._previous: dict[signal.Signals, object] = {}
 
     def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():
-            for number in InterruptGuard.SIGNALS:
-                self._previous[number] = signal.signal(number, self._take)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._restore()
+        return super().__enter__() if threading.current_thread() is threading.main_thread() else self
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -116,12 +109,6 @@ class Stopper:
                 signal.signal(number, self._take)
 
     def _take(self, number: int, frame: FrameType | None) -> None:
-        self.received = number
-        self._restore()
+        super()._take(number, frame)
         if not self._holding:
             raise StopNow
-
-    def _restore(self) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
-        self._previous = {}

@@ -44,8 +44,8 @@ def give_back_free_memory() -> None:
 
 
 def human_bytes(count: float) -> str:
-    for unit in ("B", "KB", "MB", "GB", "TB"):
-        if abs(count) < 1000 or unit == "TB":
-            return f"{count:.0f} {unit}" if unit in ("B", "KB", "MB") else f"{count:.1f} {unit}"
+    for unit in ("B", "KB", "MB", "GB"):
+        if abs(count) < 1000:
+            return f"{count:.1f} GB" if unit == "GB" else f"{count:.0f} {unit}"
         count /= 1000
     return f"{count:.1f} TB"

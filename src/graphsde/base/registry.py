@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar, cast
 
@@ -76,8 +76,7 @@ class Registry(Generic[T]):
         for needed in ("name", "summary"):
             if not isinstance(getattr(item, needed, None), str):
                 raise BadUsage(
-                    f"the {self.kind} {cls.__name__} has no {needed}",
-                    expected=f'a line {needed} = "…" in the class',
+                    f"the {self.kind} {cls.__name__} has no {needed}", expected=f'a line {needed} = "…" in the class'
                 )
         try:
             facts = {} if self._facts is None else self._facts(item)
@@ -214,6 +213,16 @@ def unknown_name(kind: str, name: str, choices: list[str]) -> UnknownName:
     return UnknownName(
         f"there is no {kind} named '{name}'", found=name, expected="one of " + ", ".join(sorted(choices)), fix=hint
     )
+
+
+def refuse_unknown_options(what: str, known: list[str], given: Iterable[str]) -> None:
+    """Refuse options that something, named with its kind, does not have."""
+    if unknown := sorted(set(given) - set(known)):
+        raise BadUsage(
+            f"the {what} has no option {', '.join(unknown)}",
+            found=", ".join(unknown),
+            expected="one of " + ", ".join(known) if known else "no options",
+        )
 
 
 class HasKind(Protocol):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import os
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from graphsde.datasets.published import Progress, PublishedFile, from_cache_or_origin, from_named_folder
+from graphsde.datasets.published import PublishedFile, from_cache_or_origin, from_named_folder
 from graphsde.graph.build import from_arrays
 from graphsde.graph.graph import Graph
 
@@ -30,27 +31,20 @@ PINNED = {
 }
 
 
-def load_amazon(
-    name: str,
-    *,
-    root: str | os.PathLike[str] | None = None,
-    download: bool = True,
-    progress: Progress | None = None,
-    base_url: str | None = None,
-) -> Graph:
+def load_amazon(name: str, *, root: str | os.PathLike[str] | None = None, **origin: Any) -> Graph:
     """One of the two co-purchase graphs, features sparse, without masks: the data has no split.
 
     The file lists each edge in one direction or both; here they run both ways.
 
     Args:
         name: ``computers`` or ``photo``.
-        root, download, progress: see :func:`graphsde.datasets.benchmarks.load`.
-        base_url: another address that publishes the same bytes.
+        root: see :func:`graphsde.datasets.benchmarks.load`.
+        origin: ``download`` and ``progress`` as there; ``base_url``, another address that publishes the same bytes.
     """
     file = PINNED[name]
     contents = from_named_folder([file], root)
     if contents is None:
-        contents = from_cache_or_origin([file], download=download, progress=progress, base_url=base_url)
+        contents = from_cache_or_origin([file], **origin)
     # read from the very bytes that were compared with the hash, not from the path again
     with np.load(io.BytesIO(contents[file.name]), allow_pickle=False) as archive:
         return from_arrays(

@@ -27,11 +27,7 @@ DATASETS: Registry[Callable[..., Graph]] = Registry("dataset")
 
 
 def load(
-    name: str,
-    *,
-    root: str | os.PathLike[str] | None = None,
-    download: bool = True,
-    progress: Progress | None = None,
+    name: str, *, root: str | os.PathLike[str] | None = None, download: bool = True, progress: Progress | None = None
 ) -> Graph:
     """A benchmark graph, cleaned: symmetric, no self loops, no duplicate edges.
 

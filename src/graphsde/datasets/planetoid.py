@@ -15,7 +15,6 @@ import scipy.sparse as sp
 from graphsde.base.errors import BadInput
 from graphsde.datasets.published import (
     Contents,
-    Progress,
     PublishedFile,
     from_cache_or_origin,
     from_named_folder,
@@ -121,14 +120,7 @@ def published_files(name: str) -> list[PublishedFile]:
     ]
 
 
-def load_planetoid(
-    name: str,
-    *,
-    root: str | os.PathLike[str] | None = None,
-    download: bool = True,
-    progress: Progress | None = None,
-    base_url: str | None = None,
-) -> Graph:
+def load_planetoid(name: str, *, root: str | os.PathLike[str] | None = None, **origin: Any) -> Graph:
     """One of the three citation graphs, features sparse, the public masks in place.
 
     The files name no classes, so these are called ``"0"``, ``"1"``, …. Cora's can be told by their sizes: Theory,
@@ -136,8 +128,8 @@ def load_planetoid(
 
     Args:
         name: ``cora``, ``citeseer`` or ``pubmed``.
-        root, download, progress: see :func:`graphsde.datasets.benchmarks.load`.
-        base_url: another address that publishes the same bytes.
+        root: see :func:`graphsde.datasets.benchmarks.load`.
+        origin: ``download`` and ``progress`` as there; ``base_url``, another address that publishes the same bytes.
     """
     files = published_files(name)
     contents = from_named_folder(files, root)
@@ -145,7 +137,7 @@ def load_planetoid(
     arrays = read_converted(key)
     if arrays is None:
         if contents is None:
-            contents = from_cache_or_origin(files, download=download, progress=progress, base_url=base_url)
+            contents = from_cache_or_origin(files, **origin)
         arrays = convert(contents, name)
         write_converted(key, arrays)
     num_nodes, num_features, num_classes = arrays["shape"].tolist()

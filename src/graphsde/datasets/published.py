@@ -49,8 +49,7 @@ def read_converted(key: str) -> dict[str, np.ndarray] | None:
     path = folder / "converted" / f"{key}.npz"
     try:
         content = path.read_bytes()
-        recorded = _record(path).read_text(encoding="ascii").strip()
-        if hashlib.sha256(content).hexdigest() != recorded:
+        if hashlib.sha256(content).hexdigest() != _record(path).read_text(encoding="ascii").strip():
             return None
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}

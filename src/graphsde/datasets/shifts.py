@@ -49,10 +49,8 @@ def draw_new_pairs(
 
     Draws ranks among the free pairs and shifts each by the taken ones before it: exact, with no rejection.
     """
-    free = count_pairs(n, directed=directed) - taken.size
-    ranks = rng.choice(free, size=count, replace=False, shuffle=False)
-    numbers = ranks + np.searchsorted(taken - np.arange(taken.size), ranks, side="right")
-    return decode(numbers, n, directed=directed)
+    ranks = rng.choice(count_pairs(n, directed=directed) - taken.size, size=count, replace=False, shuffle=False)
+    return decode(ranks + np.searchsorted(taken - np.arange(taken.size), ranks, side="right"), n, directed=directed)
 
 
 SHIFTS: Registry[Any] = Registry("shift")
@@ -176,8 +174,7 @@ def drop_edges(graph: Graph, share: float = 0.1, seed: int = 0) -> Graph:
     """Remove a share of the edges, uniformly; an undirected edge goes in both directions."""
     _require(0 <= share <= 1, "share", share, "from 0 to 1")
     first, second, weights = _edge_list(graph)
-    order = numpy_stream(seed, "shift", "drop-edges").permutation(first.size)
-    kept = np.sort(order[round(share * first.size) :])
+    kept = np.sort(numpy_stream(seed, "shift", "drop-edges").permutation(first.size)[round(share * first.size) :])
     return graph.with_adjacency(_both_ways(first[kept], second[kept], weights[kept], graph))
 
 

@@ -127,8 +127,7 @@ def _edges(
         inside = low[mine] + rng.random(missing) * width
         outside = rng.random(missing) * (total - width)
         outside += np.where(outside >= low[mine], width, 0.0)  # step over the own class
-        stay = (rng.random(missing) < homophily) | (width >= total)
-        second = pick(np.where(stay, inside, outside))
+        second = pick(np.where((rng.random(missing) < homophily) | (width >= total), inside, outside))
         found = np.minimum(first, second) * n + np.maximum(first, second)
         pairs = np.sort(np.concatenate([pairs, found[first != second]]))
         pairs = pairs[np.diff(pairs, prepend=-1) > 0]  # several times faster than np.unique on whole numbers

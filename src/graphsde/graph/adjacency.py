@@ -62,8 +62,7 @@ class Adjacency:
     @cached_property
     def isolated(self) -> np.ndarray:
         """Nodes with no edge in either direction.  # [N] bool"""
-        outgoing = np.diff(self.matrix.indptr)
-        return (self.degree == 0) & (outgoing == 0)
+        return (self.degree == 0) & (np.diff(self.matrix.indptr) == 0)
 
     @cached_property
     def normalized(self) -> sp.csr_array:

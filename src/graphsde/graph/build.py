@@ -276,8 +276,7 @@ def _categorical(
 
 
 def _freeze(values: Any) -> Any:
-    parts = (values.data, values.indices, values.indptr) if sp.issparse(values) else (values,)
-    for part in parts:
+    for part in (values.data, values.indices, values.indptr) if sp.issparse(values) else (values,):
         part.setflags(write=False)
     return values
 

@@ -54,8 +54,7 @@ def twin_of_training_node(graph: Graph, groups: np.ndarray) -> np.ndarray:
 def _row_hashes(features: Any) -> np.ndarray:
     keys = _keys(features.shape[1], seed=0)
     if sp.issparse(features):
-        terms = _scramble(_bits(features.data)) * keys[features.indices]
-        return _row_sums(terms, features.indptr)
+        return _row_sums(_scramble(_bits(features.data)) * keys[features.indices], features.indptr)
     hashes = np.zeros(len(features), dtype=np.uint64)
     step = max(1, TWIN_BLOCK // max(1, features.shape[1]))
     for start in range(0, len(features), step):
@@ -130,8 +129,7 @@ def feature_findings(graph: Graph) -> list[Finding]:
     empty = _zero_rows(graph.features) if graph.features.shape[1] else np.zeros(graph.num_nodes, dtype=bool)
     if empty.any():
         rows = np.flatnonzero(empty)
-        plural = "nodes have" if len(rows) > 1 else "node has"
-        message = f"{len(rows):,} {plural} only zeros as numeric features"
+        message = f"{len(rows):,} {'nodes have' if len(rows) > 1 else 'node has'} only zeros as numeric features"
         where = name_nodes(graph.node_ids, rows)
         findings.append(Finding("W-ZERO-ROWS", "warning", message, len(rows), where, "were they read completely?"))
     return findings + _twins(graph, empty & (len(graph.categorical) == 0))
@@ -164,8 +162,7 @@ def _constant(graph: Graph, low: np.ndarray, high: np.ndarray) -> list[Finding]:
     constant = np.flatnonzero(low == high)
     if not len(constant):
         return []
-    plural = "columns are" if len(constant) > 1 else "column is"
-    message = f"{len(constant):,} {plural} constant"
+    message = f"{len(constant):,} {'columns are' if len(constant) > 1 else 'column is'} constant"
     hint = "they tell nothing; remove them"
     return [Finding("W-CONSTANT", "warning", message, len(constant), _columns(graph, constant), hint)]
 
@@ -256,17 +253,14 @@ def _label_columns(graph: Graph, varies: np.ndarray) -> list[Finding]:
 
 def _twins(graph: Graph, empty: np.ndarray) -> list[Finding]:
     groups = feature_groups(graph)
-    size = np.bincount(groups)
-    alike = np.flatnonzero((size[groups] > 1) & ~empty)
+    alike = np.flatnonzero((np.bincount(groups)[groups] > 1) & ~empty)
     findings = []
     if len(alike):
         kinds = len(np.unique(groups[alike]))
         message = f"{len(alike):,} nodes share all their features with another node ({kinds:,} different rows)"
         findings.append(Finding("W-DUP-ROWS", "note", message, len(alike), name_nodes(graph.node_ids, alike)))
     twin = twin_of_training_node(graph, groups)
-    judged = np.zeros(graph.num_nodes, dtype=bool)
-    for role in ("val", "calibration", "test"):
-        judged |= graph.masks.get(role, False)
+    judged = graph.role("val") | graph.role("calibration") | graph.role("test")
     leaks = np.flatnonzero((twin >= 0) & judged & ~empty)
     if len(leaks):
         same = 0 if graph.labels is None else int((graph.labels[leaks] == graph.labels[twin[leaks]]).sum())

@@ -62,8 +62,7 @@ def value_findings(graph: Graph, facts: dict[str, Any]) -> list[Finding]:
     missing = np.flatnonzero(~graph.labelled)
     if len(missing):
         message = f"{len(missing):,} of {graph.num_nodes:,} nodes have no value"
-        where = name_nodes(graph.node_ids, missing)
-        findings.append(Finding("W-UNLABELLED", "note", message, len(missing), where))
+        findings.append(Finding("W-UNLABELLED", "note", message, len(missing), name_nodes(graph.node_ids, missing)))
     correlation = facts["edge_correlation"]
     if correlation is not None and correlation < LOW_CORRELATION:
         message = f"neighbours have unlike values: correlation {correlation:.2f} along edges"
@@ -104,15 +103,12 @@ FEW_LABELS = 5  # with fewer, one odd node decides what a class looks like
 def label_facts(graph: Graph) -> dict[str, Any]:
     counts = _per_class(graph, np.ones(graph.num_nodes, dtype=bool))
     present = counts[counts > 0]
-    roles = {name: int(mask.sum()) for name, mask in graph.masks.items()}
-    taken = np.zeros(graph.num_nodes, dtype=bool)
-    for mask in graph.masks.values():
-        taken |= mask
+    taken = np.logical_or.reduce([np.zeros(graph.num_nodes, dtype=bool), *graph.masks.values()])
     return TARGET_FACTS.of(graph)(graph) | {
         "classes": _named(graph, counts),
         "unlabelled": int(graph.num_nodes - graph.labelled.sum()),
         "imbalance": float(present.max() / present.min()) if len(present) else None,
-        "splits": roles,
+        "splits": {name: int(mask.sum()) for name, mask in graph.masks.items()},
         "without_split": int(graph.num_nodes - taken.sum()),
         "labels_per_split": {name: _named(graph, _per_class(graph, mask)) for name, mask in graph.masks.items()},
     }
@@ -125,19 +121,9 @@ def label_findings(graph: Graph, facts: dict[str, Any]) -> list[Finding]:
     return findings + TARGET_FINDINGS.of(graph)(graph, facts) + _unscored(graph)
 
 
-@TARGET_FACTS.register("classification")
-def _class_facts(graph: Graph) -> dict[str, Any]:
-    return {}
-
-
-@TARGET_FACTS.register("regression")
-def _regression_facts(graph: Graph) -> dict[str, Any]:
-    return {"target": value_facts(graph)}
-
-
-@TARGET_FINDINGS.register("regression")
-def _regression_findings(graph: Graph, facts: dict[str, Any]) -> list[Finding]:
-    return value_findings(graph, facts["target"])
+TARGET_FACTS.register("classification")(lambda graph: {})
+TARGET_FACTS.register("regression")(lambda graph: {"target": value_facts(graph)})
+TARGET_FINDINGS.register("regression")(lambda graph, facts: value_findings(graph, facts["target"]))
 
 
 @TARGET_FINDINGS.register("classification")
@@ -217,7 +203,7 @@ def _similar(graph: Graph) -> list[Finding]:
 def _unscored(graph: Graph) -> list[Finding]:
     findings = []
     for role in ("val", "calibration", "test"):
-        rows = np.flatnonzero(graph.masks.get(role, np.zeros(graph.num_nodes, dtype=bool)) & ~graph.labelled)
+        rows = np.flatnonzero(graph.role(role) & ~graph.labelled)
         if len(rows):
             message = (
                 f"{len(rows):,} {'nodes' if len(rows) > 1 else 'node'} of the {role} split can't be scored: no label"

@@ -13,7 +13,7 @@ from graphsde.base.errors import BadInput, shorten
 from graphsde.base.memory import require_memory
 from graphsde.graph.adjacency import Adjacency
 from graphsde.graph.features import check_structure
-from graphsde.graph.raw import Finding, ReadOptions
+from graphsde.graph.raw import NO_EDGES, Finding, ReadOptions
 
 SHOWN = 5
 
@@ -204,8 +204,7 @@ def edges_of_matrix(matrix: Any, num_nodes: int) -> tuple[np.ndarray, np.ndarray
         raise BadInput(f"the adjacency has dtype {matrix.dtype}", code="E-DTYPE", expected="numbers")
     entries = matrix.tocoo()
     data = np.asarray(entries.data)
-    weights = None if bool(np.all(data == 1)) else data
-    return entries.row, entries.col, weights
+    return entries.row, entries.col, None if bool(np.all(data == 1)) else data
 
 
 def _check_columns(sources: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
@@ -277,10 +276,7 @@ def _unknown_ends(
 
 
 def _tell_merged(repeated: int, listed: int, entries: int) -> list[Finding]:
-    findings = []
-    if not entries:
-        hint = "every model then acts on a node's own features alone"
-        findings.append(Finding("W-NO-EDGES", "warning", "the graph has no edges", hint=hint))
+    findings = [] if entries else [NO_EDGES]
     if repeated:
         message = f"{repeated:,} duplicate {'edges' if repeated > 1 else 'edge'} merged"
         findings.append(Finding("W-DUP-EDGES", "warning", message, repeated))

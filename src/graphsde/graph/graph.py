@@ -100,6 +100,11 @@ class Graph:
     def is_sparse(self) -> bool:
         return sp.issparse(self.features)
 
+    def role(self, name: str) -> np.ndarray:
+        """The mask of a role; no node has it where the graph has no such mask.  # [N] bool"""
+        mask = self.masks.get(name)
+        return np.zeros(self.num_nodes, dtype=bool) if mask is None else mask
+
     @property
     def train_mask(self) -> np.ndarray | None:
         return self.masks.get("train")

@@ -72,6 +72,11 @@ def locate(ids: Sequence[Any] | np.ndarray, node_ids: np.ndarray) -> np.ndarray:
     return np.fromiter((position.get(_normal(str(one)), -1) for one in wanted), dtype=np.int64, count=len(wanted))
 
 
+def plain_id(node: Any) -> int | str:
+    """One of a graph's ids as a value of Python."""
+    return node if isinstance(node, str) else int(node)
+
+
 def _locate_numbers(ids: np.ndarray, node_ids: np.ndarray) -> np.ndarray:
     fits = ids <= np.uint64(LARGEST) if ids.dtype == np.uint64 else np.ones(len(ids), dtype=bool)
     wanted = np.where(fits, ids, 0).astype(np.int64)

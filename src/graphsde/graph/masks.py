@@ -190,9 +190,7 @@ def _mask(name: str, values: np.ndarray, num_nodes: int, node_ids: np.ndarray | 
         raise BadInput(f"the {name} mask has dtype {values.dtype}", code="E-DTYPE", expected="booleans or positions")
     unknown = np.flatnonzero(positions < 0)
     if len(unknown):
-        shown = ", ".join(shorten(str(values[row]), 60) for row in unknown[:SHOWN]) + (
-            ", …" if len(unknown) > SHOWN else ""
-        )
+        shown = _first(unknown, lambda row: shorten(str(values[row]), 60))
         raise BadInput(
             f"{len(unknown):,} entries of the {name} split are no nodes of this graph: {shown}",
             code="E-SPLIT-UNKNOWN",

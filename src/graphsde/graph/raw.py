@@ -36,6 +36,14 @@ class Finding:
         return asdict(self) | {"where": list(self.where)}
 
 
+NO_EDGES = Finding(
+    "W-NO-EDGES",
+    "warning",
+    "the graph has no edges",
+    hint="every model then acts on a node's own features alone",
+)
+
+
 def _row(row: int) -> str:
     return f"row {row}"
 

@@ -89,8 +89,7 @@ def _lanczos(
             break
         vectors, gains = np.concatenate([vectors, directions], 1), np.concatenate([gains, more])
         number = min(wanted, _CHECKED_AT_ONCE)
-    best = np.argsort(-gains, kind="stable")[:wanted]
-    return _rayleigh_ritz(laplacian, vectors[:, best])
+    return _rayleigh_ritz(laplacian, vectors[:, np.argsort(-gains, kind="stable")[:wanted]])
 
 
 def _power(laplacian: sp.csr_array, flat: np.ndarray | None) -> Filter:
@@ -230,9 +229,8 @@ def _spectrum(adjacency: Adjacency, laplacian: Laplacian, count: int) -> Spectru
         operator = sp.diags_array(degree) - matrix
         flat = np.ones_like(degree)
     flat = flat / np.sqrt(np.bincount(component, flat**2))[component]
-    parts = _parts(component)
     # one more than wanted tells whether the last eigenvalue goes on beyond them
-    modes = _varying(sp.csr_array(operator), parts, flat, count + 1, bounded=laplacian == "normalised")
+    modes = _varying(sp.csr_array(operator), _parts(component), flat, count + 1, bounded=laplacian == "normalised")
     return Spectrum(flat, component, _whole_eigenspaces(modes, count))
 
 
@@ -259,8 +257,7 @@ def _solve(matrix: sp.csr_array, count: int) -> Modes:
     vectors = np.zeros((nodes, kept))
     for place in range(kept):
         vectors[parts[place], place] = _unit(flat[parts[place]])  # type: ignore[index]
-    laplacian = sp.csr_array(sp.eye_array(nodes) - matrix)
-    varying = _varying(laplacian, parts[:count], flat, count - kept, bounded=True)
+    varying = _varying(sp.csr_array(sp.eye_array(nodes) - matrix), parts[:count], flat, count - kept, bounded=True)
     values = np.concatenate([np.zeros(kept), varying.values])
     return Modes(np.concatenate([vectors, varying.vectors], axis=1), values.clip(0.0, 2.0))
 
@@ -289,8 +286,7 @@ def _varying(
 
 def _parts(component: np.ndarray) -> list[np.ndarray]:
     """Nodes of each component, the largest first."""
-    order = np.argsort(component, kind="stable")
-    parts = np.split(order, np.cumsum(np.bincount(component))[:-1])
+    parts = np.split(np.argsort(component, kind="stable"), np.cumsum(np.bincount(component))[:-1])
     return sorted(parts, key=len, reverse=True)
 
 

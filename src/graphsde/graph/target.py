@@ -19,7 +19,6 @@ Kind = Literal["classification", "regression"]
 STRATA = 10
 
 
-@dataclass(frozen=True, eq=False)
 class Target(ABC):
     """One answer per item, where it is known. Items are nodes today.
 
@@ -30,6 +29,11 @@ class Target(ABC):
     noun: ClassVar[str]
     """What one answer is called, in messages."""
     plural: ClassVar[str]
+    labels: np.ndarray | None
+    """Class positions, -1 where unknown; ``None`` where there are no classes.  # [N] int64"""
+    class_names: tuple[str, ...]
+    values: np.ndarray | None
+    """Numbers, NaN where unknown; ``None`` where there are none.  # [N] float64"""
 
     @classmethod
     @abstractmethod
@@ -41,20 +45,6 @@ class Target(ABC):
     @property
     def target_kind(self) -> str:
         return self.kind
-
-    @property
-    def labels(self) -> np.ndarray | None:
-        """Class positions, -1 where unknown; ``None`` where there are no classes.  # [N] int64"""
-        return None
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        return ()
-
-    @property
-    def values(self) -> np.ndarray | None:
-        """Numbers, NaN where unknown; ``None`` where there are none.  # [N] float64"""
-        return None
 
     @property
     def encoded(self) -> np.ndarray | None:
@@ -83,20 +73,29 @@ class Target(ABC):
         """Refuse training items that all have the same answer.  # [N] bool"""
 
     @abstractmethod
+    def with_encoded(self, encoded: np.ndarray | None) -> Self:
+        """With other answers, as :attr:`encoded` has them."""
+
     def take(self, rows: np.ndarray) -> Self:
         """The answers of some items."""
+        return self.with_encoded(None if self.encoded is None else self.encoded[rows])
 
-    @abstractmethod
     def changed(self, rows: np.ndarray, answers: Sequence[Any], items: int) -> Self:
         """With other answers at some positions, in plain form: names of classes, numbers."""
+        encoded = np.full(items, UNLABELLED) if self.encoded is None else self.encoded.copy()
+        place = {name: index for index, name in enumerate(self.class_names)}
+        encoded[rows] = [place[one] for one in answers] if self.values is None else answers
+        return self.with_encoded(encoded).frozen()
 
     @abstractmethod
     def plain(self) -> list[Any]:
         """Every answer as a person would write it, ``None`` where unknown."""
 
-    @abstractmethod
     def frozen(self) -> Self:
         """Itself, once nobody can write into it any more."""
+        if self.encoded is not None:
+            self.encoded.setflags(write=False)
+        return self
 
     @abstractmethod
     def describe(self) -> str:
@@ -112,12 +111,13 @@ class ClassTarget(Target):
     """One of several classes.
 
     Args:
-        positions: -1 where unknown; ``None`` if no item has a class at all.  # [N] int64
-        names: one per class.
+        labels: positions, -1 where unknown; ``None`` if no item has a class at all.  # [N] int64
+        class_names: one per class.
     """
 
-    positions: np.ndarray | None = None
-    names: tuple[str, ...] = ()
+    labels: np.ndarray | None = None
+    class_names: tuple[str, ...] = ()
+    values = None
     kind = "classification"
     noun, plural = "class", "classes"
 
@@ -129,34 +129,26 @@ class ClassTarget(Target):
         return cls(positions if names else None, names), findings
 
     @property
-    def labels(self) -> np.ndarray | None:
-        return self.positions
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        return self.names
-
-    @property
     def given(self) -> bool:
-        return self.positions is not None
+        return self.labels is not None
 
     def known(self, items: int) -> np.ndarray:
-        return np.zeros(items, dtype=bool) if self.positions is None else self.positions != UNLABELLED
+        return np.zeros(items, dtype=bool) if self.labels is None else self.labels != UNLABELLED
 
     def familiar(self, train: np.ndarray) -> np.ndarray:
         known = self.known(len(train))
-        if self.positions is None or not (train & known).any():
+        if self.labels is None or not (train & known).any():
             return known
-        return known & np.isin(self.positions, np.unique(self.positions[train]))
+        return known & np.isin(self.labels, np.unique(self.labels[train]))
 
     def strata(self) -> tuple[np.ndarray, int]:
-        assert self.positions is not None
-        return self.positions, len(self.names)
+        assert self.labels is not None
+        return self.labels, len(self.class_names)
 
     def refuse_constant(self, train: np.ndarray) -> None:
-        assert self.positions is not None
-        if len(classes := np.unique(self.positions[train])) < 2:
-            only = shorten(self.names[int(classes[0])], 60)
+        assert self.labels is not None
+        if len(classes := np.unique(self.labels[train])) < 2:
+            only = shorten(self.class_names[int(classes[0])], 60)
             raise BadInput(
                 f"all {int(train.sum()):,} training nodes are of one class, '{only}'",
                 code="E-ONE-CLASS",
@@ -165,27 +157,15 @@ class ClassTarget(Target):
                 fix="label nodes of another class",
             )
 
-    def take(self, rows: np.ndarray) -> Self:
-        return replace(self, positions=None if self.positions is None else self.positions[rows])
-
-    def changed(self, rows: np.ndarray, answers: Sequence[Any], items: int) -> Self:
-        place = {name: index for index, name in enumerate(self.names)}
-        positions = np.full(items, UNLABELLED) if self.positions is None else self.positions.copy()
-        positions[rows] = [place[name] for name in answers]
-        positions.flags.writeable = False
-        return replace(self, positions=positions)
+    def with_encoded(self, encoded: np.ndarray | None) -> Self:
+        return replace(self, labels=encoded)
 
     def plain(self) -> list[Any]:
-        assert self.positions is not None
-        return np.array([*self.names, None], dtype=object)[self.positions].tolist()
-
-    def frozen(self) -> Self:
-        if self.positions is not None:
-            self.positions.setflags(write=False)
-        return self
+        assert self.labels is not None
+        return np.array([*self.class_names, None], dtype=object)[self.labels].tolist()
 
     def describe(self) -> str:
-        return f"classes={len(self.names)}"
+        return f"classes={len(self.class_names)}"
 
 
 @TARGETS.register("regression")
@@ -194,10 +174,11 @@ class RegressionTarget(Target):
     """A number.
 
     Args:
-        numbers: NaN where unknown.  # [N] float64
+        values: NaN where unknown.  # [N] float64
     """
 
-    numbers: np.ndarray
+    values: np.ndarray
+    labels, class_names = None, ()
     kind = "regression"
     noun, plural = "value", "numbers"
 
@@ -208,27 +189,23 @@ class RegressionTarget(Target):
         numbers, findings = encode_values(values, place, class_names)
         return cls(numbers), findings
 
-    @property
-    def values(self) -> np.ndarray | None:
-        return self.numbers
-
     def known(self, items: int) -> np.ndarray:
-        return ~np.isnan(self.numbers)
+        return ~np.isnan(self.values)
 
     def familiar(self, train: np.ndarray) -> np.ndarray:
-        return ~np.isnan(self.numbers)
+        return ~np.isnan(self.values)
 
     def strata(self) -> tuple[np.ndarray, int]:
         """Tenths of the items in the order of their values."""
-        known = np.flatnonzero(~np.isnan(self.numbers))
-        order = known[np.argsort(self.numbers[known], kind="stable")]
-        groups = np.full(len(self.numbers), UNLABELLED, dtype=np.int64)
+        known = np.flatnonzero(~np.isnan(self.values))
+        order = known[np.argsort(self.values[known], kind="stable")]
+        groups = np.full(len(self.values), UNLABELLED, dtype=np.int64)
         count = min(STRATA, max(1, known.size // STRATA))
         groups[order] = np.arange(order.size) * count // order.size
         return groups, count
 
     def refuse_constant(self, train: np.ndarray) -> None:
-        values = self.numbers[train]
+        values = self.values[train]
         if values.min() == values.max():
             raise BadInput(
                 f"all {len(values):,} training nodes have the same value, {values[0]:g}",
@@ -238,21 +215,12 @@ class RegressionTarget(Target):
                 fix="give training nodes with other values",
             )
 
-    def take(self, rows: np.ndarray) -> Self:
-        return replace(self, numbers=self.numbers[rows])
-
-    def changed(self, rows: np.ndarray, answers: Sequence[Any], items: int) -> Self:
-        numbers = self.numbers.copy()
-        numbers[rows] = answers
-        numbers.flags.writeable = False
-        return replace(self, numbers=numbers)
+    def with_encoded(self, encoded: np.ndarray | None) -> Self:
+        assert encoded is not None
+        return replace(self, values=encoded)
 
     def plain(self) -> list[Any]:
-        return [None if np.isnan(value) else float(value) for value in self.numbers]
-
-    def frozen(self) -> Self:
-        self.numbers.setflags(write=False)
-        return self
+        return [None if np.isnan(value) else float(value) for value in self.values]
 
     def describe(self) -> str:
         return f"target='{self.kind}'"

@@ -120,8 +120,7 @@ def count_kinds(blocks: Iterable[pa.Array], width: int) -> Kinds:
             number = ~absent
         except pa.ArrowInvalid:
             number = _matches(cells, _NUMBER) & ~absent
-            strange = _matches(cells, _OTHER_SPELLING) & ~number
-            localised += strange.reshape(-1, width).sum(axis=0)
+            localised += (_matches(cells, _OTHER_SPELLING) & ~number).reshape(-1, width).sum(axis=0)
         missing += absent.reshape(-1, width).sum(axis=0)
         numbers += number.reshape(-1, width).sum(axis=0)
     return Kinds(missing, numbers, localised)
@@ -142,11 +141,7 @@ def parse_numbers(blocks: Iterable[pa.Array], num_rows: int, width: int) -> np.n
 
 
 def refuse_stray_text(
-    names: Sequence[str],
-    kinds: Kinds,
-    num_rows: int,
-    column: Callable[[str], pa.Array],
-    place: Callable[[int], str],
+    names: Sequence[str], kinds: Kinds, num_rows: int, column: Callable[[str], pa.Array], place: Callable[[int], str]
 ) -> list[Finding]:
     """Refuse columns of numbers with a little text in them; report the ones where text is more than a slip.
 
@@ -209,8 +204,7 @@ def first_text(cells: pa.Array) -> int | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    absent = _flags(pc.is_in(cells, value_set=pa.array(MISSING_NUMBERS)))
-    text = ~(_matches(cells, _NUMBER) | absent)
+    text = ~(_matches(cells, _NUMBER) | _flags(pc.is_in(cells, value_set=pa.array(MISSING_NUMBERS))))
     return int(text.argmax()) if text.any() else None
 
 

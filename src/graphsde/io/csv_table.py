@@ -169,8 +169,7 @@ def check_header(names: Sequence[str], place: str) -> None:
             fix="name it or take it out (if it is a data frame's index, write the file without it)",
         )
     if len(set(names)) < len(names):
-        in_order = sorted(names)
-        twice = next(one for one, other in pairwise(in_order) if one == other)
+        twice = next(one for one, other in pairwise(sorted(names)) if one == other)
         raise BadInput(
             f"two columns are called '{shorten(twice, 80)}'",
             code="E-HEADER",
@@ -329,8 +328,7 @@ def _block(piece: np.ndarray, delimiter: int, first_line: int, quoted: bool) -> 
         ends = np.delete(ends, ends_row[blank])
         widths, lines = widths[~blank], lines[~blank]
     offsets = np.concatenate([[0], ends]).astype(np.int32)
-    values = piece[~separator].tobytes()
-    cells = pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(values))
+    cells = pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(piece[~separator].tobytes()))
     return Block(_clean(cells, quoted), widths.astype(np.int32), lines.astype(np.int32))
 
 
@@ -340,8 +338,7 @@ def _plain_line_ends(piece: np.ndarray, inside: np.ndarray) -> tuple[np.ndarray,
     if not returns.any():
         return piece, inside
     pair = returns & (np.append(piece[1:], 0) == _LF)
-    plain = np.where(returns & ~pair, np.uint8(_LF), piece)
-    return plain[~pair], inside[~pair]
+    return np.where(returns & ~pair, np.uint8(_LF), piece)[~pair], inside[~pair]
 
 
 def _clean(cells: pa.Array, may_be_quoted: bool) -> pa.Array:

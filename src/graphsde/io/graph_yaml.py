@@ -103,8 +103,7 @@ def _plain(node: yaml.Node, file: str) -> str | list[object] | dict[str, object]
     import yaml
 
     if isinstance(node, yaml.ScalarNode):
-        empty = not node.style and node.value in ("", "~", "null")
-        return None if empty else str(node.value)
+        return None if not node.style and node.value in ("", "~", "null") else str(node.value)
     if isinstance(node, yaml.SequenceNode):
         return [_plain(item, file) for item in node.value]
     return {key: _plain(value, file) for key, value in _pairs(node, file)}

@@ -37,23 +37,15 @@ _CHILDREN: dict[str | None, frozenset[str]] = {
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 
-def _whole(text: str) -> int:
-    if len(text) > 30 or "_" in text:
+def _number(text: str, kind: Callable[[str], float], longest: int = LONGEST_TEXT) -> float:
+    if "_" in text or len(text) > longest:
         raise ValueError
-    return int(text)
-
-
-def _decimal(text: str) -> float:
-    if "_" in text:
-        raise ValueError
-    return float(text)
+    return kind(text)
 
 
 _PARSERS: dict[str, Callable[[str], Any]] = {
-    "int": _whole,
-    "long": _whole,
-    "float": _decimal,
-    "double": _decimal,
+    **dict.fromkeys(("int", "long"), lambda text: _number(text, int, longest=30)),
+    **dict.fromkeys(("float", "double"), lambda text: _number(text, float)),
     "boolean": lambda text: _TRUTH[text.lower()],
     "string": str,
 }
@@ -240,8 +232,7 @@ class GraphmlDocument:
 
     def _error(self, code: str, message: str, **details: Any) -> BadInput:
         details.setdefault("expected", "one plain graph in GraphML, as networkx.write_graphml writes it")
-        place = f"{self.path.name}, line {self._parser.CurrentLineNumber}"
-        return BadInput(message, code=code, place=place, **details)
+        return BadInput(message, code=code, place=f"{self.path.name}, line {self._parser.CurrentLineNumber}", **details)
 
 
 _PIECE = 1 << 20

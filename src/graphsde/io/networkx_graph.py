@@ -105,8 +105,7 @@ def to_networkx(graph: Graph) -> networkx.Graph:
     entries = (graph.adjacency.matrix if directed else sp.triu(graph.adjacency.matrix)).tocoo()
     ends = [(ids[one], ids[other]) for one, other in zip(entries.row.tolist(), entries.col.tolist(), strict=True)]
     if graph.adjacency.is_weighted:
-        values = entries.data.tolist()
-        result.add_edges_from((*pair, {WEIGHT: value}) for pair, value in zip(ends, values, strict=True))
+        result.add_edges_from((*pair, {WEIGHT: value}) for pair, value in zip(ends, entries.data.tolist(), strict=True))
     else:
         result.add_edges_from(ends)
     return result
@@ -220,10 +219,9 @@ def _attributes(graph: Graph) -> list[dict[str, Any]]:
     columns: dict[str, list[Any]] = {}
     features: Any = graph.features
     if graph.is_sparse:
-        bounds = features.indptr.tolist()
         columns[VECTOR] = [
             dict(zip(features.indices[a:b].tolist(), features.data[a:b].tolist(), strict=True))
-            for a, b in pairwise(bounds)
+            for a, b in pairwise(features.indptr.tolist())
         ]
     elif graph.feature_names is not None:
         columns |= {name: features[:, column].tolist() for column, name in enumerate(graph.feature_names)}

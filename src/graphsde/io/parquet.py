@@ -58,8 +58,7 @@ class ParquetTable:
         import pyarrow as pa
 
         array = self._column(column)
-        kind = self._kind(column, array.type)
-        if kind == "text":
+        if self._kind(column, array.type) == "text":
             return as_objects(array)
         if array.null_count or pa.types.is_decimal(array.type) or pa.types.is_null(array.type):
             objects = np.empty(len(array), dtype=object)
@@ -146,8 +145,7 @@ def _read(stream: BinaryIO, path: Path) -> pa.Table:
     refuse_bomb(path, declared=max(8 * facts.num_rows * facts.num_columns, groups), compressed=size)
     # text that repeats stays a dictionary: written out, one long word in many rows could fill the memory
     text = [field.name for field in schema if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)]
-    again = pq.ParquetFile(stream, metadata=facts, read_dictionary=text)
-    table = again.read(use_threads=False)
+    table = pq.ParquetFile(stream, metadata=facts, read_dictionary=text).read(use_threads=False)
     table.validate(full=True)
     if table.num_rows != facts.num_rows:
         raise pa.ArrowInvalid(f"{table.num_rows} rows where {facts.num_rows} are announced")

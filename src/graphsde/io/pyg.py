@@ -34,7 +34,7 @@ def from_pyg(data: Data, *, split_index: int = 0, name: str = "graph", **options
         >>> from_pyg(Data(x=torch.eye(3), edge_index=torch.tensor([[0, 1], [1, 2]]), y=torch.tensor([0, 1, 1])))
         Graph('graph', nodes=3, edges=4, features=3, classes=2)
     """
-    edge_index = _get(data, "edge_index")
+    edge_index = getattr(data, "edge_index", None)
     if edge_index is None:
         raise BadInput(
             f"a {type(data).__name__} without edge_index can't be read",
@@ -42,25 +42,25 @@ def from_pyg(data: Data, *, split_index: int = 0, name: str = "graph", **options
             expected="a homogeneous Data object",
             fix="use data.to_homogeneous() on a heterogeneous graph",
         )
-    features = _matrix(_get(data, "x"))
-    labels = _array(_get(data, "y"))
+    features = _matrix(getattr(data, "x", None))
+    labels = _array(getattr(data, "y", None))
     if labels is not None and labels.ndim == 2 and labels.shape[1] == 1:  # OGB writes labels as a column
         labels = labels[:, 0]
     weights, findings = _weights(data)
     ends = _array(edge_index)
     raw = RawGraph(
         num_nodes=int(features.shape[0] if features is not None else data.num_nodes),
-        node_ids=_values(_get(data, "node_id")),
+        node_ids=_values(getattr(data, "node_id", None)),
         numeric=features,
-        feature_names=_get(data, "feature_names"),
-        categorical=_get(data, "categorical") or {},
+        feature_names=getattr(data, "feature_names", None),
+        categorical=getattr(data, "categorical", None) or {},
         labels=labels,
         masks=_masks(data, split_index),
         sources=ends[0],
         targets=ends[1],
         weights=weights,
         edges_by_id=False,
-        class_names=_get(data, "class_names"),
+        class_names=getattr(data, "class_names", None),
         name=name,
         node_place=lambda row: f"node {row}",
         edge_place=lambda row: f"edge_index column {row}",
@@ -101,10 +101,6 @@ def to_pyg(graph: Graph) -> Data:
     return data
 
 
-def _get(data: Any, name: str) -> Any:
-    return getattr(data, name, None)
-
-
 def _array(value: Any) -> Any:
     return value.detach().cpu().numpy() if hasattr(value, "detach") else None if value is None else np.asarray(value)
 
@@ -125,8 +121,7 @@ def _matrix(x: Any) -> Any:
         return x.numpy()
     if x.layout is not torch.sparse_csr:
         x = (x.coalesce() if x.layout is torch.sparse_coo else x).to_sparse_csr()
-    parts = (x.values().numpy(), x.col_indices().numpy(), x.crow_indices().numpy())
-    return sp.csr_array(parts, shape=tuple(x.shape))
+    return sp.csr_array((x.values().numpy(), x.col_indices().numpy(), x.crow_indices().numpy()), shape=tuple(x.shape))
 
 
 def _tensor(features: Any) -> Any:
@@ -138,9 +133,9 @@ def _tensor(features: Any) -> Any:
 
 
 def _weights(data: Any) -> tuple[np.ndarray | None, list[Finding]]:
-    weights = _array(_get(data, "edge_weight"))
+    weights = _array(getattr(data, "edge_weight", None))
     if weights is None:
-        weights = _array(_get(data, "edge_attr"))
+        weights = _array(getattr(data, "edge_attr", None))
         if weights is not None and weights.ndim == 2 and weights.shape[1] != 1:
             message = f"edge_attr has {weights.shape[1]} columns and was left out: an edge has one weight here"
             return None, [Finding("W-EDGE-ATTR", "warning", message, int(weights.shape[1]))]
@@ -150,7 +145,7 @@ def _weights(data: Any) -> tuple[np.ndarray | None, list[Finding]]:
 def _masks(data: Any, split_index: int) -> dict[str, np.ndarray]:
     masks = {}
     for name in MASK_NAMES:
-        mask = _array(_get(data, f"{name}_mask"))
+        mask = _array(getattr(data, f"{name}_mask", None))
         if mask is None:
             continue
         if mask.ndim == 2:

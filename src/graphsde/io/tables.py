@@ -42,10 +42,9 @@ def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None)
     edges = _open(folder, files, "edges", (settings.source, settings.target), options)
     if not nodes.num_rows:
         raise BadInput(f"{nodes.path.name} has no rows", code="E-EMPTY", place=nodes.path.name, expected="one per node")
-    roles = {role: getattr(settings, role) for role in ("id", "label", "split")}
     _check_columns(nodes, settings, required=("id",), optional=("label", "split"))
     _check_columns(edges, settings, required=("source", "target"), optional=("weight",))
-    features = _features(nodes, settings, roles)
+    features = _features(nodes, settings)
     labels = nodes.values(settings.label) if settings.label in nodes.names else None
     if labels is not None and settings.classes is not None and options.target == "classification":
         labels = _positions(labels, settings.classes)
@@ -92,14 +91,13 @@ def _open(folder: Path, files: Sequence[str], stem: str, wanted: tuple[str, ...]
             fix="remove the one that is out of date",
         )
     if not found:
-        shown = ", ".join(shorten(file, 60) for file in files[:10]) or "nothing"
         packed = next((file for file in files if file.startswith((f"{stem}.csv.", f"{stem}.parquet."))), None)
         empty = " (for a graph without edges: a file with the one line source,target)" if stem == "edges" else ""
         raise BadInput(
             f"the folder has no {stem}.csv and no {stem}.parquet",
             code="E-NOT-A-FILE",
             place=str(folder),
-            found=shown,
+            found=", ".join(shorten(file, 60) for file in files[:10]) or "nothing",
             expected=f"{stem}.csv with the columns {', '.join(wanted)}{empty}",
             fix=f"unpack {packed}" if packed else _similar(stem, files),
         )
@@ -134,13 +132,13 @@ def _no_column(table: Table, column: str, place: str) -> BadInput:
     )
 
 
-def _features(nodes: Table, settings: Settings, roles: Mapping[str, str]) -> Features:
+def _features(nodes: Table, settings: Settings) -> Features:
     names = set(nodes.names)
     for key in ("categorical", "drop"):
         for column in getattr(settings, key):
             if column not in names:
                 raise _no_column(nodes, column, settings.places[key])
-    left_out = {*roles.values(), *settings.drop}
+    left_out = {settings.id, settings.label, settings.split, *settings.drop}
     return nodes.features([name for name in nodes.names if name not in left_out], set(settings.categorical))
 
 

@@ -153,8 +153,7 @@ def _free_name(wanted: str, taken: set[str]) -> str:
 def _edges(graph: Graph) -> pa.Table:
     import pyarrow as pa
 
-    matrix = graph.adjacency.matrix if graph.adjacency.directed else sp.triu(graph.adjacency.matrix)
-    entries = sp.coo_array(matrix)
+    entries = sp.coo_array(graph.adjacency.matrix if graph.adjacency.directed else sp.triu(graph.adjacency.matrix))
     columns = {"source": _ids(graph.node_ids[entries.row]), "target": _ids(graph.node_ids[entries.col])}
     if graph.adjacency.is_weighted:
         columns["weight"] = pa.array(entries.data)

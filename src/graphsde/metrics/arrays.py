@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -17,10 +19,27 @@ as ``best``); ``range``, lowest and highest possible value (``None`` = unbounded
 that knows nothing gets, as a number or, where that depends on the data, in words.
 """
 
-LABELS = ("predicted", "labels")
-PROBS = ("probs", "labels")
-ERRORS = ("uncertainty", "errors")
-IN_OUT = ("inside", "outside")
+
+def metric(
+    better: str,
+    name: str,
+    summary: str,
+    *,
+    range: tuple[float | None, float | None] = (0.0, 1.0),
+    chance: float | str | None = None,
+    **facts: float,
+) -> Callable[[Callable[..., float]], Callable[..., float]]:
+    """Decorator: registers a metric, with facts as of :data:`METRICS`; it takes its positional parameters."""
+
+    def keep(function: Callable[..., float]) -> Callable[..., float]:
+        takes = tuple(p.name for p in inspect.signature(function).parameters.values() if p.kind is not p.KEYWORD_ONLY)
+        METRICS.add(name, function, summary=summary, takes=takes, better=better, **facts, range=range, chance=chance)
+        return function
+
+    return keep
+
+
+higher, lower = partial(metric, "higher"), partial(metric, "lower")
 
 
 def numbers(values: np.ndarray, what: str) -> np.ndarray:
@@ -98,8 +117,7 @@ def tied_blocks(values: np.ndarray, marked: np.ndarray) -> tuple[np.ndarray, np.
     """
     distinct, block = np.unique(values, return_inverse=True)
     size = np.bincount(block, minlength=len(distinct))
-    hits = np.bincount(block[marked], minlength=len(distinct))
-    return distinct, size, hits
+    return distinct, size, np.bincount(block[marked], minlength=len(distinct))
 
 
 def auroc(values: np.ndarray, positive: np.ndarray) -> float:
@@ -121,5 +139,4 @@ def average_precision(values: np.ndarray, positive: np.ndarray) -> float:
     if positives == 0 or positives == len(values):
         return float("nan")
     size, hits = size[::-1], hits[::-1]
-    precision = np.cumsum(hits) / np.cumsum(size)
-    return float(np.sum(precision * hits) / positives)
+    return float(np.sum(np.cumsum(hits) / np.cumsum(size) * hits) / positives)

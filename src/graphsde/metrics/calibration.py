@@ -9,7 +9,7 @@ import numpy as np
 
 from graphsde.base.errors import BadUsage
 from graphsde.metrics import arrays
-from graphsde.metrics.arrays import METRICS, PROBS, tied_blocks
+from graphsde.metrics.arrays import lower, tied_blocks
 
 _SMALLEST = 1e-12
 
@@ -37,26 +37,21 @@ class Reliability:
         return float(np.sum(self.count * np.abs(self.accuracy - self.confidence)) / self.count.sum())
 
 
-@METRICS.register(
+@lower(
     "nll",
-    summary="mean negative logarithm of the probability of the true class, in nats",
-    takes=PROBS,
-    better="lower",
+    "mean negative logarithm of the probability of the true class, in nats",
     range=(0.0, None),
     chance="logarithm of the number of classes",
 )
 def nll(probs: np.ndarray, labels: np.ndarray) -> float:
     """``−mean ln p_iy``, probabilities clamped at 1e-12."""
     probs, labels = arrays.probs_and_labels(probs, labels)
-    of_true = probs[np.arange(len(labels)), labels]
-    return float(-np.mean(np.log(np.clip(of_true, _SMALLEST, 1.0))))
+    return float(-np.mean(np.log(np.clip(probs[np.arange(len(labels)), labels], _SMALLEST, 1.0))))
 
 
-@METRICS.register(
+@lower(
     "brier",
-    summary="mean squared distance of the probabilities from the one-hot truth",
-    takes=PROBS,
-    better="lower",
+    "mean squared distance of the probabilities from the one-hot truth",
     range=(0.0, 2.0),
     chance="one minus one over the number of classes",
 )
@@ -68,27 +63,13 @@ def brier(probs: np.ndarray, labels: np.ndarray) -> float:
     return float(np.mean(np.sum(np.square(distance), axis=-1)))
 
 
-@METRICS.register(
-    "ece",
-    summary="expected calibration error: confidence against accuracy in 15 bins of equal width",
-    takes=PROBS,
-    better="lower",
-    range=(0.0, 1.0),
-    chance=None,
-)
+@lower("ece", "expected calibration error: confidence against accuracy in 15 bins of equal width")
 def ece(probs: np.ndarray, labels: np.ndarray, *, bins: int = 15) -> float:
     """``Σ_b (n_b / N) |accuracy_b − confidence_b|`` over bins of equal width (Guo et al., 2017)."""
     return reliability(probs, labels, bins=bins).error
 
 
-@METRICS.register(
-    "adaptive_ece",
-    summary="expected calibration error in 15 bins with equally many nodes",
-    takes=PROBS,
-    better="lower",
-    range=(0.0, 1.0),
-    chance=None,
-)
+@lower("adaptive_ece", "expected calibration error in 15 bins with equally many nodes")
 def adaptive_ece(probs: np.ndarray, labels: np.ndarray, *, bins: int = 15) -> float:
     """:func:`ece` over bins of equal mass (Nguyen and O'Connor, 2015); of fewer nodes than bins, one bin per node."""
     return reliability(probs, labels, bins=bins, spacing="mass").error
@@ -120,8 +101,7 @@ def reliability(
         confidence, right = np.repeat(values, size), np.repeat(hits / size, size)
         bin_of = np.arange(len(labels)) * bins // len(labels)
     elif spacing == "width":
-        edges = np.linspace(0.0, 1.0, bins + 1)
-        bin_of = np.clip(np.searchsorted(edges, confidence, side="left") - 1, 0, bins - 1)
+        bin_of = np.clip(np.searchsorted(np.linspace(0.0, 1.0, bins + 1), confidence, side="left") - 1, 0, bins - 1)
     else:
         raise BadUsage("unknown spacing of bins", found=spacing, expected="'width' or 'mass'")
     return _binned(confidence, right.astype(np.float64), bin_of)

@@ -5,31 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from graphsde.metrics import arrays
-from graphsde.metrics.arrays import LABELS, METRICS, PROBS, auroc
+from graphsde.metrics.arrays import auroc, higher
 
 
-@METRICS.register(
-    "accuracy",
-    summary="share of nodes whose class is right",
-    takes=LABELS,
-    better="higher",
-    range=(0.0, 1.0),
-    chance="share of the most frequent class",
-)
+@higher("accuracy", "share of nodes whose class is right", chance="share of the most frequent class")
 def accuracy(predicted: np.ndarray, labels: np.ndarray) -> float:
     """Share of nodes whose class is right."""
     predicted, labels = arrays.class_positions(predicted, labels)
     return float(np.mean(predicted == labels))
 
 
-@METRICS.register(
-    "balanced_accuracy",
-    summary="mean over classes of the share found",
-    takes=LABELS,
-    better="higher",
-    range=(0.0, 1.0),
-    chance="one over the number of classes",
-)
+@higher("balanced_accuracy", "mean over classes of the share found", chance="one over the number of classes")
 def balanced_accuracy(predicted: np.ndarray, labels: np.ndarray) -> float:
     """Mean recall over the classes that occur among the labels."""
     predicted, labels = arrays.class_positions(predicted, labels)
@@ -39,12 +25,9 @@ def balanced_accuracy(predicted: np.ndarray, labels: np.ndarray) -> float:
     return float(np.mean(found[present] / support[present]))
 
 
-@METRICS.register(
+@higher(
     "macro_f1",
-    summary="mean over classes of the harmonic mean of precision and recall",
-    takes=LABELS,
-    better="higher",
-    range=(0.0, 1.0),
+    "mean over classes of the harmonic mean of precision and recall",
     chance="about one over the number of classes",
 )
 def macro_f1(predicted: np.ndarray, labels: np.ndarray) -> float:
@@ -57,12 +40,9 @@ def macro_f1(predicted: np.ndarray, labels: np.ndarray) -> float:
     return float(np.mean(2.0 * hits[present] / claimed_or_true[present]))
 
 
-@METRICS.register(
+@higher(
     "micro_auroc",
-    summary="area under the ROC curve of all (node, class) pairs together: ranking of probabilities, not of doubt",
-    takes=PROBS,
-    better="higher",
-    range=(0.0, 1.0),
+    "area under the ROC curve of all (node, class) pairs together: ranking of probabilities, not of doubt",
     chance=0.5,
 )
 def micro_auroc(probs: np.ndarray, labels: np.ndarray) -> float:

@@ -6,17 +6,10 @@ import numpy as np
 
 from graphsde.base.errors import BadInput
 from graphsde.metrics import arrays
-from graphsde.metrics.arrays import ERRORS, IN_OUT, METRICS, auroc, average_precision, tied_blocks
+from graphsde.metrics.arrays import auroc, average_precision, higher, lower, tied_blocks
 
 
-@METRICS.register(
-    "ood_auroc",
-    summary="probability that an OOD node is more uncertain than a familiar one",
-    takes=IN_OUT,
-    better="higher",
-    range=(0.0, 1.0),
-    chance=0.5,
-)
+@higher("ood_auroc", "probability that an OOD node is more uncertain than a familiar one", chance=0.5)
 def ood_auroc(inside: np.ndarray, outside: np.ndarray) -> float:
     """P(u_out > u_in) + ½ P(equal).
 
@@ -31,13 +24,8 @@ def ood_auroc(inside: np.ndarray, outside: np.ndarray) -> float:
     return auroc(*_joined(inside, outside))
 
 
-@METRICS.register(
-    "ood_aupr_in",
-    summary="average precision of finding familiar nodes by low uncertainty",
-    takes=IN_OUT,
-    better="higher",
-    range=(0.0, 1.0),
-    chance="share of familiar nodes",
+@higher(
+    "ood_aupr_in", "average precision of finding familiar nodes by low uncertainty", chance="share of familiar nodes"
 )
 def aupr_in(inside: np.ndarray, outside: np.ndarray) -> float:
     """Step-wise average precision with in-distribution as positive and −u as score."""
@@ -45,27 +33,13 @@ def aupr_in(inside: np.ndarray, outside: np.ndarray) -> float:
     return average_precision(-values, ~is_out)
 
 
-@METRICS.register(
-    "ood_aupr_out",
-    summary="average precision of finding OOD nodes by high uncertainty",
-    takes=IN_OUT,
-    better="higher",
-    range=(0.0, 1.0),
-    chance="share of OOD nodes",
-)
+@higher("ood_aupr_out", "average precision of finding OOD nodes by high uncertainty", chance="share of OOD nodes")
 def aupr_out(inside: np.ndarray, outside: np.ndarray) -> float:
     """Step-wise average precision with out-of-distribution as positive and u as score."""
     return average_precision(*_joined(inside, outside))
 
 
-@METRICS.register(
-    "ood_fpr95",
-    summary="share of OOD nodes accepted when 95 % of familiar nodes are",
-    takes=IN_OUT,
-    better="lower",
-    range=(0.0, 1.0),
-    chance=0.95,
-)
+@lower("ood_fpr95", "share of OOD nodes accepted when 95 % of familiar nodes are", chance=0.95)
 def fpr95(inside: np.ndarray, outside: np.ndarray) -> float:
     """P(u_out ≤ t) at the smallest threshold t with P(u_in ≤ t) ≥ 0.95; a constant score gets 1."""
     values, is_out = _joined(inside, outside)
@@ -76,11 +50,9 @@ def fpr95(inside: np.ndarray, outside: np.ndarray) -> float:
     return float(np.mean(ood <= familiar[accepted - 1]))
 
 
-@METRICS.register(
+@higher(
     "ood_detection_accuracy",
-    summary="best balanced accuracy of telling OOD from familiar over all thresholds",
-    takes=IN_OUT,
-    better="higher",
+    "best balanced accuracy of telling OOD from familiar over all thresholds",
     range=(0.5, 1.0),
     chance=0.5,
 )
@@ -90,11 +62,9 @@ def detection_accuracy(inside: np.ndarray, outside: np.ndarray) -> float:
     return _balanced_accuracy(values, is_out, np.unique(values))
 
 
-@METRICS.register(
+@higher(
     "ood_detection_accuracy_grid",
-    summary="balanced accuracy at the best of 10 equally spaced thresholds, as some published tables have it",
-    takes=IN_OUT,
-    better="higher",
+    "balanced accuracy at the best of 10 equally spaced thresholds, as some published tables have it",
     range=(0.5, 1.0),
     chance=0.5,
 )
@@ -126,18 +96,10 @@ def _joined(inside: np.ndarray, outside: np.ndarray) -> tuple[np.ndarray, np.nda
     familiar, ood = arrays.numbers(inside, "inside"), arrays.numbers(outside, "outside")
     if len(familiar) + len(ood) == 0:
         raise BadInput("inside and outside are both empty: there is no node to judge", code="E-EMPTY")
-    is_out = np.repeat([False, True], [len(familiar), len(ood)])
-    return np.concatenate([familiar, ood]), is_out
+    return np.concatenate([familiar, ood]), np.repeat([False, True], [len(familiar), len(ood)])
 
 
-@METRICS.register(
-    "misclassification_auroc",
-    summary="probability that a wrong prediction is more uncertain than a right one",
-    takes=ERRORS,
-    better="higher",
-    range=(0.0, 1.0),
-    chance=0.5,
-)
+@higher("misclassification_auroc", "probability that a wrong prediction is more uncertain than a right one", chance=0.5)
 def misclassification_auroc(uncertainty: np.ndarray, errors: np.ndarray) -> float:
     """P(u of an error > u of a success) + ½ P(equal); NaN without errors or without successes.
 
@@ -148,25 +110,15 @@ def misclassification_auroc(uncertainty: np.ndarray, errors: np.ndarray) -> floa
     return auroc(*arrays.uncertainty_and_errors(uncertainty, errors))
 
 
-@METRICS.register(
-    "aupr_error",
-    summary="average precision of finding wrong predictions by high uncertainty",
-    takes=ERRORS,
-    better="higher",
-    range=(0.0, 1.0),
-    chance="share of errors",
-)
+@higher("aupr_error", "average precision of finding wrong predictions by high uncertainty", chance="share of errors")
 def aupr_error(uncertainty: np.ndarray, errors: np.ndarray) -> float:
     """Average precision with the errors as positives; NaN without errors or without successes."""
     return average_precision(*arrays.uncertainty_and_errors(uncertainty, errors))
 
 
-@METRICS.register(
+@higher(
     "aupr_success",
-    summary="average precision of finding right predictions by low uncertainty",
-    takes=ERRORS,
-    better="higher",
-    range=(0.0, 1.0),
+    "average precision of finding right predictions by low uncertainty",
     chance="share of right predictions",
 )
 def aupr_success(uncertainty: np.ndarray, errors: np.ndarray) -> float:

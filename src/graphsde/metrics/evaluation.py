@@ -29,11 +29,7 @@ def count_entropies(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 
 def evaluate(
-    prediction: Prediction,
-    graph: Graph,
-    *,
-    scores: Sequence[str] = (),
-    model: Predictor | None = None,
+    prediction: Prediction, graph: Graph, *, scores: Sequence[str] = (), model: Predictor | None = None
 ) -> dict[str, Any]:
     """All metrics of ``prediction`` on the test nodes of ``graph``; OOD metrics where it has any.
 
@@ -91,9 +87,7 @@ def judged_nodes(prediction: Prediction, graph: Graph) -> np.ndarray:
 
     # [N] bool
     """
-    if graph.test_mask is None:
-        return np.zeros(graph.num_nodes, dtype=bool)
-    known = graph.test_mask & graph.familiar & known_items(prediction, graph)
+    known = graph.role("test") & graph.familiar & known_items(prediction, graph)
     return known if graph.ood_nodes is None else known & ~graph.ood_nodes
 
 

@@ -6,21 +6,17 @@ import numpy as np
 
 from graphsde.base.errors import BadInput
 from graphsde.metrics import arrays
-from graphsde.metrics.arrays import METRICS
+from graphsde.metrics.arrays import higher, lower, metric
 from graphsde.prediction import RegressionPrediction
 
-POINTS = ("predicted", "values")
-MIXTURES = ("prediction", "values")
 LEVELS = np.linspace(0.05, 0.95, 19)
 REGRESSION_METRICS = ("rmse", "mae", "r2", "nll", "crps", "coverage90", "interval_width90", "calibration_error")
 _PAIRS_AT_ONCE = 4_000_000
 
 
-@METRICS.register(
+@lower(
     "rmse",
-    summary="root of the mean squared error, in the target's unit",
-    takes=POINTS,
-    better="lower",
+    "root of the mean squared error, in the target's unit",
     range=(0.0, None),
     chance="standard deviation of the target",
 )
@@ -30,11 +26,9 @@ def rmse(predicted: np.ndarray, values: np.ndarray) -> float:
     return float(np.sqrt(np.mean(np.square(predicted - values))))
 
 
-@METRICS.register(
+@lower(
     "mae",
-    summary="mean absolute error, in the target's unit",
-    takes=POINTS,
-    better="lower",
+    "mean absolute error, in the target's unit",
     range=(0.0, None),
     chance="mean distance of the target from its median",
 )
@@ -44,14 +38,7 @@ def mae(predicted: np.ndarray, values: np.ndarray) -> float:
     return float(np.mean(np.abs(predicted - values)))
 
 
-@METRICS.register(
-    "r2",
-    summary="share of the target's variance that the mean explains",
-    takes=POINTS,
-    better="higher",
-    range=(None, 1.0),
-    chance=0.0,
-)
+@higher("r2", "share of the target's variance that the mean explains", range=(None, 1.0), chance=0.0)
 def r2(predicted: np.ndarray, values: np.ndarray) -> float:
     """``1 − Σ (m_i − y_i)² / Σ (y_i − ȳ)²``; NaN where all values are the same."""
     predicted, values = _points(predicted, values)
@@ -59,11 +46,9 @@ def r2(predicted: np.ndarray, values: np.ndarray) -> float:
     return 1.0 - float(np.sum(np.square(predicted - values))) / spread if spread > 0 else float("nan")
 
 
-@METRICS.register(
+@lower(
     "density_nll",
-    summary="mean negative logarithm of the predicted density at the true value, in nats",
-    takes=MIXTURES,
-    better="lower",
+    "mean negative logarithm of the predicted density at the true value, in nats",
     range=(None, None),
     chance="that of a Gaussian with the target's mean and variance",
 )
@@ -72,11 +57,9 @@ def density_nll(prediction: RegressionPrediction, values: np.ndarray) -> float:
     return float(-np.mean(prediction.log_density(_values(prediction, values))))
 
 
-@METRICS.register(
+@lower(
     "crps",
-    summary="continuous ranked probability score: distance of the predicted distribution from the true value",
-    takes=MIXTURES,
-    better="lower",
+    "continuous ranked probability score: distance of the predicted distribution from the true value",
     range=(0.0, None),
     chance="half the mean difference of two values of the target",
 )
@@ -105,14 +88,11 @@ def crps(prediction: RegressionPrediction, values: np.ndarray) -> float:
     return float(np.mean(near - 0.5 * apart / samples**2))
 
 
-@METRICS.register(
+@metric(
+    "towards 0.9",
     "coverage90",
-    summary="share of true values inside the central interval that should hold 90 % of them: best at 0.9",
-    takes=MIXTURES,
-    better="towards 0.9",
+    "share of true values inside the central interval that should hold 90 % of them: best at 0.9",
     best=0.9,
-    range=(0.0, 1.0),
-    chance=None,
 )
 def coverage90(prediction: RegressionPrediction, values: np.ndarray) -> float:
     """Best at 0.9: more means intervals that are too wide."""
@@ -121,13 +101,10 @@ def coverage90(prediction: RegressionPrediction, values: np.ndarray) -> float:
     return float(np.mean((low <= values) & (values <= high)))
 
 
-@METRICS.register(
+@lower(
     "interval_width90",
-    summary="mean width of the 90 % intervals, in the target's unit; to be read beside their coverage",
-    takes=MIXTURES,
-    better="lower",
+    "mean width of the 90 % intervals, in the target's unit; to be read beside their coverage",
     range=(0.0, None),
-    chance=None,
 )
 def interval_width90(prediction: RegressionPrediction, values: np.ndarray | None = None) -> float:
     """``mean (q_0.95 − q_0.05)``; no true value is needed."""
@@ -135,13 +112,9 @@ def interval_width90(prediction: RegressionPrediction, values: np.ndarray | None
     return float(np.mean(high - low))
 
 
-@METRICS.register(
+@lower(
     "calibration_error",
-    summary="mean distance between a quantile's level and the share of true values below it, levels 5 % to 95 %",
-    takes=MIXTURES,
-    better="lower",
-    range=(0.0, 1.0),
-    chance=None,
+    "mean distance between a quantile's level and the share of true values below it, levels 5 % to 95 %",
 )
 def calibration_error(prediction: RegressionPrediction, values: np.ndarray) -> float:
     """``mean_p |share of i with F_i(y_i) ≤ p − p|`` over 19 levels p (Kuleshov, Fenner and Ermon, 2018)."""
@@ -150,8 +123,7 @@ def calibration_error(prediction: RegressionPrediction, values: np.ndarray) -> f
 
 def observed_shares(prediction: RegressionPrediction, values: np.ndarray, levels: np.ndarray = LEVELS) -> np.ndarray:
     """Share of true values below the predicted quantile of each level.  # [L]"""
-    reached = prediction.cdf(_values(prediction, values))
-    return np.mean(reached[:, None] <= levels, axis=0)
+    return np.mean(prediction.cdf(_values(prediction, values))[:, None] <= levels, axis=0)
 
 
 def summarise_regression(prediction: RegressionPrediction, values: np.ndarray, mask: np.ndarray) -> dict[str, float]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphsde.metrics import arrays
-from graphsde.metrics.arrays import ERRORS, METRICS, tied_blocks
+from graphsde.metrics.arrays import higher, lower, tied_blocks
 
 PAPER_THRESHOLDS = (float("inf"), 2.0, *(tenths / 10 for tenths in range(16, 0, -1)))
 """Entropies at which the released code of the LGNSDE study reads off accuracy."""
@@ -82,25 +82,15 @@ def accuracy_rejection(
     return AccuracyRejection(kept / len(errors), share, at)
 
 
-@METRICS.register(
-    "aurc",
-    summary="area under the risk-coverage curve: mean error rate over all coverages",
-    takes=ERRORS,
-    better="lower",
-    range=(0.0, 1.0),
-    chance="error rate",
-)
+@lower("aurc", "area under the risk-coverage curve: mean error rate over all coverages", chance="error rate")
 def aurc(uncertainty: np.ndarray, errors: np.ndarray) -> float:
     """``(1/N) Σ_k R_k`` with ``R_k`` the error rate among the k least uncertain nodes (Geifman et al., 2019)."""
     return float(np.mean(risk_coverage(uncertainty, errors).risk))
 
 
-@METRICS.register(
+@lower(
     "e_aurc",
-    summary="aurc in excess of the best possible order at the same error rate",
-    takes=ERRORS,
-    better="lower",
-    range=(0.0, 1.0),
+    "aurc in excess of the best possible order at the same error rate",
     chance="error rate minus the best possible aurc",
 )
 def e_aurc(uncertainty: np.ndarray, errors: np.ndarray) -> float:
@@ -115,12 +105,9 @@ def optimal_aurc(nodes: int, errors: int) -> float:
     return float(np.sum((kept - (nodes - errors)) / kept) / nodes)
 
 
-@METRICS.register(
+@lower(
     "augrc",
-    summary="area under the generalised risk-coverage curve: mean share of nodes that are kept and wrong",
-    takes=ERRORS,
-    better="lower",
-    range=(0.0, 1.0),
+    "area under the generalised risk-coverage curve: mean share of nodes that are kept and wrong",
     chance="half the error rate",
 )
 def augrc(uncertainty: np.ndarray, errors: np.ndarray) -> float:
@@ -129,11 +116,9 @@ def augrc(uncertainty: np.ndarray, errors: np.ndarray) -> float:
     return float(np.mean(kept_errors) / len(kept_errors))
 
 
-@METRICS.register(
+@higher(
     "prr",
-    summary="prediction-rejection ratio: 1 for the best order, 0 for a random one, negative if worse",
-    takes=ERRORS,
-    better="higher",
+    "prediction-rejection ratio: 1 for the best order, 0 for a random one, negative if worse",
     range=(-1.0, 1.0),
     chance=0.0,
 )

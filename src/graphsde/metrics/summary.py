@@ -9,7 +9,6 @@ import numpy as np
 
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.metrics import calibration, classification, detection, selective
-from graphsde.metrics import detection as misclassification
 from graphsde.metrics.arrays import METRICS
 from graphsde.prediction import ClassPrediction, Prediction, Predictor
 from graphsde.uncertainty.scores.propagation import propagate
@@ -97,9 +96,9 @@ def summarise(
         "balanced_accuracy": classification.balanced_accuracy(predicted, truth),
         "macro_f1": classification.macro_f1(predicted, truth),
         "micro_auroc": classification.micro_auroc(probs, truth),
-        "misclassification_auroc": misclassification.misclassification_auroc(doubt, errors),
-        "aupr_error": misclassification.aupr_error(doubt, errors),
-        "aupr_success": misclassification.aupr_success(doubt, errors),
+        "misclassification_auroc": detection.misclassification_auroc(doubt, errors),
+        "aupr_error": detection.aupr_error(doubt, errors),
+        "aupr_success": detection.aupr_success(doubt, errors),
         "aurc": selective.aurc(doubt, errors),
         "aurc_entropy": selective.aurc(prediction.total[nodes], errors),
         "e_aurc": selective.e_aurc(doubt, errors),
@@ -186,10 +185,9 @@ def summarise_detection(inside: np.ndarray, outside: np.ndarray) -> dict[str, fl
         ``ood_detection_accuracy_grid``, ``n_id``, ``n_ood`` and the chance levels ``ood_aupr_in_chance`` and
         ``ood_aupr_out_chance``, without which the areas under precision and recall can't be read.
     """
-    figures = {name: figure(inside, outside) for name, figure in _DETECTION.items()}
     n_in, n_out = len(inside), len(outside)
     return {
-        **figures,
+        **{name: figure(inside, outside) for name, figure in _DETECTION.items()},
         "ood_aupr_in_chance": n_in / (n_in + n_out),
         "ood_aupr_out_chance": n_out / (n_in + n_out),
         "n_id": n_in,

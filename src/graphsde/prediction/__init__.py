@@ -2,17 +2,7 @@
 
 from graphsde.prediction.base import Kind, Perturb, Prediction, Predictor, require
 from graphsde.prediction.classification import ClassPrediction, Trajectories, entropy
-from graphsde.prediction.regression import OfAnotherKind, RegressionPrediction
+from graphsde.prediction.regression import RegressionPrediction
 
-__all__ = [
-    "ClassPrediction",
-    "Kind",
-    "OfAnotherKind",
-    "Perturb",
-    "Prediction",
-    "Predictor",
-    "RegressionPrediction",
-    "Trajectories",
-    "entropy",
-    "require",
-]
+__all__ = ["ClassPrediction", "Kind", "Perturb", "Prediction", "Predictor", "RegressionPrediction"]
+__all__ += ["Trajectories", "entropy", "require"]

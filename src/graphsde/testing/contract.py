@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
@@ -66,11 +67,15 @@ def run_checks(checks: Iterable[Callable[..., None]], arguments: Callable[[], It
     return kept
 
 
-def global_randomness() -> list[np.ndarray]:
-    """The state of everybody's shared generators, which nothing of ours may draw from."""
+@contextmanager
+def untouched_randomness() -> Iterator[None]:
+    """Everybody's shared generators, which nothing of ours may draw from, must be at the end as they were."""
+    before = _global_randomness()
+    yield
+    same = all(np.array_equal(then, now) for then, now in zip(before, _global_randomness(), strict=True))
+    expect(same, "the shared random generators are untouched")
+
+
+def _global_randomness() -> list[np.ndarray]:
     numpy_state = np.random.get_state(legacy=False)["state"]["key"]  # noqa: NPY002 (only looked at)  # type: ignore[index]
     return [torch.get_rng_state().numpy().copy(), np.array(numpy_state), np.array(random.getstate()[1])]
-
-
-def unchanged(before: list[np.ndarray]) -> bool:
-    return all(np.array_equal(then, now) for then, now in zip(before, global_randomness(), strict=True))

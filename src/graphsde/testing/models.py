@@ -37,7 +37,7 @@ from graphsde.models.base import MODELS, Model
 from graphsde.models.files import load_model
 from graphsde.prediction import ClassPrediction, Perturb, Prediction, require
 from graphsde.testing.contract import contract as contract_of
-from graphsde.testing.contract import expect, global_randomness, refuses, run_checks, unchanged
+from graphsde.testing.contract import expect, refuses, run_checks, untouched_randomness
 
 SAMPLES = 3
 Check = Callable[["ModelCase", Path], None]
@@ -159,9 +159,8 @@ def repr_names_the_class(case: ModelCase, folder: Path) -> None:
 
 @contract
 def constructor_does_not_touch_global_randomness(case: ModelCase, folder: Path) -> None:
-    before = global_randomness()
-    case.make()
-    expect(unchanged(before), "the shared random generators are untouched")
+    with untouched_randomness():
+        case.make()
 
 
 @contract
@@ -195,16 +194,14 @@ def fit_leaves_the_graph_alone(case: ModelCase, folder: Path) -> None:
     before = graph.fingerprint
     masks = {name: mask.copy() for name, mask in graph.masks.items()}
     case.make().fit(graph)
-    fresh = dataclasses.replace(graph)
-    expect(fresh.fingerprint == before, "features, edges and labels are untouched")
+    expect(dataclasses.replace(graph).fingerprint == before, "features, edges and labels are untouched")
     expect(all(np.array_equal(masks[name], graph.masks[name]) for name in masks), "masks are untouched")
 
 
 @contract
 def fit_does_not_touch_global_randomness(case: ModelCase, folder: Path) -> None:
-    before = global_randomness()
-    case.make().fit(case.graph)
-    expect(unchanged(before), "the shared random generators are untouched")
+    with untouched_randomness():
+        case.make().fit(case.graph)
 
 
 @contract
@@ -246,8 +243,7 @@ def unlabelled_nodes_are_welcome(case: ModelCase, folder: Path) -> None:
 
 @contract
 def no_labels_are_refused(case: ModelCase, folder: Path) -> None:
-    graph = case.graph.without_target()
-    refuses(BadInput, lambda: case.make().fit(graph), "a graph without labels")
+    refuses(BadInput, lambda: case.make().fit(case.graph.without_target()), "a graph without labels")
 
 
 @contract
@@ -400,8 +396,7 @@ def another_graph_is_predicted(case: ModelCase, folder: Path) -> None:
         return
     other = contract_graph(seed=5)
     other = dataclasses.replace(other, node_ids=np.array([f"other {i}" for i in range(30)], dtype=object))
-    smaller = other.subgraph(np.arange(12))
-    expect(case.fitted.predict(smaller, samples=SAMPLES).num_items == 12, "a smaller, OOD graph")
+    expect(case.fitted.predict(other.subgraph(np.arange(12)), samples=SAMPLES).num_items == 12, "a smaller, OOD graph")
 
 
 @contract

@@ -41,7 +41,7 @@ from graphsde.sde.field import (
     ElementwiseDiffusion,
     Prior,
 )
-from graphsde.testing.contract import Broken, contract, expect, global_randomness, run_checks, unchanged
+from graphsde.testing.contract import Broken, contract, expect, run_checks, untouched_randomness
 
 NODES, PATHS, TIME = 7, 2, 0.3
 ComponentT = TypeVar("ComponentT", bound=Component)
@@ -81,8 +81,7 @@ class ComponentCase(Generic[ComponentT]):
 
 def small_graph(order: Sequence[int] | None = None, *, edges: bool = True) -> SparseMatrix:
     """Seven nodes, the last without a neighbour; renumbered if asked.  # [7, 7]"""
-    rng = numpy_stream(0, "contract", "graph")
-    upper = np.triu(rng.random((NODES, NODES)) < 0.45, 1)
+    upper = np.triu(numpy_stream(0, "contract", "graph").random((NODES, NODES)) < 0.45, 1)
     upper[:, -1] = False
     dense = (upper | upper.T) & edges
     if order is not None:
@@ -163,9 +162,8 @@ def equal_generators_make_equal_weights(case: ComponentCase[Component]) -> None:
 
 @contract(*EVERYWHERE)
 def making_it_does_not_touch_global_randomness(case: ComponentCase[Component]) -> None:
-    before = global_randomness()
-    case.fresh()
-    expect(unchanged(before), "the shared random generators are untouched")
+    with untouched_randomness():
+        case.fresh()
 
 
 @contract(*EVERYWHERE)
@@ -362,8 +360,7 @@ def _covariance(case: ComponentCase[Diffusion], order: Tensor) -> Tensor:
     bound = bind_diffusion(case.shaken(), small_graph(order.tolist()))
     count = bound.keys(NODE_KEYS).shape[0]
     each = torch.eye(count, dtype=torch.float64)[:, :, None].expand(-1, -1, case.width).contiguous()
-    h = case.state(1, 1)[order].expand(-1, count, -1).contiguous()
-    response = bound.apply(TIME, h, each)
+    response = bound.apply(TIME, case.state(1, 1)[order].expand(-1, count, -1).contiguous(), each)
     return torch.einsum("isd,jsd->ijd", response, response)
 
 
@@ -502,11 +499,7 @@ def check_drift(make: Callable[..., Drift], *, width: int = 4, **settings: Any) 
         width: one that it accepts.
         settings: its own.
 
-    Returns:
-        How many guarantees were kept.
-
-    Raises:
-        AssertionError: the first broken guarantee, with the name of its check.
+    Returns and raises as :func:`~graphsde.testing.models.check_model`.
     """
     return _check(DRIFT_CHECKS, lambda d, generator: make(d, generator=generator, **settings), width)
 

@@ -24,7 +24,7 @@ from graphsde.graph.graph import Graph
 from graphsde.models import GCN, GPN, MCDropout, Model
 from graphsde.prediction import ClassPrediction, Prediction
 from graphsde.testing.contract import contract as contract_of
-from graphsde.testing.contract import expect, global_randomness, run_checks, unchanged
+from graphsde.testing.contract import expect, run_checks, untouched_randomness
 from graphsde.testing.models import contract_graph
 from graphsde.uncertainty.scores import SCORES, available_scores, score
 from graphsde.uncertainty.scores.registry import DIRECTION
@@ -97,9 +97,8 @@ def the_same_question_has_the_same_answer(case: ScoreCase) -> None:
 @contract
 def does_not_touch_global_randomness(case: ScoreCase) -> None:
     for model, prediction in case.answers():
-        before = global_randomness()
-        case.of(prediction, case.graph, model)
-        expect(unchanged(before), "the shared random generators are untouched")
+        with untouched_randomness():
+            case.of(prediction, case.graph, model)
 
 
 @contract
@@ -170,11 +169,7 @@ def check_score(which: str | Callable[..., np.ndarray], **options: Any) -> int:
         which: the registered function, or its name.
         options: of the score.
 
-    Returns:
-        How many guarantees were kept.
-
-    Raises:
-        AssertionError: the first broken guarantee, with the name of its check.
+    Returns and raises as :func:`~graphsde.testing.models.check_model`.
     """
     known = which if isinstance(which, str) else next((n for n in SCORES if SCORES.get(n) is which), "")
     case = ScoreCase(known, **options)

@@ -48,8 +48,7 @@ class Field:
 
 def ornstein_uhlenbeck(rate: float | Tensor, level: float | Tensor) -> Field:
     """f = rate · (level − h)."""
-    tensors = tuple(x for x in (rate, level) if isinstance(x, Tensor))
-    return Field(lambda t, h: (level - h) * rate, tensors)
+    return Field(lambda t, h: (level - h) * rate, tuple(x for x in (rate, level) if isinstance(x, Tensor)))
 
 
 class ConstantNoise(NodeNoise):
@@ -380,8 +379,7 @@ def steps_can_be_undone_if_claimed(case: SolverCase) -> None:
         noise, carry = case.motion(4).increment(1, 2), solver.start(system, 0.0, case.initial(0.8))
         carry = solver.step(system, 0.0, 0.25, carry, noise)[0]  # so that the parts of the carry are not all alike
         after = solver.step(system, 0.25, 0.25, carry, noise)[0]
-        undone = solver.undo(system, 0.25, 0.25, after, noise)
-        for want, got in zip(carry, undone, strict=True):
+        for want, got in zip(carry, solver.undo(system, 0.25, 0.25, after, noise), strict=True):
             expect(torch.allclose(want, got, rtol=1e-12, atol=1e-12), f"a step with noise '{kind}' is not undone")
 
 
@@ -400,8 +398,7 @@ def _gradients(case: SolverCase, kind: Noise, mode: str) -> list[Tensor]:
         gradients=mode,
     )
     loss = path.final.square().sum() + path.saved[1].sum() + (0.0 if path.kl is None else path.kl.sum())
-    wanted = [rate, level, start, *([] if kind == "none" else [size])]
-    return list(torch.autograd.grad(loss, wanted))
+    return list(torch.autograd.grad(loss, [rate, level, start, *([] if kind == "none" else [size])]))
 
 
 def check_solver(make: Callable[..., Solver], *, horizon: float = 1.0, **settings: Any) -> int:
@@ -412,11 +409,7 @@ def check_solver(make: Callable[..., Solver], *, horizon: float = 1.0, **setting
         horizon: T of the equations that it is tried on.
         settings: its own.
 
-    Returns:
-        How many guarantees were kept.
-
-    Raises:
-        AssertionError: the first broken guarantee, with the name of its check.
+    Returns and raises as :func:`~graphsde.testing.models.check_model`.
     """
     case = SolverCase(lambda: make(**settings), horizon=horizon)
     return run_checks(SOLVER_CHECKS, lambda: (case,))

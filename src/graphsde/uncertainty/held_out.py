@@ -12,6 +12,7 @@ from graphsde.base.errors import BadInput, BadUsage
 from graphsde.base.registry import Rules
 from graphsde.datasets.splits.calibration import CALIBRATION_SIZE, CalibrationNodes, calibration_nodes
 from graphsde.graph.graph import Graph
+from graphsde.graph.masks import mask_of
 from graphsde.prediction import ClassPrediction, Prediction, RegressionPrediction
 
 UNKNOWN = -1
@@ -54,8 +55,7 @@ def training_nodes(prediction: ClassPrediction, graph: Graph) -> TrainingNodes:
     embedding = embedding_of(prediction)
     require_same_nodes(prediction, graph)
     labels = align_labels(graph, prediction.class_names)
-    train = np.zeros(graph.num_nodes, dtype=bool) if graph.train_mask is None else graph.train_mask
-    nodes = np.flatnonzero(train & (labels != UNKNOWN))
+    nodes = np.flatnonzero(graph.role("train") & (labels != UNKNOWN))
     if len(nodes) == 0:
         raise BadUsage(
             f"the graph '{graph.name}' has no labelled training nodes to learn from",
@@ -197,16 +197,13 @@ def _given(calibration: np.ndarray, graph: Graph) -> np.ndarray:
                 code="E-LEN",
                 expected=f"whole numbers from 0 to {graph.num_nodes - 1}",
             )
-        mask = np.zeros(graph.num_nodes, dtype=bool)
-        mask[chosen.astype(np.int64)] = True
-        chosen = mask
+        chosen = mask_of(chosen.astype(np.int64), graph.num_nodes)
     if chosen.shape != (graph.num_nodes,):
         raise BadInput(
             f"the calibration mask has shape {chosen.shape}", code="E-LEN", expected=f"{graph.num_nodes} entries"
         )
     for role in ("train", "val"):
-        used = int((chosen & graph.masks.get(role, np.zeros(graph.num_nodes, dtype=bool))).sum())
-        if used:
+        if used := int((chosen & graph.role(role)).sum()):
             raise BadUsage(
                 f"{used} of the calibration nodes are {role} nodes, on which the model looks better than it is",
                 code="E-CAL-USED",

@@ -10,15 +10,7 @@ import numpy as np
 
 from graphsde.base.errors import BadInput
 from graphsde.base.seeds import check_seed, numpy_stream
-from graphsde.datasets.splits.split import (
-    SPLITS,
-    Split,
-    default_split,
-    make_split,
-    mask_of,
-    no_labels,
-    require_whole,
-)
+from graphsde.datasets.splits.split import SPLITS, Split, default_split, make_split, mask_of, no_labels, require_whole
 from graphsde.graph.graph import Graph
 
 CALIBRATION_SIZE = 500
@@ -138,5 +130,4 @@ def _draw(graph: Graph, pool: np.ndarray, count: int, seed: int, *, free: int, t
             expected=f"{size} without a role, or at least 2 test nodes",
             fix="fit with --split calibration, or give a calibration mask",
         )
-    rng = numpy_stream(seed, "split", "calibration")
-    return mask_of(rng.permutation(pool)[:count], graph.num_nodes)
+    return mask_of(numpy_stream(seed, "split", "calibration").permutation(pool)[:count], graph.num_nodes)

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from graphsde.base.errors import BadInput, BadUsage
-from graphsde.base.registry import Registry
+from graphsde.base.registry import Registry, refuse_unknown_options
 from graphsde.base.seeds import check_seed
 from graphsde.graph.graph import Graph
 from graphsde.graph.masks import mask_of
@@ -95,12 +95,8 @@ def _frozen(values: np.ndarray, dtype: type) -> np.ndarray:
     return copy
 
 
-class SplitMaker(Protocol):
-    def __call__(self, graph: Graph, *, seed: int = 0, **options: Any) -> Split: ...
-
-
 SPLITS: Registry[Any] = Registry("split")
-"""Makers of splits: each entry is a :class:`SplitMaker`."""
+"""Makers of splits: ``maker(graph, *, seed=0, **options) -> Split``."""
 
 PUBLIC_SIZES = {"cora": (140, 500, 1000), "citeseer": (120, 500, 1000), "pubmed": (60, 500, 1000)}
 WITHOUT_MASKS = ("computers", "photo")
@@ -124,14 +120,9 @@ def make_split(graph: Graph, name: str, *, seed: int = 0, **options: Any) -> Spl
     maker = SPLITS.get(name)
     check_seed(seed)
     parameters = inspect.signature(maker).parameters.values()
-    accepted = [one.name for one in parameters if one.name not in ("graph", "seed")]
-    open_ended = any(one.kind is one.VAR_KEYWORD for one in parameters)
-    if not open_ended and (unknown := sorted(set(options) - set(accepted))):
-        raise BadUsage(
-            f"the split '{name}' has no option {', '.join(unknown)}",
-            found=", ".join(unknown),
-            expected="one of " + ", ".join(accepted) if accepted else "no options",
-        )
+    if not any(one.kind is one.VAR_KEYWORD for one in parameters):
+        accepted = [one.name for one in parameters if one.name not in ("graph", "seed")]
+        refuse_unknown_options(f"split '{name}'", accepted, options)
     return maker(graph, seed=seed, **options)
 
 
@@ -153,8 +144,7 @@ def has_public_masks(graph: Graph) -> bool:
     if graph.split not in (None, "planetoid") or graph.benchmark not in PUBLIC_SIZES:
         return False
     masks = (graph.train_mask, graph.val_mask, graph.test_mask)
-    sizes = tuple(0 if mask is None else int(mask.sum()) for mask in masks)
-    return sizes == PUBLIC_SIZES[graph.benchmark]
+    return tuple(0 if mask is None else int(mask.sum()) for mask in masks) == PUBLIC_SIZES[graph.benchmark]
 
 
 def known_labels(graph: Graph) -> np.ndarray:
@@ -212,16 +202,14 @@ def rank_in_class(
     shuffled = rng.permutation(candidates)
     nodes = shuffled[np.argsort(labels[shuffled], kind="stable")]
     counts = np.bincount(labels[nodes], minlength=num_classes)
-    starts = np.cumsum(counts) - counts
-    return nodes, np.arange(nodes.size) - starts[labels[nodes]], counts
+    return nodes, np.arange(nodes.size) - (np.cumsum(counts) - counts)[labels[nodes]], counts
 
 
 def per_class(
     graph: Graph, candidates: np.ndarray, quotas: tuple[int, ...], rng: np.random.Generator
 ) -> list[np.ndarray]:
     """For each quota a mask with that many candidates of every class; together they are disjoint."""
-    labels = known_labels(graph)
-    nodes, rank, counts = rank_in_class(labels, candidates, graph.num_classes, rng)
+    nodes, rank, counts = rank_in_class(known_labels(graph), candidates, graph.num_classes, rng)
     need = sum(quotas)
     small = int(counts.argmin())
     if counts[small] < need:

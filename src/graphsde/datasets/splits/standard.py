@@ -35,16 +35,12 @@ def given(graph: Graph, *, seed: int = 0) -> Split:
             code="E-NO-MASKS",
             fix="use the split 'fractions', or 'shchur' for a fixed number of nodes per class",
         )
-    labelled = graph.labelled
-    return Split(
-        "given", seed, {role: mask & labelled if role in ROLES else mask for role, mask in graph.masks.items()}
-    )
+    masks = {role: mask & graph.labelled if role in ROLES else mask for role, mask in graph.masks.items()}
+    return Split("given", seed, masks)
 
 
 @SPLITS.register(
-    "planetoid",
-    summary="the public masks of cora, citeseer and pubmed: 20 per class, 500, 1000",
-    options=("lcc",),
+    "planetoid", summary="the public masks of cora, citeseer and pubmed: 20 per class, 500, 1000", options=("lcc",)
 )
 def planetoid(graph: Graph, *, seed: int = 0, lcc: bool = False) -> Split:
     """The public split (Yang, Cohen and Salakhutdinov, 2016), for the three graphs that have it.
@@ -117,11 +113,7 @@ def lcc_1500(graph: Graph, *, seed: int = 0, development: int = 1500, train: int
     developing = rng.permutation(candidates)[:development]
     (training,) = per_class(graph, developing, (train,), rng)
     inside = mask_of(developing, graph.num_nodes)
-    masks = {
-        "train": training,
-        "val": inside & ~training,
-        "test": mask_of(candidates, graph.num_nodes) & ~inside,
-    }
+    masks = {"train": training, "val": inside & ~training, "test": mask_of(candidates, graph.num_nodes) & ~inside}
     return Split("lcc-1500", seed, masks, _kept(graph, nodes))
 
 

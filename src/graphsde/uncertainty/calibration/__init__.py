@@ -1,14 +1,6 @@
 """Uncertainty that means what it says: maps fitted on validation nodes after training, one file per method."""
 
-from graphsde.uncertainty.calibration.base import CALIBRATORS, Calibrator, Surroundings, register_calibrator
+from graphsde.uncertainty.calibration.base import CALIBRATORS, Calibrator, Surroundings
 from graphsde.uncertainty.calibration.calibrators import DEFAULT_CALIBRATOR, fit_calibrator, require_calibrator
 
-__all__ = [
-    "CALIBRATORS",
-    "DEFAULT_CALIBRATOR",
-    "Calibrator",
-    "Surroundings",
-    "fit_calibrator",
-    "register_calibrator",
-    "require_calibrator",
-]
+__all__ = ["CALIBRATORS", "DEFAULT_CALIBRATOR", "Calibrator", "Surroundings", "fit_calibrator", "require_calibrator"]

@@ -39,8 +39,7 @@ class Surroundings:
         incoming = graph.adjacency.incoming
         nodes = np.arange(graph.num_nodes)
         rows = np.repeat(nodes, np.diff(incoming.indptr))
-        near = (incoming @ trained.astype(np.float32)) > 0
-        distance = np.where(trained, 0, np.where(near, 1, 2))
+        distance = np.where(trained, 0, np.where((incoming @ trained.astype(np.float32)) > 0, 1, 2))
         receivers = np.concatenate([rows, nodes]).astype(np.int64)
         senders = np.concatenate([incoming.indices, nodes]).astype(np.int64)
         return cls(torch.from_numpy(receivers), torch.from_numpy(senders), torch.from_numpy(distance))
@@ -91,8 +90,7 @@ class Calibrator(nn.Module, ABC):
         """
         prediction = require(prediction, ClassPrediction, f"the calibrator '{self.name}'")
         with torch.no_grad():
-            logits = self(centred_logits(prediction), self.surroundings(graph))
-            probs = torch.softmax(logits, -1).numpy()
+            probs = torch.softmax(self(centred_logits(prediction), self.surroundings(graph)), -1).numpy()
         alpha = prediction.alpha
         if alpha is not None:
             alpha = (alpha.sum(axis=-1, keepdims=True) * probs[0]).astype(alpha.dtype)

@@ -207,8 +207,7 @@ def best_temperature(logits: Tensor, labels: Tensor) -> float:
     flawless = bool((torch.softmax(logits, -1).mean(1).argmax(-1) == labels).all())
 
     def nll(log_temperature: float) -> float:
-        probs = torch.softmax(logits / math.exp(log_temperature), -1).mean(1)
-        right = probs[rows, labels]
+        right = torch.softmax(logits / math.exp(log_temperature), -1).mean(1)[rows, labels]
         loss = float(-right.clamp_min(1e-12).log().mean())
         return loss + float(-(1 - right).clamp_min(1e-12).log().mean()) / len(labels) if flawless else loss
 
@@ -244,8 +243,7 @@ MOST_STEPS = 200
 
 def require_calibrator(by: str, target: str) -> None:
     """Refuse a calibrator that is for another kind of target."""
-    kind = CALIBRATORS.get(by)
-    if kind.target != target:
+    if CALIBRATORS.get(by).target != target:
         able = [name for name in CALIBRATORS if CALIBRATORS.get(name).target == target]
         raise BadUsage(
             f"the calibrator '{by}' is not for {target}, which this model is for",
@@ -256,11 +254,7 @@ def require_calibrator(by: str, target: str) -> None:
 
 
 def fit_calibrator(
-    prediction: Prediction,
-    graph: Graph,
-    *,
-    by: str = "temperature",
-    nodes: np.ndarray | None = None,
+    prediction: Prediction, graph: Graph, *, by: str = "temperature", nodes: np.ndarray | None = None
 ) -> Calibrator:
     """Fit a calibrator on some nodes, by their negative log-likelihood under the mean over samples.
 
@@ -289,9 +283,7 @@ DEFAULT_CALIBRATOR.register("regression")(Deviation.name)
 FITTING: Rules[Callable[[Any, Graph, str, np.ndarray | None], Calibrator]] = Rules("fitting a calibrator")
 
 
-@FITTING.register("regression")
-def _fit_deviation(prediction: RegressionPrediction, graph: Graph, by: str, nodes: np.ndarray | None) -> Calibrator:
-    return fit_deviation(prediction, graph, nodes)
+FITTING.register("regression")(lambda prediction, graph, by, nodes: fit_deviation(prediction, graph, nodes))
 
 
 @FITTING.register("classification")
@@ -306,8 +298,7 @@ def _fit_to_classes(prediction: ClassPrediction, graph: Graph, by: str, nodes: n
             code="E-SPLIT-EMPTY",
             fix="use a split with validation nodes, or in Python name others (nodes=…)",
         )
-    train = np.zeros(graph.num_nodes, dtype=bool) if graph.train_mask is None else graph.train_mask
-    calibrator = kind(prediction.num_classes, graph.node_ids[train].tolist())
+    calibrator = kind(prediction.num_classes, graph.node_ids[graph.role("train")].tolist())
     logits, truth = centred_logits(prediction), torch.from_numpy(labels[rows].copy())
     if isinstance(calibrator, Temperature):
         # one parameter: a search in an interval, which no start can mislead

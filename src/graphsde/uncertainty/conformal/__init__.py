@@ -36,8 +36,9 @@ def conformalize(
     r"""Sets of classes, or intervals, that hold the truth for at least a share ``confidence_level`` of the nodes.
 
     What it rests on: calibration and test nodes are **exchangeable**. For a model that sees the whole graph in
-    training that holds if their labels were not used and they were drawn alike. The guarantee is marginal: over all
-    nodes together, not for a single node, a group of nodes, nodes that came later, another graph or unknown classes.
+    training that holds if their labels were not used and they were drawn alike (Zargarbashi et al., 2023; Huang et al.,
+    2023). The guarantee is marginal: over all nodes together, not for a single node, a group of nodes, nodes that came
+    later, another graph or OOD classes.
 
     Args:
         prediction: of all nodes of ``graph``.
@@ -50,7 +51,8 @@ def conformalize(
             :func:`~graphsde.uncertainty.conformal.intervals.conformal_intervals`.
 
     Raises:
-        BadInput: (``E-CAL-SMALL``) fewer than ``1/α − 1`` calibration nodes; the message says how many it takes.
+        BadInput: (``E-CAL-SMALL``) fewer than ``1/α − 1`` calibration nodes, or of a class; the message says how many
+            it takes.
 
     Example:
         >>> import graphsde as gs

@@ -122,9 +122,7 @@ def conformal_intervals(
     """Intervals that hold the value of at least a share ``confidence_level`` of the nodes.
 
     Args:
-        prediction: of all nodes of ``graph``.
-        graph: with the masks that the model was fitted with.
-        confidence_level: 1 − α.
+        prediction, graph, confidence_level: as of :func:`graphsde.conformalize`.
         by: ``deviations`` stretches the predicted distribution, ``quantiles`` moves both ends of its central interval
             by the same distance.
         seed, calibration, size: which calibration nodes, as of :func:`graphsde.conformalize`.

@@ -83,8 +83,7 @@ def daps(case: Case, *, share: float = 0.5) -> np.ndarray:
     Args:
         share: λ, from 0 (APS) to 1.
     """
-    columns = aps(case).T
-    return np.stack([propagate(column, case.graph, alpha=1.0 - share, steps=1) for column in columns], axis=1)
+    return np.stack([propagate(column, case.graph, alpha=1.0 - share, steps=1) for column in aps(case).T], axis=1)
 
 
 @CONFORMAL_SCORES.register(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphsde.base.errors import BadInput, BadUsage
+from graphsde.base.errors import BadInput
+from graphsde.base.registry import refuse_unknown_options
 from graphsde.base.seeds import check_seed
 from graphsde.datasets.splits.calibration import CALIBRATION_SIZE
 from graphsde.prediction import ClassPrediction
@@ -67,8 +68,7 @@ class Conformal:
                 code="E-CLASS-MAP",
                 expected=", ".join(self.class_names),
             )
-        scores = strangeness(self.by, prediction, graph, self.seed, self.options)
-        sets = scores <= self.quantiles[None, :]
+        sets = strangeness(self.by, prediction, graph, self.seed, self.options) <= self.quantiles[None, :]
         if never_empty:
             empty = ~sets.any(axis=1)
             sets[empty, prediction.index[empty]] = True
@@ -107,39 +107,20 @@ def conformal_sets(
     set of a node is :math:`\{c : s_c \le \hat q\}`. Then
     :math:`1 - \alpha \le P(y \in \text{set}) \le 1 - \alpha + 1/(n+1)` (the second for scores without ties).
 
-    What it rests on: calibration and test nodes are **exchangeable**. For a model that sees the whole graph in
-    training that holds if their labels were not used and they were drawn alike (Zargarbashi et al., 2023; Huang et al.,
-    2023). The guarantee is marginal: over all nodes together, not for a single node, a group of nodes, nodes that came
-    later, another graph or OOD classes.
+    What it rests on is told at :func:`graphsde.conformalize`.
 
     Args:
-        prediction: of all nodes of ``graph``.
-        graph: with the masks that the model was fitted with.
-        confidence_level: 1 − α.
-        by: ``aps`` (default), ``thr`` (also ``lac``), ``raps`` or ``daps``; see ``graphsde list conformal``.
+        prediction, graph, confidence_level, by: as there.
         class_conditional: one quantile per class, so that every class is covered at the level. Each needs enough
             calibration nodes of its own.
         seed: of the uniforms of randomised scores and of the draw of calibration nodes, where the graph has none.
         calibration: mask or positions; the graph's calibration mask, or ``size`` spare labelled nodes, if not given.
         options: of the score, such as ``share=0.3`` of ``daps``.
-
-    Raises:
-        BadInput: (``E-CAL-SMALL``) fewer than ``1/α − 1`` calibration nodes, or of a class; the message says how many
-            it takes.
-
-    Example:
-        >>> import graphsde as gs
-        >>> graph = gs.load("digits")
-        >>> prediction = gs.LabelPropagation().fit(graph).predict(graph)
-        >>> sets = gs.conformalize(prediction, graph, confidence_level=0.9).predict_set(prediction)
-        >>> sets.shape, sets.dtype
-        ((1797, 10), dtype('bool'))
     """
     require_share("confidence_level", confidence_level)
     CONFORMAL_SCORES.entry(by)
     held = held_out(prediction, graph, calibration, size=size, seed=seed)
-    scores = strangeness(by, prediction, graph, seed, options)
-    own = scores[held.nodes, held.labels]
+    own = strangeness(by, prediction, graph, seed, options)[held.nodes, held.labels]
     if class_conditional:
         # a class that nobody was trained on has no calibration nodes either: it goes by those of all classes
         known = np.unique(align_labels(graph, prediction.class_names)[graph.familiar])
@@ -179,13 +160,7 @@ def strangeness(by: str, prediction: ClassPrediction, graph: Graph, seed: int, o
 
     require_same_nodes(prediction, graph)
     entry = CONFORMAL_SCORES.entry(by)
-    known = list(inspect.signature(entry.item).parameters)[1:]
-    if unknown := sorted(set(options) - set(known)):
-        raise BadUsage(
-            f"the conformal score '{by}' has no option {', '.join(unknown)}",
-            found=", ".join(unknown),
-            expected="one of " + ", ".join(known) if known else "no options",
-        )
+    refuse_unknown_options(f"conformal score '{by}'", list(inspect.signature(entry.item).parameters)[1:], options)
     uniform = KeyedMasks(check_seed(seed), 0, node_keys(prediction.ids)).rows(1).numpy()[:, 0]
     return entry.item(Case(prediction.mean, uniform.astype(np.float64), graph), **options)
 
@@ -226,6 +201,5 @@ def summarise_sets(sets: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
 
 def _worst(covered: np.ndarray, group: np.ndarray, least: int = 10) -> float:
     nodes = np.bincount(group)
-    hits = np.bincount(group, weights=covered)
     large = nodes >= least
-    return float((hits[large] / nodes[large]).min()) if large.any() else float("nan")
+    return float((np.bincount(group, weights=covered)[large] / nodes[large]).min()) if large.any() else float("nan")

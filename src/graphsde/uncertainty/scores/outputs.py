@@ -8,7 +8,7 @@ import numpy as np
 
 from graphsde.base.errors import BadUsage
 from graphsde.prediction import ClassPrediction
-from graphsde.uncertainty.scores.propagation import propagate
+from graphsde.uncertainty.scores.propagation import propagate, require_temperature
 from graphsde.uncertainty.scores.registry import SCORES
 
 if TYPE_CHECKING:
@@ -58,8 +58,7 @@ def energy(prediction: ClassPrediction, *, temperature: float = 1.0) -> np.ndarr
         prediction: with logits.
         temperature: ``T > 0``.
     """
-    if not temperature > 0:
-        raise BadUsage("a temperature is positive", place="energy", found=temperature, expected="a number above 0")
+    require_temperature("energy", temperature)
     if prediction.logits is None:
         raise BadUsage("energy reads logits, and this prediction has none", code="E-SCORE", fix="use entropy or msp")
     total = np.zeros(prediction.num_items)
@@ -172,9 +171,8 @@ def dissonance(prediction: ClassPrediction) -> np.ndarray:
         others = belief.copy()
         others[:, c] = 0.0
         own = belief[:, [c]]
-        both = own + others
         # b_j Bal(b_i, b_j) = 2 b_j min(b_i, b_j) / (b_i + b_j)
-        balanced = _ratio(2.0 * others * np.minimum(own, others), both).sum(axis=-1)
+        balanced = _ratio(2.0 * others * np.minimum(own, others), own + others).sum(axis=-1)
         total += own[:, 0] * _ratio(balanced, others.sum(axis=-1))
     return total
 

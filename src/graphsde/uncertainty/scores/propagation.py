@@ -52,10 +52,7 @@ def propagate(
             expected=f"{graph.num_nodes} values, one per node",
             fix="score the prediction of the whole graph and pick nodes afterwards",
         )
-    if not 0.0 <= alpha <= 1.0:
-        raise BadUsage("alpha is a share", place="propagate", found=alpha, expected="a number from 0 to 1")
-    if steps < 0:
-        raise BadUsage("steps counts rounds", place="propagate", found=steps, expected="a whole number, 0 or more")
+    require_smoothing("propagate", alpha, steps)
     if isolated not in ("keep", "published"):
         raise BadUsage("unknown rule for isolated nodes", found=isolated, expected="'keep' or 'published'")
 
@@ -70,3 +67,15 @@ def propagate(
             heard[lonely] = current[lonely]
         current = alpha * current + (1.0 - alpha) * heard
     return current
+
+
+def require_smoothing(place: str, alpha: float, steps: int) -> None:
+    if not 0.0 <= alpha <= 1.0:
+        raise BadUsage("alpha is a share", place=place, found=alpha, expected="a number from 0 to 1")
+    if steps < 0:
+        raise BadUsage("steps counts rounds", place=place, found=steps, expected="a whole number, 0 or more")
+
+
+def require_temperature(place: str, temperature: float) -> None:
+    if not temperature > 0:
+        raise BadUsage("a temperature is positive", place=place, found=temperature, expected="a number above 0")

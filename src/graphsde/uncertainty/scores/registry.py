@@ -124,12 +124,9 @@ def _evaluate(
     obstacle = _obstacle(entry, prediction, graph, model, reference)
     if obstacle is not None:
         _refuse(entry.name, obstacle)
-    positional: tuple[Any, ...] = (prediction,)
-    if "graph" in entry.facts.get("needs", ()):
-        positional += (graph,)
-    if "model" in entry.facts.get("needs", ()):
-        positional += (model,)
-    if "train" in entry.facts.get("needs", ()) and reference is not None:
+    needs = entry.facts.get("needs", ())
+    positional = (prediction, *(value for name, value in (("graph", graph), ("model", model)) if name in needs))
+    if "train" in needs and reference is not None:
         options = {**options, "reference": reference}
     _check_options(entry, len(positional), options)
     return np.asarray(entry.item(*positional, **options), dtype=np.float64)
@@ -148,8 +145,7 @@ def _obstacle(
     model: Predictor | None,
     reference: tuple[Prediction, Graph] | None = None,
 ) -> tuple[str, str] | None:
-    needs = entry.facts.get("needs", ("probs",))
-    kinds = entry.facts.get("kinds")
+    needs, kinds = entry.facts.get("needs", ("probs",)), entry.facts.get("kinds")
     if prediction.target_kind not in entry.facts.get("targets", (ClassPrediction.target_kind,)):
         own = ", ".join(
             name for name in SCORES if prediction.target_kind in SCORES.entry(name).facts.get("targets", ())
@@ -162,18 +158,15 @@ def _obstacle(
             "dirichlet": "counts the votes of samples, and a Dirichlet model has none",
             "gaussian": "counts the votes of samples, and one Gaussian has none",
         }[prediction.kind]
-        return why, "use one of " + ", ".join(_unconditional()) + ", or a model of kind " + " or ".join(kinds)
+        return why, _others() + ", or a model of kind " + " or ".join(kinds)
     if "alpha" in needs and getattr(prediction, "alpha", None) is None:
         return "reads Dirichlet concentrations, and this prediction has none", "use a Dirichlet model"
     if "logits" in needs and getattr(prediction, "logits", None) is None:
-        return (
-            "reads logits, and this prediction has none",
-            "use one of " + ", ".join(_unconditional()) + ", or a model that keeps its logits",
-        )
+        return "reads logits, and this prediction has none", _others() + ", or a model that keeps its logits"
     if "samples" in needs and prediction.kind == "samples" and prediction.num_samples < 2:
         return "compares samples, and this prediction has only one", "predict with samples=20 or more"
     if "embedding" in needs and prediction.embedding is None:
-        return "reads embeddings, and this model gives none", "use one of " + ", ".join(_unconditional())
+        return "reads embeddings, and this model gives none", _others()
     if "graph" in needs and graph is None:
         return _NO_GRAPH
     if "model" in needs and model is None:
@@ -200,6 +193,10 @@ def _unconditional() -> list[str]:
         for name in SCORES
         if "kinds" not in SCORES.entry(name).facts and set(SCORES.entry(name).facts.get("needs", ())) <= {"probs"}
     ]
+
+
+def _others() -> str:
+    return "use one of " + ", ".join(_unconditional())
 
 
 def _refuse(name: str, obstacle: tuple[str, str]) -> NoReturn:
