@@ -14,12 +14,10 @@ from graphsde.graph.graph import Graph
 from graphsde.prediction import ClassPrediction
 from graphsde.view.figures.nodes import EgoNode, ego_network_svg, pixel_png
 from graphsde.view.figures.style import class_colour
-from graphsde.view.report.content import NOTHING, JudgedNodes, name, number, percent
+from graphsde.view.report.content import HOW_MANY, NOTHING, SHORT, JudgedNodes, name, number, percent
 
-HOW_MANY = 20
 MAX_NEIGHBOURS = 8
 MAX_BARS = 3
-SHORT = 40
 
 
 @dataclass(frozen=True)
