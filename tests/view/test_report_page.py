@@ -309,7 +309,7 @@ def test_prediction_of_another_graph_is_refused(make_content: Make) -> None:
     content = make_content()
     with pytest.raises(BadInput, match="60"):
         dataclasses.replace(content, prediction=content.prediction.subset(np.arange(5)))
-    shuffled = dataclasses.replace(content.prediction, node_ids=content.prediction.ids[::-1])
+    shuffled = dataclasses.replace(content.prediction, ids=content.prediction.ids[::-1])
     with pytest.raises(BadInput, match="order"):
         dataclasses.replace(content, prediction=shuffled)
     assert isinstance(shuffled, Prediction)

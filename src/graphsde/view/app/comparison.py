@@ -63,14 +63,11 @@ def compare_runs(runs: Sequence[RunFacts]) -> Comparison:
 def _caution(runs: Sequence[RunFacts]) -> list[str]:
     if len(runs) < 2:
         return []
-    said = []
     if len({(run.graph, _split_hash(run)) for run in runs}) > 1:
-        said.append("These runs are not about the same test nodes: their figures can't be compared with each other.")
-    else:
-        said.append(
-            "One run each: a small difference may be chance. Paired tests over seeds: graphsde bench, graphsde compare."
-        )
-    return said
+        return ["These runs are not about the same test nodes: their figures can't be compared with each other."]
+    return [
+        "One run each: a small difference may be chance. Paired tests over seeds: graphsde bench, graphsde compare."
+    ]
 
 
 def _split_hash(run: RunFacts) -> str:

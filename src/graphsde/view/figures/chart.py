@@ -162,9 +162,6 @@ class Panel:
     title: str = ""
     equal: bool = False
 
-    def legend_names(self) -> list[str]:
-        return [mark.name for mark in self.marks if isinstance(mark, Line | Bars | Dots) and mark.legend]
-
 
 @dataclass(frozen=True)
 class Chart:
@@ -191,6 +188,11 @@ class Chart:
     shared_x: bool = False
     legend: bool = True
     title: str = ""
+
+    def legend_names(self) -> list[str]:
+        """What the legend lists, each name once; nothing where there is none."""
+        marks = (mark for panel in self.panels for mark in panel.marks if self.legend)
+        return list(dict.fromkeys(mark.name for mark in marks if isinstance(mark, Line | Bars | Dots) and mark.legend))
 
     def columns(self) -> dict[str, list[Any]]:
         """Everything drawn as one long table: a row for every point of every series."""

@@ -45,6 +45,21 @@ def pixel_png(pixels: np.ndarray, low: float, high: float) -> str:
     return "data:image/png;base64," + base64.b64encode(_png(grey)).decode("ascii")
 
 
+def pixel_range(graph: Graph) -> tuple[float, float] | None:
+    """Lowest and highest pixel of the graph, ``None`` where its features are no pictures."""
+    shape, features = graph.image_shape, graph.features
+    if shape is None or features.shape[1] != shape[0] * shape[1] or not features.shape[0]:
+        return None
+    return float(features.min()), float(features.max())
+
+
+def node_png(graph: Graph, node: int, limits: tuple[float, float]) -> str:
+    """The picture of one node of a graph that has some."""
+    assert graph.image_shape is not None
+    row = sp.csr_array(graph.features[[node]]).toarray()  # dense or sparse, one row is cheap
+    return pixel_png(row.reshape(graph.image_shape), *limits)
+
+
 def _png(grey: np.ndarray) -> bytes:
     height, width = grey.shape
     header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)  # 8 bits, greyscale, no interlace

@@ -24,8 +24,10 @@ def draw_page(chart: Chart) -> go.Figure:
 
     across = max(1, min(chart.page_across, len(chart.panels)))
     rows = -(-len(chart.panels) // across)
-    names = [name for panel in chart.panels for name in panel.legend_names()] if chart.legend else []
-    top = 12 + (LEGEND * _legend_lines(names) if names else 0)
+    names = chart.legend_names()
+    # in a window of 360 pixels
+    lines = max(1, -(-sum(12 + len(name) for name in names) * 7 // 340)) if names else 0
+    top = 12 + LEGEND * lines
     if chart.panels and chart.panels[0].title:
         top += 10
     bare = all(panel.y.hidden for panel in chart.panels)
@@ -76,12 +78,6 @@ def draw_page(chart: Chart) -> go.Figure:
             **axes,
         ),
     )
-
-
-def _legend_lines(names: list[str]) -> int:
-    """How many lines the legend takes in a window of 360 pixels."""
-    unique = list(dict.fromkeys(names))
-    return max(1, -(-sum(12 + len(name) for name in unique) * 7 // 340))
 
 
 def _rows(chart: Chart, rows: int, inner: int) -> list[tuple[float, float]]:

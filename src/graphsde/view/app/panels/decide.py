@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from graphsde.acting.decide import decide
-from graphsde.view.app.abstention import abstention_picture, outcome
+from graphsde.view.app.abstention import AbstentionPicture, outcome
 from graphsde.view.app.library import OpenRun, RunFacts
 from graphsde.view.app.panels.parts import cards, chart, download, needs_run
 from graphsde.view.app.words import in_markdown
@@ -43,7 +43,7 @@ def panel(facts: RunFacts, run: OpenRun) -> None:
         "The guarantee is for a share that was settled beforehand. Whoever tries many and keeps the most pleasant one "
         "has less than what is guaranteed."
     )
-    chart(abstention_picture(found).plotly(), key="abstention")
+    chart(AbstentionPicture(found).plotly(), key="abstention")
     download("Decisions (CSV)", decisions.columns, "decisions.csv", key="decisions")
 
 
