@@ -233,14 +233,10 @@ def _rows(mark: Mark, panel: Panel) -> list[dict[str, Any]]:
         texts = mark.texts
     if texts is None and panel.y.names and (not isinstance(mark, Bars) or mark.horizontal):
         texts = [panel.y.names[round(float(v))] for v in (mark.x if isinstance(mark, Bars) else mark.y)]
+    names = [None] * len(mark.x) if texts is None else [str(text) for text in texts]
     known = {name: values for name, values in fields.items() if values is not None}
     return [
-        _row(
-            mark.name,
-            kind,
-            text=None if texts is None else str(texts[place]),
-            **{name: values[place] for name, values in known.items()},
-        )
+        _row(mark.name, kind, text=names[place], **{name: values[place] for name, values in known.items()})
         for place in range(len(mark.x))
     ]
 

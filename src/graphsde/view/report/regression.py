@@ -66,8 +66,9 @@ def _pictures(content: ReportContent, model: Model) -> dict[str, Any]:
 def _parts(content: ReportContent) -> dict[str, Any]:
     """The parts of the page that differ from a report about classes, by their names in the template."""
     prediction, graph = require(content.prediction, RegressionPrediction, "this page"), content.graph
-    has_test = graph.test_mask is not None and bool(graph.test_mask.any())
-    shown = np.flatnonzero(graph.test_mask) if has_test and graph.test_mask is not None else np.arange(graph.num_nodes)
+    test = np.zeros(0, dtype=np.int64) if graph.test_mask is None else np.flatnonzero(graph.test_mask)
+    has_test = len(test) > 0
+    shown = test if has_test else np.arange(graph.num_nodes)
     judged = shown[graph.labelled[shown]] if has_test else shown[:0]
     rows = most_uncertain(graph, prediction, shown)
     return {
