@@ -13,7 +13,7 @@ import pytest
 import graphsde as gs
 from cli_support import graphsde
 from graphsde.bench.theory import TheoryOptions, measure_theory
-from graphsde.view.figures.theory import MEASURED, PropositionPanel, theory_figure, theory_panels, theory_png
+from graphsde.view.figures.theory import MEASURED, PropositionPanel, TheoryPanel, theory_panels, theory_png
 
 from support import block_graph
 
@@ -81,7 +81,7 @@ def test_both_pictures_show_the_same_panels(model: type[gs.LGNSDE], panels: int)
     report = measure_theory(model(epochs=1, hidden=4).fit(graph), graph, options)
     drawn = theory_panels(report)
     assert len(drawn) == panels
-    figure = theory_figure(report)
+    figure = TheoryPanel(report).plotly()
     assert len(figure.data) == sum(len(panel.lines) for panel in drawn)
     assert len({trace.xaxis for trace in figure.data}) == panels
     shown = [trace.name for trace in figure.data if trace.showlegend]

@@ -10,17 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphsde.view.figures import (
-    EgoNode,
-    ego_network_svg,
-    pixel_png,
-    reliability_diagram,
-    risk_coverage_curve,
-    training_curve,
+from graphsde.view.figures.evaluation import (
+    EntropyHistogram,
+    ReliabilityDiagram,
+    RiskCoverageCurves,
+    UncertaintyScatter,
 )
-from graphsde.view.figures.evaluation import entropy_histogram, uncertainty_scatter
+from graphsde.view.figures.nodes import EgoNode, ego_network_svg, pixel_png
 from graphsde.view.figures.style import plot_text, thin
-from graphsde.view.figures.training_curve import best_epoch
+from graphsde.view.figures.training_curve import TrainingCurve, best_epoch
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -28,7 +26,7 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 def test_histogram_holds_counts_not_nodes() -> None:
     rng = np.random.default_rng(0)
     total, right = rng.uniform(0, np.log(5), 9000), rng.random(9000) < 0.8
-    figure = entropy_histogram(total, right, num_classes=5)
+    figure = EntropyHistogram.of(total, right, num_classes=5).plotly()
     for trace, group in zip(figure.data, (right, ~right), strict=True):
         assert len(trace.y) == 30
         assert sum(trace.customdata) == group.sum()
@@ -36,19 +34,19 @@ def test_histogram_holds_counts_not_nodes() -> None:
 
 
 def test_histogram_puts_values_into_the_right_bin() -> None:
-    figure = entropy_histogram(np.array([0.0, np.log(2), np.log(2) + 1e-12]), np.array([True, False, False]), 2)
-    right, wrong = figure.data
+    total = np.array([0.0, np.log(2), np.log(2) + 1e-12])
+    right, wrong = EntropyHistogram.of(total, np.array([True, False, False]), 2).plotly().data
     assert right.customdata[0] == 1 and sum(right.customdata) == 1
     assert wrong.customdata[-1] == 2 and wrong.name == "wrong (n = 2)"
 
 
 def test_histogram_without_truth_is_one_group() -> None:
-    assert len(entropy_histogram(np.ones(3), None, 3).data) == 1
+    assert len(EntropyHistogram.of(np.ones(3), None, 3).plotly().data) == 1
 
 
 def test_risk_coverage_by_hand() -> None:
-    figure = risk_coverage_curve(np.array([0.1, 0.2, 0.3, 0.4]), np.array([False, True, False, False]))
-    model, oracle, random = figure.data
+    curves = {"one": (np.array([0.1, 0.2, 0.3, 0.4]), np.array([False, True, False, False]))}
+    model, oracle, random = RiskCoverageCurves.of(curves).plotly().data
     assert list(model.x) == [25, 50, 75, 100]
     assert list(model.y) == [0, 50, pytest.approx(100 / 3, rel=1e-4), 25]
     assert list(oracle.y) == [0, 0, 0, 25]
@@ -58,7 +56,7 @@ def test_risk_coverage_by_hand() -> None:
 def test_risk_coverage_is_thinned_and_between_its_bounds() -> None:
     rng = np.random.default_rng(1)
     errors = rng.random(20_000) < 0.2
-    model, oracle, random = risk_coverage_curve(rng.random(20_000) + errors, errors).data
+    model, oracle, random = RiskCoverageCurves.of({"one": (rng.random(20_000) + errors, errors)}).plotly().data
     assert len(model.x) <= 400 and model.x[-1] == 100
     assert all(best <= own + 1e-9 for best, own in zip(oracle.y, model.y, strict=True))
     assert model.y[-1] == random.y[-1] == pytest.approx(100 * errors.mean(), rel=1e-4)
@@ -66,7 +64,7 @@ def test_risk_coverage_is_thinned_and_between_its_bounds() -> None:
 
 def test_reliability_by_hand() -> None:
     probs = np.array([[0.9, 0.1], [0.9, 0.1], [0.55, 0.45]])
-    bars, _, counts = reliability_diagram(probs, np.array([0, 1, 0])).data
+    bars, _, counts = ReliabilityDiagram.of(probs, np.array([0, 1, 0])).plotly().data
     assert list(counts.y) == [1, 2]
     assert list(bars.y) == [100, 50]
     # of 15 bins, 0.55 is in the ninth and 0.9 in the fourteenth
@@ -79,7 +77,7 @@ def test_training_curve_skips_what_is_not_a_number() -> None:
         {"epoch": 2, "train_loss": float("nan"), "val_nll": 1.5, "val_accuracy": 0.5},
         {"epoch": 3, "train_loss": 2.0, "val_nll": 1.8},
     ]
-    loss, nll, _, accuracy, _ = training_curve(history).data  # the others mark the kept epoch
+    loss, nll, _, accuracy, _ = TrainingCurve.of(history).plotly().data  # the others mark the kept epoch
     assert (list(loss.x), list(loss.y)) == ([1, 3], [3, 2])
     assert list(nll.x) == [2, 3]
     assert list(accuracy.y) == [50]
@@ -89,14 +87,14 @@ def test_training_curve_skips_what_is_not_a_number() -> None:
 
 def test_training_curve_is_thinned() -> None:
     history = [{"epoch": e, "train_loss": 1.0 / (e + 1)} for e in range(5000)]
-    loss = training_curve(history).data[0]
+    loss = TrainingCurve.of(history).plotly().data[0]
     assert len(loss.x) <= 400 and (loss.x[0], loss.x[-1]) == (0, 4999)
 
 
 def test_scatter_is_a_fixed_choice_of_at_most_2000() -> None:
     values = np.random.default_rng(0).random(5000)
     right = values < 0.9
-    first, again = (uncertainty_scatter(values, values, right, np.arange(5000)) for _ in range(2))
+    first, again = (UncertaintyScatter(values, values, right, np.arange(5000)).plotly() for _ in range(2))
     assert sum(len(trace.x) for trace in first.data) == 2000
     assert first.to_dict() == again.to_dict()
     assert all(
@@ -107,11 +105,11 @@ def test_scatter_is_a_fixed_choice_of_at_most_2000() -> None:
 
 
 def test_scatter_draws_nothing_that_needs_eval() -> None:
-    assert uncertainty_scatter(np.ones(3), np.ones(3), None, np.arange(3)).data[0].type == "scatter"
+    assert UncertaintyScatter(np.ones(3), np.ones(3), None, np.arange(3)).plotly().data[0].type == "scatter"
 
 
 def test_names_in_plots_are_escaped() -> None:
-    figure = uncertainty_scatter(np.ones(1), np.ones(1), None, np.array([HOSTILE], dtype=object))
+    figure = UncertaintyScatter(np.ones(1), np.ones(1), None, np.array([HOSTILE], dtype=object)).plotly()
     assert figure.data[0].text == ("&lt;img src=x onerror=alert(1)&gt;",)
     assert plot_text(np.int64(7)) == "7"
     assert "\u202e" not in plot_text("a\u202eb")

@@ -5,7 +5,7 @@ import pytest
 
 import graphsde as gs
 from graphsde.prediction import Trajectories
-from graphsde.view.figures.dynamics import leading_classes, sample_paths
+from graphsde.view.figures.dynamics import SamplePaths, leading_classes
 
 from support import block_graph
 
@@ -31,7 +31,7 @@ def test_the_band_holds_its_share_and_the_figure_shows_the_leading_classes() -> 
     low, high = paths.band(0, 3)
     inside = (paths.probs[..., 0, 3] >= low[:, None]) & (paths.probs[..., 0, 3] <= high[:, None])
     assert inside.mean() == pytest.approx(0.9, abs=0.02)
-    figure = sample_paths(paths, 0)
+    figure = SamplePaths(paths).plotly()
     bands = [trace.fillcolor for trace in figure.data if trace.fill]
     assert len(bands) == 3 and all(band.endswith("0.15)") for band in bands)
     named = [trace.name for trace in figure.data if trace.showlegend is not False]

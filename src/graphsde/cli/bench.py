@@ -331,14 +331,15 @@ def _meant(name: str, known: set[str]) -> str | None:
 
 def _draw(records: list[Any], metric: str, path: Path) -> None:
     from graphsde.bench.compare import rank_models
-    from graphsde.view.figures.bench import critical_difference_diagram
+    from graphsde.view.figures.bench import CriticalDifference
     from graphsde.view.figures.style import save_figure
 
     ranking = rank_models(records, metric)
     if ranking is None:
         raise BadInput("there are too few common runs for a diagram", code="E-EMPTY", fix="run more seeds")
     title = f"mean rank by {metric} over {ranking.blocks} {ranking.over}"
-    save_figure(critical_difference_diagram(ranking.models, ranking.ranks, ranking.distance, title), path)
+    picture = CriticalDifference(tuple(ranking.models), ranking.ranks, ranking.distance, title)
+    save_figure(picture.matplotlib(), path)
 
 
 def search(

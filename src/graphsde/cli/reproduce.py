@@ -110,8 +110,7 @@ def write_results(folder: Path, about: str, rows: list[Any]) -> None:
     from graphsde.base import storage
     from graphsde.bench.reproduce import beside_table
     from graphsde.runs.export import write_table
-    from graphsde.view.figures.bench import beside_paper
-    from graphsde.view.figures.style import save_figure
+    from graphsde.view.figures.bench import BesidePaper
 
     if not rows:
         return
@@ -119,7 +118,7 @@ def write_results(folder: Path, about: str, rows: list[Any]) -> None:
     plain = [row.as_dict() for row in rows]
     write_table({name: [row[name] for row in plain] for name in plain[0]}, folder / "table.csv")
     if any(row.mean is not None and row.printed is not None for row in rows):
-        save_figure(beside_paper(rows), folder / "beside.png")
+        BesidePaper.of(rows).save(folder / "beside.png")
 
 
 def _draw_figure(name: str, folder: Path, journals: dict[str, list[tuple[Any, list[Any]]]], rows: list[Any]) -> None:

@@ -13,7 +13,7 @@ from graphsde.acting.decide import decide
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.datasets.benchmarks import load
 from graphsde.models import LabelPropagation
-from graphsde.view.app.abstention import abstention_picture, outcome
+from graphsde.view.app.abstention import AbstentionPicture, outcome
 from graphsde.view.app.comparison import compare_runs, run_curves
 from graphsde.view.app.graph_view import MOST_NODES, arrange, choose_nodes, draw
 from graphsde.view.app.labelling import LabelQueue, label_columns, next_questions, round_curve
@@ -152,10 +152,10 @@ def test_the_slider_and_its_promise() -> None:
         assert told.wrong <= told.tested == told.accepted  # every node decided on is a labelled test node here
         shares.append(told.share)
     assert shares == sorted(shares) and shares[0] < shares[-1]
-    chart = abstention_picture(decisions.abstention).chart()
+    chart = AbstentionPicture(decisions.abstention).chart()
     assert [mark.name for mark in chart.panels[0].marks][-1] == "chosen"  # type: ignore[union-attr]
     nothing = abstain(prediction, graph, max_error=0.006)
-    assert nothing.threshold is not None or "chosen" not in str(abstention_picture(nothing).chart())
+    assert nothing.threshold is not None or "chosen" not in str(AbstentionPicture(nothing).chart())
 
 
 def test_labels_wait_in_a_queue_that_survives(opened: OpenRun, tmp_path: Path) -> None:

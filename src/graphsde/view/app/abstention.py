@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphsde.acting.abstain import Abstention, AbstentionCurve
+from graphsde.acting.abstain import Abstention
 from graphsde.acting.decide import ClassDecisions, Decisions
 from graphsde.view.figures.chart import Axis, Chart, Line, Panel
 from graphsde.view.figures.picture import Picture
@@ -49,40 +49,23 @@ def outcome(decisions: Decisions) -> Outcome:
 class AbstentionPicture(Picture):
     """Error rate and its bound against the share of nodes accepted, with the choice that the slider makes."""
 
-    curve: AbstentionCurve
-    coverage: float
-    max_error: float
-    found: bool
+    abstention: Abstention
 
     def chart(self) -> Chart:
-        x = 100 * self.curve.coverages
-        seen = self.curve.accepted > 0
-        bound = 100 * np.where(seen, self.curve.upper_bounds, np.nan)
+        found, curve = self.abstention, self.abstention.curve
+        x, allowed = 100 * curve.coverages, 100 * found.max_error
+        bound = 100 * np.where(curve.accepted > 0, curve.upper_bounds, np.nan)
         top = float(np.nanmax(np.minimum(bound, 100.0), initial=1.0))
-        ceiling = min(100.0, max(3.0 * 100 * self.max_error, 1.2 * 100 * float(self._last_error()), 2.0), 1.1 * top)
+        last = float(np.nan_to_num(curve.calibration_errors[-1]))
+        ceiling = min(100.0, max(3.0 * 100 * found.max_error, 1.2 * 100 * last, 2.0), 1.1 * top)
         hover = "answering %{x:.1f} %: %{y:.2f} %"
         marks = [
-            Line("seen on calibration nodes", x, 100 * self.curve.calibration_errors, BLUE, width=2.5, hover=hover),
+            Line("seen on calibration nodes", x, 100 * curve.calibration_errors, BLUE, width=2.5, hover=hover),
             Line("upper bound", x, np.minimum(bound, ceiling), ORANGE, "dash", hover=hover),
-            Line("allowed", [0, 100], [100 * self.max_error] * 2, GREY, "dot", hover=None),
+            Line("allowed", [0, 100], [allowed] * 2, GREY, "dot", hover=None),
         ]
-        if self.found:
-            marks.append(Line("chosen", [100 * self.coverage] * 2, [0, ceiling], GREEN, width=2.5, hover=None))
-        return Chart(
-            (
-                Panel(
-                    Axis("nodes answered, surest first", " %", limits=(0.0, 100.0), grid=False),
-                    Axis("wrong among them", " %", limits=(0.0, ceiling)),
-                    tuple(marks),
-                ),
-            ),
-            page_height=340,
-        )
-
-    def _last_error(self) -> float:
-        errors = self.curve.calibration_errors
-        return float(errors[-1]) if np.isfinite(errors[-1]) else 0.0
-
-
-def abstention_picture(found: Abstention) -> AbstentionPicture:
-    return AbstentionPicture(found.curve, found.coverage, found.max_error, found.threshold is not None)
+        if found.threshold is not None:
+            marks.append(Line("chosen", [100 * found.coverage] * 2, [0, ceiling], GREEN, width=2.5, hover=None))
+        answered = Axis("nodes answered, surest first", " %", limits=(0.0, 100.0), grid=False)
+        wrong = Axis("wrong among them", " %", limits=(0.0, ceiling))
+        return Chart((Panel(answered, wrong, tuple(marks)),), page_height=340)

@@ -16,10 +16,10 @@ from graphsde.metrics import METRICS, risk_coverage
 from graphsde.runs.folder import RunFolder
 from graphsde.view.app.library import OpenRun, RunFacts
 from graphsde.view.app.words import plain
-from graphsde.view.figures.chart import Axis, Chart, Line, Panel
-from graphsde.view.figures.evaluation import HOVER
+from graphsde.view.figures.chart import Chart, Line, Panel
+from graphsde.view.figures.evaluation import HOVER, KEPT, WRONG_AMONG, thin_kept
 from graphsde.view.figures.picture import Picture
-from graphsde.view.figures.style import look, thin
+from graphsde.view.figures.style import look
 from graphsde.view.report.content import judge
 
 SHOWN = ("accuracy", "nll", "ece", "aurc", "misclassification_auroc", "brier", "fit_seconds")
@@ -63,14 +63,11 @@ def compare_runs(runs: Sequence[RunFacts]) -> Comparison:
 def _caution(runs: Sequence[RunFacts]) -> list[str]:
     if len(runs) < 2:
         return []
-    said = []
     if len({(run.graph, _split_hash(run)) for run in runs}) > 1:
-        said.append("These runs are not about the same test nodes: their figures can't be compared with each other.")
-    else:
-        said.append(
-            "One run each: a small difference may be chance. Paired tests over seeds: graphsde bench, graphsde compare."
-        )
-    return said
+        return ["These runs are not about the same test nodes: their figures can't be compared with each other."]
+    return [
+        "One run each: a small difference may be chance. Paired tests over seeds: graphsde bench, graphsde compare."
+    ]
 
 
 def _split_hash(run: RunFacts) -> str:
@@ -94,12 +91,9 @@ class RunCurves(Picture):
     def chart(self) -> Chart:
         marks = []
         for place, (name, (coverage, risk)) in enumerate(self.curves.items()):
-            start = len(risk) // 100  # below the first hundredth the curve is noise
-            rows = start + thin(len(risk) - start)
-            how = look(place)
+            rows, how = thin_kept(len(risk), 100), look(place)
             marks.append(Line(name, 100 * coverage[rows], 100 * risk[rows], how.colour, how.dash, 2.5, hover=HOVER))
-        x = Axis("nodes kept, surest first", " %", limits=(0.0, 100.0), grid=False)
-        return Chart((Panel(x, Axis("wrong among them", " %", zero=True), tuple(marks)),))
+        return Chart((Panel(KEPT, WRONG_AMONG, tuple(marks)),))
 
 
 def run_curves(runs: Mapping[str, OpenRun]) -> RunCurves:

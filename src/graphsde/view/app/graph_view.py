@@ -119,11 +119,8 @@ def draw(
     lines = go.Scatter(
         x=numbers(np.stack([x[first], x[second], gap], axis=1).ravel()),
         y=numbers(np.stack([y[first], y[second], gap], axis=1).ravel()),
-        mode="lines",
-        line={"width": 0.6, "color": "rgba(128,128,128,0.35)"},
-        hoverinfo="skip",
-        showlegend=False,
-    )
+        mode="lines", line={"width": 0.6, "color": "rgba(128,128,128,0.35)"}, hoverinfo="skip", showlegend=False,
+    )  # fmt: skip
     nodes = drawing.nodes
     texts = [
         f"node {plot_text(graph.node_ids[node], 40)}<br>class {plot_text(prediction.label[node], 40)}, "
@@ -142,15 +139,9 @@ def draw(
             "colorbar": {"title": {"text": "uncertainty", "side": "right"}, "thickness": 10, "outlinewidth": 0},
         }
     dots = go.Scatter(
-        x=numbers(x),
-        y=numbers(y),
-        mode="markers",
-        marker=marker,
-        customdata=nodes.tolist(),
-        text=texts,
-        hovertemplate="%{text}<extra></extra>",
-        showlegend=False,
-    )
+        x=numbers(x), y=numbers(y), mode="markers", marker=marker, customdata=nodes.tolist(), text=texts,
+        hovertemplate="%{text}<extra></extra>", showlegend=False,
+    )  # fmt: skip
     traces = [lines]
     if chosen is not None and (at := np.flatnonzero(nodes == chosen)).size:
         ring = {"size": 22, "color": "rgba(0,0,0,0)", "line": {"width": 3, "color": VERMILLION}}
@@ -160,14 +151,6 @@ def draw(
             )
         )
     hidden = {"visible": False, "fixedrange": False}
-    return go.Figure(
-        data=[*traces, dots],
-        layout=layout(
-            height=560,
-            xaxis=hidden,
-            yaxis=hidden,
-            margin={"l": 4, "r": 4, "t": 8, "b": 8},
-            clickmode="event+select",
-            dragmode="pan",
-        ),
-    )
+    edge = {"l": 4, "r": 4, "t": 8, "b": 8}
+    how = layout(height=560, xaxis=hidden, yaxis=hidden, margin=edge, clickmode="event+select", dragmode="pan")
+    return go.Figure(data=[*traces, dots], layout=how)

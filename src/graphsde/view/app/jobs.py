@@ -122,35 +122,33 @@ class Jobs:
 
     Args:
         folder: where they keep their files.
+
+    Attributes:
+        current: the last job that was started, whether it is at work or not.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._current: Job | None = None
+        self.current: Job | None = None
         self._lock = threading.Lock()
         atexit.register(self.close)
 
-    @property
-    def current(self) -> Job | None:
-        """The last job that was started, whether it is at work or not."""
-        return self._current
-
     def start(self, request: dict[str, Any]) -> Job:
         with self._lock:
-            if self._current is not None and self._current.running:
+            if self.current is not None and self.current.running:
                 raise BadUsage("another fit is at work", code="E-LOCKED", fix="wait for it, or cancel it first")
             name = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
-            self._current = Job(request, self.folder / name)
-            return self._current
+            self.current = Job(request, self.folder / name)
+            return self.current
 
     def forget(self) -> None:
         """Stop showing the last job."""
-        if self._current is not None and not self._current.running:
-            self._current = None
+        if self.current is not None and not self.current.running:
+            self.current = None
 
     def close(self) -> None:
-        if self._current is not None:
-            self._current.cancel()
+        if self.current is not None:
+            self.current.cancel()
 
 
 def append_line(path: Path, kind: str, **values: Any) -> None:

@@ -12,18 +12,13 @@ import scipy.sparse as sp
 from graphsde.graph.graph import Graph
 from graphsde.prediction import ClassPrediction
 from graphsde.view.app.words import plain
-from graphsde.view.figures.nodes import pixel_png
+from graphsde.view.figures.nodes import node_png, pixel_range
 
 
 def pictures(graph: Graph, nodes: np.ndarray) -> list[str] | None:
     """A data URI for each node; ``None`` where the graph has no pictures."""
-    shape, features = graph.image_shape, graph.features
-    if shape is None or features.shape[1] != shape[0] * shape[1] or not features.shape[0]:
-        return None
-    low, high = float(features.min()), float(features.max())
-    rows = features[nodes]
-    dense = rows.toarray() if sp.issparse(rows) else np.asarray(rows)
-    return [pixel_png(row.reshape(shape), low, high) for row in dense]
+    limits = pixel_range(graph)
+    return None if limits is None else [node_png(graph, int(node), limits) for node in nodes]
 
 
 def svg_image(svg: str) -> str:
@@ -60,11 +55,11 @@ OUTCOMES = ("right", "wrong", "ood", "unknown")
 class NodeTable:
     """One array per column, in the order of the graph; texts are cut and printable."""
 
-    node_ids: np.ndarray
+    node: np.ndarray
     predicted: np.ndarray
-    truth: np.ndarray
-    role: np.ndarray
+    true: np.ndarray
     outcome: np.ndarray
+    role: np.ndarray
     confidence: np.ndarray
     total: np.ndarray
     aleatoric: np.ndarray
@@ -96,7 +91,7 @@ def node_table(graph: Graph, prediction: ClassPrediction) -> NodeTable:
     """The table of all nodes.
 
     A label that the model was trained on says nothing about its quality, but the reader may still want to see it:
-    ``truth`` and ``outcome`` are given for every labelled node, and ``role`` says which ones count.
+    ``true`` and ``outcome`` are given for every labelled node, and ``role`` says which ones count.
     """
     names = np.array([plain(name) for name in graph.class_names] + [""], dtype=object)
     labels = np.full(graph.num_nodes, -1) if graph.labels is None else graph.labels
@@ -110,11 +105,11 @@ def node_table(graph: Graph, prediction: ClassPrediction) -> NodeTable:
     if graph.ood_nodes is not None:
         outcome[graph.ood_nodes] = "ood"
     return NodeTable(
-        node_ids=np.array([plain(node, 200) for node in graph.node_ids], dtype=object),
+        node=np.array([plain(node, 200) for node in graph.node_ids], dtype=object),
         predicted=predicted,
-        truth=names[labels],
-        role=role,
+        true=names[labels],
         outcome=outcome,
+        role=role,
         confidence=prediction.confidence,
         total=prediction.total,
         aleatoric=prediction.aleatoric,
@@ -134,26 +129,15 @@ def matching(table: NodeTable, prediction: ClassPrediction, wanted: NodeFilter) 
         keep &= np.isin(table.outcome.astype(str), wanted.outcomes)
     if wanted.text:
         needle = wanted.text.casefold()
-        keep &= np.array([needle in node.casefold() for node in table.node_ids], dtype=bool)
+        keep &= np.array([needle in node.casefold() for node in table.node], dtype=bool)
     rows = np.flatnonzero(keep)
     return rows[np.argsort(-table.total[rows], kind="stable")]
 
 
 def columns_of(table: NodeTable, rows: np.ndarray) -> dict[str, Any]:
     """The columns that the page shows, for some rows; ``epistemic`` is left out where the model has none."""
-    shown: dict[str, Any] = {
-        "node": table.node_ids[rows],
-        "predicted": table.predicted[rows],
-        "true": table.truth[rows],
-        "outcome": table.outcome[rows],
-        "role": table.role[rows],
-        "confidence": table.confidence[rows],
-        "total": table.total[rows],
-        "aleatoric": table.aleatoric[rows],
-    }
-    if not np.isnan(table.epistemic).all():
-        shown["epistemic"] = table.epistemic[rows]
-    return shown | {"degree": table.degree[rows]}
+    absent = "epistemic" if np.isnan(table.epistemic).all() else None
+    return {name: values[rows] for name, values in vars(table).items() if name != absent}
 
 
 def find_node(graph: Graph, text: str) -> int | None:

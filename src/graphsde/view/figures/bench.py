@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +15,7 @@ from graphsde.bench.reproduce import Beside
 from graphsde.bench.statistics import bootstrap_interval
 from graphsde.view.figures.chart import Axis, Bars, Chart, Dots, Line, Mark, Panel, Words
 from graphsde.view.figures.picture import Picture
-from graphsde.view.figures.style import BLUE, GREEN, GREY, ORANGE, SYMBOLS, VERMILLION, look
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from graphsde.view.figures.style import BLUE, GREEN, GREY, INK, NEUTRAL_INK, ORANGE, SYMBOLS, VERMILLION, look
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,35 +52,25 @@ class Curves(Picture):
         scale, unit = (100.0, " %") if self.percent else (1.0, "")
         # panels of one quantity are read against each other, so they end alike
         seen = np.concatenate([v for c in self.curves for v in (c.mean, c.low, c.high) if v is not None])
-        pad = 0.03 * (float(np.nanmax(seen)) - float(np.nanmin(seen)) or 1.0)
-        limits = (scale * (float(np.nanmin(seen)) - pad), scale * (float(np.nanmax(seen)) + pad))
+        lowest, highest = float(np.nanmin(seen)), float(np.nanmax(seen))
+        pad = 0.03 * (highest - lowest or 1.0)
+        x = Axis(self.x_label, grid=False)
+        y = Axis(self.y_label, unit, limits=(scale * (lowest - pad), scale * (highest + pad)))
         panels = []
         for name in names:
-            lines = tuple(
-                self._line(curve, systems.index(curve.system), scale) for curve in self.curves if curve.panel == name
-            )
-            panels.append(
-                Panel(Axis(self.x_label, grid=False), Axis(self.y_label, unit, limits=limits), lines, title=name)
-            )
+            own = (curve for curve in self.curves if curve.panel == name)
+            lines = tuple(self._line(curve, systems.index(curve.system), scale) for curve in own)
+            panels.append(Panel(x, y, lines, title=name))
         return Chart(tuple(panels), across=min(len(panels), 3), size=(3.8, 3.0), page_height=330)
 
     def _line(self, curve: Curve, place: int, scale: float) -> Line:
         how = look(place)
-        low = None if curve.low is None else scale * curve.low
-        high = None if curve.high is None else scale * curve.high
+        low, high = (None if end is None else scale * end for end in (curve.low, curve.high))
         return Line(
-            curve.system,
-            curve.x,
-            scale * curve.mean,
-            how.colour,
-            how.dash,
-            dots=len(curve.x) <= 12,
-            symbol=how.symbol,
-            low=low,
-            high=high,
-            band_opacity=0.15,
+            curve.system, curve.x, scale * curve.mean, how.colour, how.dash, dots=len(curve.x) <= 12,
+            symbol=how.symbol, low=low, high=high, band_opacity=0.15,
             hover="%{x:.4g}: %{y:.3g}" + (" %" if self.percent else "") + f" (n = {curve.n})",
-        )
+        )  # fmt: skip
 
 
 def gather(records: Iterable[Mapping[str, Any]], x: str, y: str, panel: str) -> tuple[Curve, ...]:
@@ -113,9 +100,6 @@ def _floats(values: Sequence[float | None]) -> np.ndarray:
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 
-INK = "#3f4650"
-
-
 @dataclass(frozen=True, eq=False)
 class BesidePaper(Picture):
     """One panel per metric; colour and filling are systems, shapes are graphs; whiskers are one standard deviation."""
@@ -142,31 +126,19 @@ class BesidePaper(Picture):
             marks += [self._dot(row, systems.index(row.system), graphs.index(row.dataset)) for row in own]
             if place == 0:
                 marks += self._keys(systems, graphs)
-            marks_y = "ours" if place == 0 else ""
-            panels.append(Panel(Axis("printed"), Axis(marks_y), tuple(marks), title=metric))
-        return Chart(tuple(panels), across=len(panels), size=(3.3, 3.2), page_height=360)
+            panels.append(Panel(Axis("printed"), Axis("ours" if place == 0 else ""), tuple(marks), title=metric))
+        return Chart(tuple(panels), across=len(panels), size=(3.3, 3.2))
 
     def _dot(self, row: Beside, system: int, graph: int) -> Dots:
         assert row.printed is not None and row.mean is not None
         how = look(system)
         ours, theirs = row.std or 0.0, row.printed_std or 0.0
         return Dots(
-            row.system,
-            [row.printed],
-            [row.mean],
-            how.colour,
-            SYMBOLS[graph % len(SYMBOLS)],
-            how.filled,
-            size=8.0,
-            opacity=0.9,
-            texts=[row.dataset],
-            x_low=[row.printed - theirs],
-            x_high=[row.printed + theirs],
-            y_low=[row.mean - ours],
-            y_high=[row.mean + ours],
-            legend=False,
+            row.system, [row.printed], [row.mean], how.colour, SYMBOLS[graph % len(SYMBOLS)], how.filled, size=8.0,
+            opacity=0.9, texts=[row.dataset], x_low=[row.printed - theirs], x_high=[row.printed + theirs],
+            y_low=[row.mean - ours], y_high=[row.mean + ours], legend=False,
             hover="%{text}: printed %{x:.4g}, ours %{y:.4g}",
-        )
+        )  # fmt: skip
 
     def _keys(self, systems: list[str], graphs: list[str]) -> list[Mark]:
         """What colours and shapes mean, as dots that are nowhere."""
@@ -182,11 +154,6 @@ class BesidePaper(Picture):
     def columns(self) -> dict[str, list[Any]]:
         plain = [row.as_dict() for row in self.rows]
         return {name: [row[name] for row in plain] for name in plain[0]} if plain else {}
-
-
-def beside_paper(rows: Sequence[Beside]) -> Figure:
-    """The picture on paper."""
-    return BesidePaper.of(rows).matplotlib()
 
 
 # metric, title, axis, scale, colour
@@ -214,14 +181,13 @@ class CostPanel(Picture):
         """From cells of the task ``cost`` on one graph."""
         runs = collect(records).get(dataset, {})
         known = {name: found for name, found in runs.items() if found.values}
-        table = {
-            key: {
-                name: _median([run.get(key, np.nan) for run in found.values.values()]) for name, found in known.items()
-            }
-            for key, *_ in QUANTITIES
-        }
-        systems = sorted(known, key=lambda name: table["epoch_seconds"][name])
-        return cls(tuple(systems), {key: np.array([row[name] for name in systems]) for key, row in table.items()})
+
+        def median(system: str, key: str) -> float:
+            values = [run.get(key, np.nan) for run in known[system].values.values()]
+            return float(np.nanmedian(values)) if not np.isnan(values).all() else float("nan")
+
+        systems = sorted(known, key=lambda system: median(system, "epoch_seconds"))
+        return cls(tuple(systems), {key: np.array([median(name, key) for name in systems]) for key, *_ in QUANTITIES})
 
     def chart(self) -> Chart:
         names, places = tuple(reversed(self.systems)), np.arange(len(self.systems))
@@ -229,40 +195,21 @@ class CostPanel(Picture):
         for place, (key, title, unit, scale, colour) in enumerate(QUANTITIES):
             values = scale * self.values[key][::-1]
             shown = np.isfinite(values) & (values > 0)
+            labels = [f"{value:,.0f}" if value >= 100 else f"{value:.3g}" for value in values[shown]]
             bars = Bars(
-                title,
-                places[shown],
-                values[shown],
-                0.7,
-                colour,
-                horizontal=True,
-                labels=[f"{value:,.0f}" if value >= 100 else f"{value:.3g}" for value in values[shown]],
-                legend=False,
+                title, places[shown], values[shown], 0.7, colour, horizontal=True, labels=labels, legend=False,
                 hover="%{x:.3g}",
-            )
+            )  # fmt: skip
             low, high = (values[shown].min(), values[shown].max()) if shown.any() else (1.0, 10.0)
-            limits = (10 ** np.floor(np.log10(low) - 0.01), float(high) * (high / low) ** 0.25 * 1.6)
+            limits = float(10 ** np.floor(np.log10(low) - 0.01)), float(float(high) * (high / low) ** 0.25 * 1.6)
             y = Axis(names=names if place == 0 else ("",) * len(names), grid=False)
-            panels.append(
-                Panel(Axis(unit, log=True, limits=(float(limits[0]), float(limits[1]))), y, (bars,), title=title)
-            )
+            panels.append(Panel(Axis(unit, log=True, limits=limits), y, (bars,), title=title))
         height = 0.9 + 0.22 * len(names)
         return Chart(tuple(panels), across=3, size=(3.2, height), page_height=90 + 24 * len(names), legend=False)
 
     def columns(self) -> dict[str, list[Any]]:
-        return {"system": list(self.systems)} | {key: _plain(values) for key, values in self.values.items()}
-
-
-def _median(values: list[float]) -> float:
-    known = [value for value in values if not np.isnan(value)]
-    return float(np.median(known)) if known else float("nan")
-
-
-def _plain(values: np.ndarray) -> list[float | None]:
-    return [float(value) if np.isfinite(value) else None for value in values]
-
-
-PALE_INK = "#767b84"
+        plain = {key: [v if np.isfinite(v) else None for v in values.tolist()] for key, values in self.values.items()}
+        return {"system": list(self.systems)} | plain
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,12 +255,8 @@ class CriticalDifference(Picture):
         room = (0.045 * (max(len(name) for name in self.names) + 6) + 0.1) * span  # for names, on a phone too
         x = Axis(limits=(low - room, high + room), hidden=True, grid=False)
         y_axis = Axis(limits=(-half - 0.7, 2.0), hidden=True, grid=False)
-        return Chart(
-            (Panel(x, y_axis, tuple(marks), title=self.title),),
-            size=(6.8, 1.3 + 0.24 * (half + 2)),
-            page_height=int(150 + 30 * (half + 2)),
-            legend=False,
-        )
+        panel, lines = Panel(x, y_axis, tuple(marks), title=self.title), half + 2
+        return Chart((panel,), size=(6.8, 1.3 + 0.24 * lines), page_height=150 + 30 * lines, legend=False)
 
     def columns(self) -> dict[str, list[Any]]:
         order = np.argsort(self.ranks, kind="stable")
@@ -322,11 +265,6 @@ class CriticalDifference(Picture):
             "mean_rank": self.ranks[order].tolist(),
             "critical_difference": [self.distance] * len(order),
         }
-
-
-def critical_difference_diagram(names: list[str], ranks: np.ndarray, distance: float, title: str = "") -> Figure:
-    """The diagram on paper; see :class:`CriticalDifference`."""
-    return CriticalDifference(tuple(names), np.asarray(ranks, dtype=np.float64), distance, title).matplotlib()
 
 
 def groups(ordered: np.ndarray, distance: float) -> list[tuple[int, int]]:
@@ -356,7 +294,7 @@ def bar_levels(found: list[tuple[int, int]]) -> list[int]:
 
 
 def _stroke(x: list[float], y: list[float], width: float) -> Line:
-    return Line("", x, y, PALE_INK, width=width, legend=False, hover=None)
+    return Line("", x, y, NEUTRAL_INK, width=width, legend=False, hover=None)
 
 
 NOT_JUDGED = "not judged"
@@ -402,24 +340,15 @@ class MetricIntervals(Picture):
             ("mean, behind or too few runs", VERMILLION, [r for r in shown if r.verdict not in (*LEADING, NOT_JUDGED)]),
         ):
             if own:
+                means = [row.mean for row in own if row.mean is not None]
+                low, high = _floats([row.ci_low for row in own]), _floats([row.ci_high for row in own])
                 marks.append(
                     Dots(
-                        name,
-                        [row.mean for row in own if row.mean is not None],
-                        [place[row.model] for row in own],
-                        colour,
-                        "diamond",
-                        size=9.0,
-                        opacity=1.0,
-                        x_low=[row.ci_low if row.ci_low is not None else np.nan for row in own],
-                        x_high=[row.ci_high if row.ci_high is not None else np.nan for row in own],
-                        hover="mean %{x:.4g}",
+                        name, means, [place[row.model] for row in own], colour, "diamond", size=9.0, opacity=1.0,
+                        x_low=low, x_high=high, hover="mean %{x:.4g}",
                     )
-                )
+                )  # fmt: skip
         names = tuple(row.model for row in shown)
         y_axis = Axis(names=names, limits=(-0.6, len(names) - 0.4), grid=False)
-        return Chart(
-            (Panel(Axis(f"{self.metric} ({in_words(self.metric)})"), y_axis, tuple(marks)),),
-            size=(6.0, 0.9 + 0.24 * len(names)),
-            page_height=130 + 26 * len(names),
-        )
+        panel = Panel(Axis(f"{self.metric} ({in_words(self.metric)})"), y_axis, tuple(marks))
+        return Chart((panel,), size=(6.0, 0.9 + 0.24 * len(names)), page_height=130 + 26 * len(names))

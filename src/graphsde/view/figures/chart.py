@@ -162,9 +162,6 @@ class Panel:
     title: str = ""
     equal: bool = False
 
-    def legend_names(self) -> list[str]:
-        return [mark.name for mark in self.marks if isinstance(mark, Line | Bars | Dots) and mark.legend]
-
 
 @dataclass(frozen=True)
 class Chart:
@@ -191,6 +188,11 @@ class Chart:
     shared_x: bool = False
     legend: bool = True
     title: str = ""
+
+    def legend_names(self) -> list[str]:
+        """What the legend lists, each name once; nothing where there is none."""
+        marks = (mark for panel in self.panels for mark in panel.marks if self.legend)
+        return list(dict.fromkeys(mark.name for mark in marks if isinstance(mark, Line | Bars | Dots) and mark.legend))
 
     def columns(self) -> dict[str, list[Any]]:
         """Everything drawn as one long table: a row for every point of every series."""
@@ -231,14 +233,10 @@ def _rows(mark: Mark, panel: Panel) -> list[dict[str, Any]]:
         texts = mark.texts
     if texts is None and panel.y.names and (not isinstance(mark, Bars) or mark.horizontal):
         texts = [panel.y.names[round(float(v))] for v in (mark.x if isinstance(mark, Bars) else mark.y)]
+    names = [None] * len(mark.x) if texts is None else [str(text) for text in texts]
     known = {name: values for name, values in fields.items() if values is not None}
     return [
-        _row(
-            mark.name,
-            kind,
-            text=None if texts is None else str(texts[place]),
-            **{name: values[place] for name, values in known.items()},
-        )
+        _row(mark.name, kind, text=names[place], **{name: values[place] for name, values in known.items()})
         for place in range(len(mark.x))
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,11 +16,7 @@ from graphsde.prediction import Trajectories
 from graphsde.view.figures.chart import Arrows, Axis, Chart, Dots, Line, Mark, Panel, Tiles
 from graphsde.view.figures.evaluation import LABEL, EntropyHistogram
 from graphsde.view.figures.picture import Picture
-from graphsde.view.figures.style import CLASS_COLOURS, PURPLE, SYMBOLS, class_colour
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
+from graphsde.view.figures.style import CLASS_COLOURS, INK, PURPLE, SYMBOLS, class_colour
 
 SHOWN_CLASSES = 3
 SHOWN_PATHS = 12
@@ -56,78 +52,28 @@ class SamplePaths(Picture):
             ]
             marks.append(
                 Line(
-                    name,
-                    given.times,
-                    values.mean(axis=1),
-                    colour,
-                    width=2.5,
-                    dots=True,
-                    low=low,
-                    high=high,
-                    band_opacity=0.15,
-                    hover="t = %{x}: %{y:.1%}",
+                    name, given.times, values.mean(axis=1), colour, width=2.5, dots=True, low=low, high=high,
+                    band_opacity=0.15, hover="t = %{x}: %{y:.1%}",
                 )
-            )
+            )  # fmt: skip
         x = Axis("time of the latent dynamics")
         return Chart((Panel(x, Axis("probability", zero=True), tuple(marks)),))
 
 
-def sample_paths(trajectories: Trajectories, node: int) -> go.Figure:
-    """The paths as a plotly figure.
-
-    Args:
-        trajectories: of one or more nodes.
-        node: which of them.
-
-    Example:
-        >>> steps = Trajectories(np.arange(3.0), np.full((3, 4, 1, 2), 0.5), np.array([7]), ("a", "b"))
-        >>> [trace.name for trace in sample_paths(steps, 0).data if trace.name]
-        ['class a', 'class b']
-    """
-    return SamplePaths(trajectories, node).plotly()
-
-
 ARROW = 0.9  # the longest arrow, in cells
-INK = "#3f4650"
-
-
-@dataclass(frozen=True, eq=False)
-class Moment:
-    """Where nodes are at one time, and the mean drift in the cells of a grid.
-
-    Args:
-        time: t.
-        x, y: positions.  # [n]
-        cells: centres, drift and speed: ``x, y, dx, dy, speed``.  # [c] each
-        size: of a cell.  # [2]
-        separation: share of variance between classes.
-    """
-
-    time: float
-    x: np.ndarray
-    y: np.ndarray
-    cells: dict[str, np.ndarray]
-    size: np.ndarray
-    separation: float
-
-
-@dataclass(frozen=True, eq=False)
-class Portrait:
-    """One fitted equation: a node's paths, and all nodes at three times."""
-
-    name: str
-    times: np.ndarray
-    paths: np.ndarray  # [S, M]
-    band: tuple[np.ndarray, np.ndarray, np.ndarray]  # low, mean, high, [M] each
-    classes: np.ndarray
-    moments: tuple[Moment, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class PhasePortrait(Picture):
-    """A row for every equation: paths of one node, then nodes and drift at the beginning, the middle and the end."""
+    """A row for every equation: paths of one node, then nodes and drift at the beginning, the middle and the end.
 
-    portraits: tuple[Portrait, ...]
+    Args:
+        curves: what the task ``dynamics`` has recorded, by name of the equation.
+        separations: share of variance between classes at the three times, by name of the equation.
+    """
+
+    curves: dict[str, dict[str, np.ndarray]]
+    separations: dict[str, list[float]]
 
     @classmethod
     def of(cls, records: Iterable[Mapping[str, Any]]) -> PhasePortrait:
@@ -136,51 +82,51 @@ class PhasePortrait(Picture):
         for record in records:
             if record["cell"]["task"] == "dynamics" and record["status"] == "done":
                 found.setdefault(_name(Cell(**record["cell"])), record)
-        return cls(tuple(_portrait(name, record) for name, record in found.items()))
+        return cls(
+            {
+                name: {key: np.array(values, dtype=np.float64) for key, values in record["curves"].items()}
+                for name, record in found.items()
+            },
+            {name: [float(r["metrics"][f"separation_{when}"]) for when in MOMENTS] for name, r in found.items()},
+        )
 
     def chart(self) -> Chart:
         panels = []
-        for portrait in self.portraits:
-            panels.append(self._paths(portrait))
-            ends = _limits(portrait)
-            panels += [self._moment(portrait, moment, ends) for moment in portrait.moments]
+        for name, curves in self.curves.items():
+            panels.append(_paths(name, curves))
+            times = curves["times"]
+            x = Axis("first", limits=_limits(curves, "x"), grid=False)
+            y = Axis("second", limits=_limits(curves, "y"), grid=False)
+            moments = zip(MOMENTS, (0, len(times) // 2, -1), self.separations[name], strict=True)
+            for when, at, separation in moments:
+                title = f"t = {times[at]:g}: {separation:.0%} between classes"
+                own = {key.removeprefix(f"{when}_"): values for key, values in curves.items()}
+                panels.append(Panel(x, y, _moment(own), title=title))
         return Chart(tuple(panels), across=4, size=(2.9, 2.6), page_height=330)
 
-    def _paths(self, portrait: Portrait) -> Panel:
-        low, mean, high = portrait.band
-        single = tuple(
-            Line("a path", portrait.times, path, PURPLE, width=0.8, opacity=0.5, legend=False, hover=None)
-            for path in portrait.paths
-        )
-        middle = Line(
-            "mean of one node's paths, 90 % band", portrait.times, mean, PURPLE, width=2.5, low=low, high=high
-        )
-        return Panel(Axis("time t"), Axis("first direction"), (*single, middle), title=f"{portrait.name}: one node")
 
-    def _moment(self, portrait: Portrait, moment: Moment, ends: tuple[tuple[float, float], ...]) -> Panel:
-        cells = moment.cells
-        longest = float(np.hypot(cells["dx"] / moment.size[0], cells["dy"] / moment.size[1]).max()) or 1.0
-        marks: list[Mark] = [_tiles(moment)]
-        for position in np.unique(portrait.classes).astype(int):
-            own = portrait.classes == position
-            marks.append(
-                Dots(
-                    f"class {position}",
-                    moment.x[own],
-                    moment.y[own],
-                    class_colour(int(position)),
-                    SYMBOLS[int(position) // len(CLASS_COLOURS) % len(SYMBOLS)],
-                    size=4.0,
-                    opacity=0.75,
-                    hover=f"class {position}",
-                )
-            )
-        marks.append(
-            Arrows("drift", cells["x"], cells["y"], ARROW * cells["dx"] / longest, ARROW * cells["dy"] / longest, INK)
-        )
-        title = f"t = {moment.time:g}: {moment.separation:.0%} between classes"
-        x, y = (Axis(name, limits=end, grid=False) for name, end in zip(("first", "second"), ends, strict=True))
-        return Panel(x, y, tuple(marks), title=title)
+def _paths(name: str, curves: Mapping[str, np.ndarray]) -> Panel:
+    times, low, mean, high = (curves[key] for key in ("times", "path_low", "path_mean", "path_high"))
+    single = tuple(
+        Line("a path", times, curves[f"path_{k}"], PURPLE, width=0.8, opacity=0.5, legend=False, hover=None)
+        for k in range(PORTRAIT_PATHS)
+        if f"path_{k}" in curves
+    )
+    middle = Line("mean of one node's paths, 90 % band", times, mean, PURPLE, width=2.5, low=low, high=high)
+    return Panel(Axis("time t"), Axis("first direction"), (*single, middle), title=f"{name}: one node")
+
+
+def _moment(at: Mapping[str, np.ndarray]) -> tuple[Mark, ...]:
+    """Nodes at one time, and the mean drift in the cells of a grid."""
+    dx, dy = at["cell_dx"], at["cell_dy"]
+    longest = float(np.hypot(dx / at["cell_size"][0], dy / at["cell_size"][1]).max()) or 1.0
+    dots = []
+    for position in np.unique(at["class"]).astype(int):
+        own, symbol = at["class"] == position, SYMBOLS[int(position) // len(CLASS_COLOURS) % len(SYMBOLS)]
+        name, colour = f"class {position}", class_colour(int(position))
+        dots.append(Dots(name, at["x"][own], at["y"][own], colour, symbol, size=4.0, opacity=0.75, hover=name))
+    arrows = Arrows("drift", at["cell_x"], at["cell_y"], ARROW * dx / longest, ARROW * dy / longest, INK)
+    return (_tiles(at), *dots, arrows)
 
 
 def _name(cell: Cell) -> str:
@@ -192,51 +138,21 @@ def _name(cell: Cell) -> str:
     return f"{str(named).upper()} drift" if named else cell.label
 
 
-def _tiles(moment: Moment) -> Tiles:
+def _tiles(at: Mapping[str, np.ndarray]) -> Tiles:
     """Cells as a whole grid, empty where no node is."""
-    step = moment.size
-    places = [
-        np.rint((moment.cells[key] - moment.cells[key].min()) / size).astype(int)
-        for key, size in zip(("x", "y"), step, strict=True)
-    ]
-    values = np.full((places[1].max() + 1, places[0].max() + 1), np.nan)
-    values[places[1], places[0]] = moment.cells["speed"]
-    x = moment.cells["x"].min() + step[0] * np.arange(values.shape[1])
-    y = moment.cells["y"].min() + step[1] * np.arange(values.shape[0])
-    return Tiles("speed of the drift", x, y, values)
+    step, x, y = at["cell_size"], at["cell_x"], at["cell_y"]
+    column, row = (np.rint((v - v.min()) / size).astype(int) for v, size in zip((x, y), step, strict=True))
+    values = np.full((row.max() + 1, column.max() + 1), np.nan)
+    values[row, column] = at["cell_speed"]
+    across, up = (v.min() + size * np.arange(n) for v, size, n in zip((x, y), step, values.shape[::-1], strict=True))
+    return Tiles("speed of the drift", across, up, values)
 
 
-def _limits(portrait: Portrait) -> tuple[tuple[float, float], ...]:
+def _limits(curves: Mapping[str, np.ndarray], axis: str) -> tuple[float, float]:
     """One scale for the three times, the outermost hundredth of the nodes left outside."""
-    ends = []
-    for axis in ("x", "y"):
-        values = np.concatenate([getattr(moment, axis) for moment in portrait.moments])
-        low, high = np.percentile(values, [1, 99])
-        pad = 0.08 * (high - low or 1.0)
-        ends.append((float(low - pad), float(high + pad)))
-    return tuple(ends)
-
-
-def _portrait(name: str, record: Mapping[str, Any]) -> Portrait:
-    curves = {key: np.array(values, dtype=np.float64) for key, values in record["curves"].items()}
-    times = curves["times"]
-    moments = []
-    for when, at in zip(MOMENTS, (0, len(times) // 2, len(times) - 1), strict=True):
-        cells = {key: curves[f"{when}_cell_{key}"] for key in ("x", "y", "dx", "dy", "speed")}
-        separation = float(record["metrics"][f"separation_{when}"])
-        moments.append(
-            Moment(
-                float(times[at]),
-                curves[f"{when}_x"],
-                curves[f"{when}_y"],
-                cells,
-                curves[f"{when}_cell_size"],
-                separation,
-            )
-        )
-    paths = np.stack([curves[f"path_{k}"] for k in range(PORTRAIT_PATHS) if f"path_{k}" in curves])
-    band = (curves["path_low"], curves["path_mean"], curves["path_high"])
-    return Portrait(name, times, paths, band, curves["class"], tuple(moments))
+    low, high = np.percentile(np.concatenate([curves[f"{when}_{axis}"] for when in MOMENTS]), [1, 99])
+    pad = 0.08 * (high - low or 1.0)
+    return float(low - pad), float(high + pad)
 
 
 GROUPS = {"errors": ("right", "wrong"), "ood": ("familiar", "ood")}
@@ -288,13 +204,7 @@ class EntropyByModel(Picture):
         for place, part in enumerate(self.parts):
             first, last_row = place % across == 0, place >= len(self.parts) - across
             more = "" if np.isnan(part.gap) else f": {GROUPS[part.groups][1]} {part.gap:+.0%}"
-            edges = part.histogram.edges
-            panels.append(
-                Panel(
-                    Axis(LABEL if last_row else "", limits=(0.0, float(edges[-1])), grid=False),
-                    Axis("share of its group" if first else "", " %", zero=True),
-                    part.histogram.bars(numbered=False),
-                    title=f"{part.system}{more}",
-                )
-            )
-        return Chart(tuple(panels), across=across, page_across=1, size=(3.0, 1.95), page_height=240)
+            x = Axis(LABEL if last_row else "", limits=(0.0, float(part.histogram.edges[-1])), grid=False)
+            y = Axis("share of its group" if first else "", " %", zero=True)
+            panels.append(Panel(x, y, part.histogram.bars(numbered=False), title=f"{part.system}{more}"))
+        return Chart(tuple(panels), across=across, size=(3.0, 1.95), page_height=240)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +15,7 @@ from graphsde.metrics.detection import fpr95
 from graphsde.metrics.evaluation import count_entropies, entropy_edges
 from graphsde.view.figures.chart import Axis, Bars, Chart, Dots, Line, Mark, Panel, Symbol
 from graphsde.view.figures.picture import Picture
-from graphsde.view.figures.style import BLUE, GREEN, GREY, MAX_POINTS, ORANGE, RIGHT, WRONG, look, thin
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
+from graphsde.view.figures.style import BLUE, GREEN, GREY, ORANGE, RIGHT, WRONG, look, thin
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,17 +75,9 @@ class DetectionCurves(Picture):
             how = look(place)
             label = f"{name}: AUROC {found.auroc:.3f}, AUPR {found.aupr:.3f}, FPR95 {found.fpr95:.1%}"
             at = thin(len(found.accepted_ood))
+            accepted = 100 * found.accepted_ood[at], 100 * found.accepted_familiar[at]
             told = "%{x:.1f} % of OOD, %{y:.1f} % of familiar nodes accepted"
-            roc.append(
-                Line(
-                    label,
-                    100 * found.accepted_ood[at],
-                    100 * found.accepted_familiar[at],
-                    how.colour,
-                    how.dash,
-                    hover=told,
-                )
-            )
+            roc.append(Line(label, *accepted, how.colour, how.dash, hover=told))
             roc.append(
                 Dots(label, [100 * found.fpr95], [95.0], how.colour, "diamond", size=9.0, opacity=1.0, legend=False)
             )
@@ -95,26 +85,14 @@ class DetectionCurves(Picture):
             recall.append(Line(label, 100 * found.recall[at], 100 * found.precision[at], how.colour, how.dash))
         base = 100 * next(iter(self.systems.values())).chance
         recall.append(Line("chance", [0.0, 100.0], [base, base], GREY, "dot", 1.5, hover=None))
-        whole = {"unit": " %", "limits": (0.0, 102.0)}
-        return Chart(
-            (
-                Panel(
-                    Axis("OOD nodes accepted", **whole),  # type: ignore[arg-type]
-                    Axis("familiar nodes accepted", **whole),  # type: ignore[arg-type]
-                    tuple(roc),
-                    title="ROC, ◆ at 95 % familiar",
-                ),
-                Panel(
-                    Axis("OOD nodes found (recall)", **whole),  # type: ignore[arg-type]
-                    Axis("OOD among the found", **whole),  # type: ignore[arg-type]
-                    tuple(recall),
-                    title="precision and recall",
-                ),
+        whole = functools.partial(Axis, unit=" %", limits=(0.0, 102.0))
+        panels = (
+            Panel(whole("OOD nodes accepted"), whole("familiar nodes accepted"), tuple(roc), "ROC, ◆ at 95 % familiar"),
+            Panel(
+                whole("OOD nodes found (recall)"), whole("OOD among the found"), tuple(recall), "precision and recall"
             ),
-            across=2,
-            size=(3.6, 3.2),
-            page_height=360,
         )
+        return Chart(panels, across=2, size=(3.6, 3.2))
 
 
 LABEL = "predictive entropy (nats)"
@@ -142,42 +120,20 @@ class EntropyHistogram(Picture):
     def bars(self, *, numbered: bool = True) -> tuple[Bars, ...]:
         """Each group scaled to its own size, the second hatched; ``numbered`` names say how many nodes there are."""
         centres, width = (self.edges[:-1] + self.edges[1:]) / 2, float(self.edges[1] - self.edges[0])
+        hover = "entropy %{x:.2f}: %{customdata} nodes (%{y:.1f} %)"
         return tuple(
             Bars(
-                f"{name} (n = {int(counts.sum()):,})" if numbered else name,
-                centres,
-                100.0 * counts / max(counts.sum(), 1),
-                width,
-                colour,
-                pattern,
-                opacity=0.65,
-                details=counts.astype(int).tolist(),
-                hover="entropy %{x:.2f}: %{customdata} nodes (%{y:.1f} %)",
-                legend=len(self.counts) > 1,
+                f"{name} (n = {int(counts.sum()):,})" if numbered else name, centres,
+                100.0 * counts / max(counts.sum(), 1), width, colour, pattern, opacity=0.65,
+                details=counts.astype(int).tolist(), hover=hover, legend=len(self.counts) > 1,
             )
             for (name, counts), colour, pattern in zip(self.counts.items(), (RIGHT, WRONG), ("", "/"), strict=False)
-        )
+        )  # fmt: skip
 
     def chart(self) -> Chart:
         x = Axis(LABEL, limits=(float(self.edges[0]), float(self.edges[-1])), grid=False)
         y = Axis("share of its group", unit=" %", zero=True)
         return Chart((Panel(x, y, self.bars()),))
-
-
-def entropy_histogram(total: np.ndarray, right: np.ndarray | None, num_classes: int) -> go.Figure:
-    """Overlaid histograms of the predictive entropy, each scaled to its own group.
-
-    Args:
-        total: predictive entropy in nats.  # [n]
-        right: whether the prediction is right; ``None`` where nobody knows, then there is one group.  # [n] bool
-        num_classes: sets the right end of the axis, ln C.
-
-    Example:
-        >>> figure = entropy_histogram(np.array([0.1, 0.6]), np.array([True, False]), num_classes=2)
-        >>> [trace.name for trace in figure.data]
-        ['right (n = 1)', 'wrong (n = 1)']
-    """
-    return EntropyHistogram.of(total, right, num_classes).plotly()
 
 
 BINS = 15
@@ -212,57 +168,31 @@ class ReliabilityDiagram(Picture):
         x, counts = 100 * self.centre, self.count.tolist()
         details = [[round(100 * float(c), 3), n] for c, n in zip(self.confidence, counts, strict=True)]
         told = "confidence %{customdata[0]:.1f} %, right %{y:.1f} %, n = %{customdata[1]}"
-        bars = Bars(
-            "how often it is right",
-            x,
-            100 * self.accuracy,
-            0.94 * WIDTH,
-            BLUE,
-            opacity=0.8,
-            details=details,
-            hover=told,
-        )
+        right = 100 * self.accuracy
+        bars = Bars("how often it is right", x, right, 0.94 * WIDTH, BLUE, details=details, hover=told)
         honest = Line("honest", [0.0, 100.0], [0.0, 100.0], ORANGE, "dash", 2.5, hover=None)
+        labels = [f"{c:,}" for c in counts]
         below = Bars(
-            "nodes in the bin",
-            x,
-            self.count,
-            0.94 * WIDTH,
-            GREY,
-            opacity=1.0,
-            labels=[f"{c:,}" for c in counts],
-            legend=False,
+            "nodes in the bin", x, self.count, 0.94 * WIDTH, GREY, opacity=1.0, labels=labels, legend=False,
             hover="n = %{y}",
-        )
+        )  # fmt: skip
         confidence = Axis("stated confidence", " %", limits=(0.0, 100.0), grid=False)
-        return Chart(
-            (
-                Panel(confidence, Axis("right", " %", limits=(0.0, 100.0)), (bars, honest)),
-                Panel(confidence, Axis("nodes", zero=True), (below,)),
-            ),
-            size=(4.6, 2.2),
-            page_height=240,
-            heights=(2.4, 1.0),
-            shared_x=True,
+        panels = (
+            Panel(confidence, Axis("right", " %", limits=(0.0, 100.0)), (bars, honest)),
+            Panel(confidence, Axis("nodes", zero=True), (below,)),
         )
-
-
-def reliability_diagram(probs: np.ndarray, labels: np.ndarray) -> go.Figure:
-    """The diagram as a plotly figure.
-
-    Args:
-        probs: mean probabilities.  # [n, C]
-        labels: true columns.  # [n]
-
-    Example:
-        >>> figure = reliability_diagram(np.array([[0.9, 0.1], [0.9, 0.1]]), np.array([0, 1]))
-        >>> figure.data[0].y, figure.data[2].y
-        ((50.0,), (2.0,))
-    """
-    return ReliabilityDiagram.of(probs, labels).plotly()
+        return Chart(panels, size=(4.6, 2.2), page_height=240, heights=(2.4, 1.0), shared_x=True)
 
 
 HOVER = "keeping %{x:.1f} %: %{y:.2f} % wrong"
+KEPT = Axis("nodes kept, surest first", " %", limits=(0.0, 100.0), grid=False)
+WRONG_AMONG = Axis("wrong among them", " %", zero=True)
+
+
+def thin_kept(length: int, noisy: int) -> np.ndarray:
+    """Points drawn of a curve over nodes kept; its first ``1 / noisy`` is mere noise and would set the scale."""
+    start = length // noisy
+    return start + thin(length - start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,7 +221,7 @@ class RiskCoverageCurves(Picture):
         return cls(coverage, {name: curve.risk for name, curve in curves.items()}, best, share)
 
     def chart(self) -> Chart:
-        rows = _rows(len(self.coverage))
+        rows = thin_kept(len(self.coverage), 100)
         x = 100 * self.coverage[rows]
         marks: list[Line] = []
         single = len(self.risk) == 1
@@ -303,36 +233,7 @@ class RiskCoverageCurves(Picture):
             marks.append(Line(name, x, 100 * risk[rows], colour, how.dash, 2.5, hover=HOVER))
             marks.append(Line("oracle", x, 100 * self.oracle[name][rows], best, "dash", thin_line, hover=HOVER))
             marks.append(Line("random order", x, 100 * random, chance, "dot", thin_line, hover=HOVER))
-        return Chart(
-            (
-                Panel(
-                    Axis("nodes kept, surest first", " %", limits=(0.0, 100.0), grid=False),
-                    Axis("wrong among them", " %", zero=True),
-                    tuple(marks),
-                ),
-            )
-        )
-
-
-def risk_coverage_curve(uncertainty: np.ndarray, errors: np.ndarray) -> go.Figure:
-    """The curve of one model as a plotly figure.
-
-    Args:
-        uncertainty: higher = more uncertain.  # [n]
-        errors: whether the prediction is wrong.  # [n] bool
-
-    Example:
-        >>> figure = risk_coverage_curve(np.array([0.1, 0.9]), np.array([False, True]))
-        >>> [trace.name for trace in figure.data]
-        ['this model', 'oracle', 'random order']
-    """
-    return RiskCoverageCurves.of({"this model": (uncertainty, errors)}).plotly()
-
-
-def _rows(length: int) -> np.ndarray:
-    """Points drawn; below the first hundredth of the nodes the curve is mere noise and would set the scale."""
-    start = length // 100
-    return start + thin(length - start, MAX_POINTS)
+        return Chart((Panel(KEPT, WRONG_AMONG, tuple(marks)),))
 
 
 MAX_DOTS = 2000
@@ -343,6 +244,13 @@ def chosen_dots(length: int, limit: int = MAX_DOTS) -> np.ndarray:
     if length <= limit:
         return np.arange(length)
     return np.sort(np.random.default_rng(0).choice(length, size=limit, replace=False))
+
+
+def node_dots(
+    name: str, x: np.ndarray, y: np.ndarray, ids: np.ndarray, rows: np.ndarray, colour: str, symbol: Symbol, **more: Any
+) -> Dots:
+    """A dot for every node at ``rows``, which shines through others and tells its id."""
+    return Dots(name, x[rows], y[rows], colour, symbol, opacity=0.55, texts=[str(node) for node in ids[rows]], **more)
 
 
 @dataclass(frozen=True, eq=False)
@@ -367,32 +275,12 @@ class UncertaintyScatter(Picture):
             right = self.right[rows]
             groups = [("right", RIGHT, "circle", rows[right]), ("wrong", WRONG, "x", rows[~right])]
         dots = tuple(
-            Dots(
-                f"{name} (n = {len(members):,})",
-                self.aleatoric[members],
-                self.epistemic[members],
-                colour,
-                symbol,
-                opacity=0.55,
-                texts=[str(node) for node in self.node_ids[members]],
-                legend=self.right is not None,
-                hover="node %{text}<br>aleatoric %{x:.3f}, epistemic %{y:.3f}",
+            node_dots(
+                f"{name} (n = {len(members):,})", self.aleatoric, self.epistemic, self.node_ids, members, colour,
+                symbol, legend=self.right is not None, hover="node %{text}<br>aleatoric %{x:.3f}, epistemic %{y:.3f}",
             )
             for name, colour, symbol, members in groups
-        )
+        )  # fmt: skip
         x = Axis("aleatoric (nats): the node itself is ambiguous", zero=True)
         y = Axis("epistemic (nats): the samples disagree", zero=True)
         return Chart((Panel(x, y, dots),), page_height=420, size=(4.6, 3.6))
-
-
-def uncertainty_scatter(
-    aleatoric: np.ndarray, epistemic: np.ndarray, right: np.ndarray | None, node_ids: np.ndarray
-) -> go.Figure:
-    """The scatter as a plotly figure; see :class:`UncertaintyScatter`.
-
-    Example:
-        >>> one = np.array([0.5])
-        >>> len(uncertainty_scatter(one, one, None, np.array(["a"], dtype=object)).data)
-        1
-    """
-    return UncertaintyScatter(aleatoric, epistemic, right, node_ids).plotly()

@@ -45,6 +45,21 @@ def pixel_png(pixels: np.ndarray, low: float, high: float) -> str:
     return "data:image/png;base64," + base64.b64encode(_png(grey)).decode("ascii")
 
 
+def pixel_range(graph: Graph) -> tuple[float, float] | None:
+    """Lowest and highest pixel of the graph, ``None`` where its features are no pictures."""
+    shape, features = graph.image_shape, graph.features
+    if shape is None or features.shape[1] != shape[0] * shape[1] or not features.shape[0]:
+        return None
+    return float(features.min()), float(features.max())
+
+
+def node_png(graph: Graph, node: int, limits: tuple[float, float]) -> str:
+    """The picture of one node of a graph that has some."""
+    assert graph.image_shape is not None
+    row = sp.csr_array(graph.features[[node]]).toarray()  # dense or sparse, one row is cheap
+    return pixel_png(row.reshape(graph.image_shape), *limits)
+
+
 def _png(grey: np.ndarray) -> bytes:
     height, width = grey.shape
     header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)  # 8 bits, greyscale, no interlace
@@ -127,16 +142,11 @@ def ego_network_svg(centre: EgoNode, neighbours: Sequence[EgoNode], links: np.nd
     x, y = middle + RING * np.cos(angles), middle + RING * np.sin(angles)
     parts = [f'<svg class="ego" viewBox="0 0 {SIZE} {SIZE}" width="{SIZE}" height="{SIZE}" role="img">']
     parts.append(f"<title>{_safe(centre.text)} and {len(neighbours)} of its neighbours</title>")
-    upper = np.triu(links | links.T, k=1)
-    for first, second in np.argwhere(upper).tolist():
-        parts.append(_line(x[first], y[first], x[second], y[second], "ego-side"))
-    for index in range(len(neighbours)):
-        parts.append(_line(middle, middle, x[index], y[index], "ego-edge"))
-    for index, neighbour in enumerate(neighbours):
-        parts.append(_dot(x[index], y[index], 8, neighbour))
-    parts.append(_dot(middle, middle, 12, centre))
-    parts.append("</svg>")
-    return "".join(parts)
+    pairs = np.argwhere(np.triu(links | links.T, k=1)).tolist()
+    parts += [_line(x[first], y[first], x[second], y[second], "ego-side") for first, second in pairs]
+    parts += [_line(middle, middle, *place, "ego-edge") for place in zip(x, y, strict=True)]
+    parts += [_dot(at_x, at_y, 8, neighbour) for at_x, at_y, neighbour in zip(x, y, neighbours, strict=True)]
+    return "".join([*parts, _dot(middle, middle, 12, centre), "</svg>"])
 
 
 def _safe(text: str) -> str:
@@ -232,28 +242,17 @@ class UncertaintyGraph(Picture):
             Words(float(x), float(y) + 0.11, f"{self.labels[row]}", above=True)
             for row, (x, y) in zip(rows, spots, strict=True)
         )
-        limits = (-1.5, 1.5)
-        return Panel(
-            Axis(limits=limits, hidden=True),
-            Axis(limits=limits, hidden=True),
-            (Segments(starts, ends, width=1.2, opacity=0.6), dots, *words),
-            title=f"node {self.node_ids[self.centre]}: predicted classes around it",
-        )
+        axis = Axis(limits=(-1.5, 1.5), hidden=True)
+        title = f"node {self.node_ids[self.centre]}: predicted classes around it"
+        return Panel(axis, axis, (Segments(starts, ends, width=1.2, opacity=0.6), dots, *words), title=title)
 
     def _dots(self, rows: np.ndarray, spots: np.ndarray, size: float, *, scale: bool) -> Dots:
+        texts = [f"{self.node_ids[row]}: {self.labels[row]}" for row in rows]
         return Dots(
-            "nodes",
-            spots[:, 0],
-            spots[:, 1],
-            size=size,
-            opacity=0.95,
-            values=self.entropy[rows],
-            value_name="entropy (nats)" if scale else "",
-            value_limits=(0.0, self.top),
-            texts=[f"{self.node_ids[row]}: {self.labels[row]}" for row in rows],
-            legend=False,
+            "nodes", spots[:, 0], spots[:, 1], size=size, opacity=0.95, values=self.entropy[rows],
+            value_name="entropy (nats)" if scale else "", value_limits=(0.0, self.top), texts=texts, legend=False,
             hover="%{text}<br>entropy %{marker.color:.3f}",
-        )
+        )  # fmt: skip
 
 
 def nearest(adjacency: sp.csr_array, node: int, limit: int) -> np.ndarray:
@@ -301,16 +300,11 @@ class ExplanationBars(Picture):
         )
 
     def chart(self) -> Chart:
-        panels = []
-        for title, names, adds in (
-            ("edges to neighbours", self.neighbours, self.neighbour_adds),
-            ("own features", self.features, self.feature_adds),
-        ):
-            if names:
-                panels.append(_panel(title, names, adds, self.unit))
-        if not panels:
-            panels.append(Panel(Axis(self.unit), Axis(), (), "nothing moves it"))
-        return Chart(tuple(panels), across=2, size=(4.2, 3.0), title=self.title)
+        around = ("edges to neighbours", self.neighbours, self.neighbour_adds)
+        own = ("own features", self.features, self.feature_adds)
+        panels = [_panel(*part, self.unit) for part in (around, own) if part[1]]
+        nothing = Panel(Axis(self.unit), Axis(), (), "nothing moves it")
+        return Chart(tuple(panels or [nothing]), across=2, size=(4.2, 3.0), title=self.title)
 
 
 def _panel(title: str, names: Sequence[str], adds: Sequence[float], unit: str) -> Panel:

@@ -24,8 +24,10 @@ def draw_page(chart: Chart) -> go.Figure:
 
     across = max(1, min(chart.page_across, len(chart.panels)))
     rows = -(-len(chart.panels) // across)
-    names = [name for panel in chart.panels for name in panel.legend_names()] if chart.legend else []
-    top = 12 + (LEGEND * _legend_lines(names) if names else 0)
+    names = chart.legend_names()
+    # in a window of 360 pixels
+    lines = max(1, -(-sum(12 + len(name) for name in names) * 7 // 340)) if names else 0
+    top = 12 + LEGEND * lines
     if chart.panels and chart.panels[0].title:
         top += 10
     bare = all(panel.y.hidden for panel in chart.panels)
@@ -76,12 +78,6 @@ def draw_page(chart: Chart) -> go.Figure:
             **axes,
         ),
     )
-
-
-def _legend_lines(names: list[str]) -> int:
-    """How many lines the legend takes in a window of 360 pixels."""
-    unique = list(dict.fromkeys(names))
-    return max(1, -(-sum(12 + len(name) for name in unique) * 7 // 340))
 
 
 def _rows(chart: Chart, rows: int, inner: int) -> list[tuple[float, float]]:
@@ -144,21 +140,21 @@ def _traces(mark: Mark, seen: set[str]) -> list[Any]:
 def _line(mark: Line, seen: set[str]) -> list[Any]:
     import plotly.graph_objects as go
 
-    x, group = numbers(np.asarray(mark.x)), mark.group or mark.name
+    x, group = numbers(mark.x), mark.group or mark.name
     common: dict[str, Any] = {"x": x, "legendgroup": plot_text(group, 40)}
     traces = []
     if mark.low is not None and mark.high is not None:
         edge = {"line": {"color": mark.colour, "width": 0}, "mode": "lines", "hoverinfo": "skip", "showlegend": False}
         fill = {"fill": "tonexty", "fillcolor": translucent(mark.colour, mark.band_opacity)}
-        traces.append(go.Scatter(y=numbers(np.asarray(mark.low)), **edge, **common))
-        traces.append(go.Scatter(y=numbers(np.asarray(mark.high)), **edge, **fill, **common))
+        traces.append(go.Scatter(y=numbers(mark.low), **edge, **common))
+        traces.append(go.Scatter(y=numbers(mark.high), **edge, **fill, **common))
     mode = "lines+markers" if mark.dots and len(x) > 1 else "lines" if len(x) > 1 else "markers"
     hover: dict[str, Any] = {"hoverinfo": "skip"}
     if mark.hover is not None:
         hover = {"hovertemplate": mark.hover + _extra(mark.name)}
     traces.append(
         go.Scatter(
-            y=numbers(np.asarray(mark.y)),
+            y=numbers(mark.y),
             mode=mode,
             line={"color": mark.colour, "width": mark.width, "dash": mark.dash},
             marker={"color": mark.colour, "symbol": mark.symbol, "size": 6},
@@ -174,19 +170,17 @@ def _line(mark: Line, seen: set[str]) -> list[Any]:
 def _bars(mark: Bars, seen: set[str]) -> Any:
     import plotly.graph_objects as go
 
-    along, value = numbers(np.asarray(mark.x)), numbers(np.asarray(mark.y))
+    along, value = numbers(mark.x), numbers(mark.y)
     place = {"x": value, "y": along, "orientation": "h"} if mark.horizontal else {"x": along, "y": value}
     labels: dict[str, Any] = {}
     if mark.labels is not None:
         shown = [plot_text(label, 40) for label in mark.labels]
         labels = {"text": shown, "textposition": "outside", "cliponaxis": False}
+    pattern = {"shape": mark.pattern, "fillmode": "overlay", "size": 6, "solidity": 0.15}
     return go.Bar(
         width=mark.width,
         customdata=None if mark.details is None else list(mark.details),
-        marker={
-            "color": mark.colour,
-            "pattern": {"shape": mark.pattern, "fillmode": "overlay", "size": 6, "solidity": 0.15},
-        },
+        marker={"color": mark.colour, "pattern": pattern},
         opacity=mark.opacity,
         hovertemplate=mark.hover + _extra(mark.name),
         **place,
@@ -202,14 +196,14 @@ def _dots(mark: Dots, seen: set[str]) -> Any:
     marker: dict[str, Any] = {"symbol": symbol, "size": mark.size, "opacity": mark.opacity, "color": mark.colour}
     if mark.values is not None:
         bar = {"title": {"text": plot_text(mark.value_name), "side": "right"}, "thickness": 12, "len": 0.8}
-        marker |= {"color": numbers(np.asarray(mark.values)), "colorscale": SCALE, "colorbar": bar}
+        marker |= {"color": numbers(mark.values), "colorscale": SCALE, "colorbar": bar}
         marker["showscale"] = bool(mark.value_name)
         if mark.value_limits is not None:
             marker |= {"cmin": mark.value_limits[0], "cmax": mark.value_limits[1]}
     return go.Scatter(
         mode="markers",
-        x=numbers(np.asarray(mark.x)),
-        y=numbers(np.asarray(mark.y)),
+        x=numbers(mark.x),
+        y=numbers(mark.y),
         text=None if mark.texts is None else [plot_text(text, 40) for text in mark.texts],
         marker=marker,
         error_x=_whiskers(mark.x, mark.x_low, mark.x_high),

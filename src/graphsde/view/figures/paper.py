@@ -12,11 +12,7 @@ from graphsde.view.figures.picture import Picture
 
 Journals = Iterable[tuple[PaperTable, list[Mapping[str, Any]]]]
 """A plan and the records of its cells."""
-
-
-def entropy_figure(journals: Journals) -> Picture:
-    """Figure 2: right and wrong above, familiar and OOD below."""
-    return EntropyByModel.of([record for _, records in journals for record in records])
+TITLES = {"random": "at random", "entropy": "by entropy"}
 
 
 def active_figure(journals: Journals) -> Picture:
@@ -28,14 +24,14 @@ def active_figure(journals: Journals) -> Picture:
     return Curves(tuple(curves), "labels", "accuracy on test nodes", percent=True)
 
 
-def dynamics_figure(journals: Journals) -> Picture:
-    """Figure 1 and its variant with another drift."""
-    return PhasePortrait.of([record for _, records in journals for record in records])
+def _all(journals: Journals) -> list[Mapping[str, Any]]:
+    return [record for _, records in journals for record in records]
 
 
-TITLES = {"random": "at random", "entropy": "by entropy"}
 PAPER_FIGURES: dict[str, Callable[[Journals], Picture]] = {
-    "figure-entropy": entropy_figure,
+    # figure 2: right and wrong above, familiar and OOD below
+    "figure-entropy": lambda journals: EntropyByModel.of(_all(journals)),
     "figure-active": active_figure,
-    "figure-dynamics": dynamics_figure,
+    # figure 1 and its variant with another drift
+    "figure-dynamics": lambda journals: PhasePortrait.of(_all(journals)),
 }

@@ -29,7 +29,7 @@ def draw_print(chart: Chart) -> Figure:
     rows = -(-len(chart.panels) // across)
     width, height = across * chart.size[0], rows * chart.size[1]
     ratios = {"height_ratios": chart.heights} if chart.heights else {}
-    names = [name for panel in chart.panels for name in panel.legend_names()] if chart.legend else []
+    names = chart.legend_names()
     columns, lines = _legend_shape(names, width)
     height += 0.2 * lines + (0.3 if chart.title else 0.0)
     sharing: Any = "col" if chart.shared_x else False
@@ -45,8 +45,8 @@ def draw_print(chart: Chart) -> Figure:
             panel = chart.panels[place]
             for mark in panel.marks:
                 handle = _draw(ax, mark)
-                if _in_legend(mark) and handle is not None:
-                    handles.setdefault(mark.name, handle)  # type: ignore[union-attr]
+                if isinstance(mark, Line | Bars | Dots) and mark.legend:
+                    handles.setdefault(mark.name, handle)
             _bars_reach_the_edge(ax, panel.marks)
             last = place + across >= len(chart.panels) or not chart.shared_x
             _set_axis(ax, "x", panel.x, label=last)
@@ -76,16 +76,11 @@ def _title_room(width: float) -> int:
 
 
 def _legend_shape(names: list[str], width: float) -> tuple[int, int]:
-    unique = list(dict.fromkeys(names))
-    if not unique:
+    if not names:
         return 1, 0
-    longest = max(len(plain(name)) for name in unique) + 7
-    columns = int(np.clip(width * CHARACTERS_PER_INCH // longest, 1, len(unique)))
-    return columns, -(-len(unique) // columns)
-
-
-def _in_legend(mark: Mark) -> bool:
-    return isinstance(mark, Line | Bars | Dots) and mark.legend
+    longest = max(len(plain(name)) for name in names) + 7
+    columns = int(np.clip(width * CHARACTERS_PER_INCH // longest, 1, len(names)))
+    return columns, -(-len(names) // columns)
 
 
 def _set_axis(ax: Any, side: str, given: Axis, *, label: bool) -> None:

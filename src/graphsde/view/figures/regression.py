@@ -8,10 +8,10 @@ import numpy as np
 
 from graphsde.metrics.regression import LEVELS, observed_shares
 from graphsde.prediction import RegressionPrediction
-from graphsde.view.figures.chart import Axis, Chart, Dots, Line, Panel
-from graphsde.view.figures.evaluation import chosen_dots
+from graphsde.view.figures.chart import Axis, Chart, Line, Panel, Symbol
+from graphsde.view.figures.evaluation import KEPT, chosen_dots, node_dots, thin_kept
 from graphsde.view.figures.picture import Picture
-from graphsde.view.figures.style import BLUE, GREEN, GREY, ORANGE, VERMILLION, thin
+from graphsde.view.figures.style import BLUE, GREEN, GREY, ORANGE, VERMILLION
 from graphsde.view.figures.training_curve import TrainingCurve
 
 MAX_WHISKERS = 400
@@ -40,29 +40,21 @@ class PredictedAndTrue(Picture):
         rows = chosen_dots(len(self.truth), MAX_WHISKERS)
         inside = (self.low <= self.truth) & (self.truth <= self.high)
         ends = [float(min(self.truth.min(), self.mean.min())), float(max(self.truth.max(), self.mean.max()))]
-        groups = (
+        groups: tuple[tuple[str, str, Symbol, np.ndarray], ...] = (
             ("true value inside", BLUE, "circle", rows[inside[rows]]),
             ("outside", VERMILLION, "x", rows[~inside[rows]]),
         )
         dots = tuple(
-            Dots(
-                f"{name} (n = {len(chosen):,})",
-                self.truth[chosen],
-                self.mean[chosen],
-                colour,
-                "circle" if symbol == "circle" else "x",
-                opacity=0.55,
-                texts=[str(node) for node in self.node_ids[chosen]],
-                y_low=self.low[chosen],
-                y_high=self.high[chosen],
+            node_dots(
+                f"{name} (n = {len(chosen):,})", self.truth, self.mean, self.node_ids, chosen, colour, symbol,
+                y_low=self.low[chosen], y_high=self.high[chosen],
                 hover="node %{text}<br>true %{x:.4g}, predicted %{y:.4g}",
             )
             for name, colour, symbol, chosen in groups
-        )
+        )  # fmt: skip
         diagonal = Line("equal", ends, ends, GREY, "dash", 1.5, hover=None)
-        return Chart(
-            (Panel(Axis("true value"), Axis("predicted"), (*dots, diagonal)),), page_height=440, size=(4.6, 4.0)
-        )
+        panel = Panel(Axis("true value"), Axis("predicted"), (*dots, diagonal))
+        return Chart((panel,), page_height=440, size=(4.6, 4.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,16 +109,14 @@ class ErrorWhenKeeping(Picture):
         return cls(counts / len(truth), among(by_variance), among(by_error), float(np.sqrt(squares.mean())))
 
     def chart(self) -> Chart:
-        start = len(self.kept) // 20  # of the first few nodes the curve is mere noise
-        rows = start + thin(len(self.kept) - start)
+        rows = thin_kept(len(self.kept), 20)
         x, hover = 100 * self.kept[rows], "keeping %{x:.1f} %: RMSE %{y:.4g}"
         marks = (
             Line("this model", x, self.error[rows], BLUE, width=2.5, hover=hover),
             Line("oracle", x, self.oracle[rows], GREEN, "dash", hover=hover),
             Line("random order", x, np.full(len(rows), self.all_error), GREY, "dot", hover=hover),
         )
-        share = Axis("nodes kept, surest first", " %", limits=(0.0, 100.0), grid=False)
-        return Chart((Panel(share, Axis("RMSE among them", zero=True), marks),))
+        return Chart((Panel(KEPT, Axis("RMSE among them", zero=True), marks),))
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,15 +134,10 @@ class DeviationScatter(Picture):
 
     def chart(self) -> Chart:
         rows = chosen_dots(len(self.aleatoric))
-        dots = Dots(
-            "nodes",
-            self.aleatoric[rows],
-            self.epistemic[rows],
-            opacity=0.55,
-            texts=[str(node) for node in self.node_ids[rows]],
-            legend=False,
-            hover="node %{text}<br>aleatoric %{x:.4g}, epistemic %{y:.4g}",
-        )
+        dots = node_dots(
+            "nodes", self.aleatoric, self.epistemic, self.node_ids, rows, BLUE, "circle",
+            legend=False, hover="node %{text}<br>aleatoric %{x:.4g}, epistemic %{y:.4g}",
+        )  # fmt: skip
         x = Axis("aleatoric standard deviation: noise of the node itself", zero=True)
         y = Axis("epistemic standard deviation: not settled", zero=True)
         return Chart((Panel(x, y, (dots,)),), page_height=420, size=(4.6, 3.6))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ PURPLE = "#CC79A7"
 YELLOW = "#F0E442"
 GREY = "#8A8F98"
 WINE = "#882255"
+INK = "#3f4650"
 
 RIGHT = BLUE
 WRONG = VERMILLION
@@ -117,7 +118,7 @@ def plot_text(value: object, limit: int = 60) -> str:
     return html.escape(shorten(plain, limit))
 
 
-def numbers(values: np.ndarray) -> list[float | None]:
+def numbers(values: np.ndarray | Sequence[float]) -> list[float | None]:
     """Plain numbers with five significant digits; what is not finite becomes a gap."""
     return [float(f"{v:.5g}") if np.isfinite(v) else None for v in np.asarray(values, dtype=np.float64).tolist()]
 

@@ -8,19 +8,31 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphsde.view.figures import chart
 from graphsde.view.figures.bench import Curve, Curves
-from graphsde.view.figures.chart import Axis, Chart, Line, Panel
+from graphsde.view.figures.chart import Axis, Chart, Dash, Line, Panel
 from graphsde.view.figures.picture import Picture
 from graphsde.view.figures.style import BLUE, GREEN, ORANGE, PURPLE, VERMILLION
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
     from graphsde.bench.theory import TheoryReport
 
 
-ROBUSTNESS_STYLES = {"exponential": (VERMILLION, "dash"), "chain": (ORANGE, "dashdot"), "contractive": (GREEN, "dot")}
+MEASURED = "measured"
+# colours and dashes both tell the lines apart
+STYLES: dict[str, tuple[str, Dash]] = {
+    MEASURED: (BLUE, "solid"),
+    "bound": (PURPLE, "longdash"),
+    "exponential": (VERMILLION, "dash"),
+    "chain": (ORANGE, "dashdot"),
+    "contractive": (GREEN, "dot"),
+}
+LEGENDS = {
+    MEASURED: "left side, measured",
+    "bound": "L_h² × variance of the state",
+    "exponential": "exponential bound",
+    "chain": "bound of the simulated steps",
+    "contractive": "contractive bound",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,34 +60,13 @@ class NoiseRobustness(Picture):
         lines = [Line("distance at the start, ε", self.start, self.start, BLUE, "longdash", 1.5)]
         lines.append(Line("distance at the horizon, measured", self.start, self.moved, BLUE, width=3.0, dots=True))
         for name, right in self.bounds.items():
-            colour, dash = ROBUSTNESS_STYLES[name]
             shown = np.isfinite(right)
-            lines.append(Line(f"{name} bound", self.start[shown], right[shown], colour, dash))  # type: ignore[arg-type]
-        right_panel = Panel(
-            Axis("ε: distance of the initial states", log=True),
-            Axis("distance at the horizon", log=True),
-            tuple(lines),
-            title="proposition 2 under this noise",
-        )
-        return Chart((*left.panels, right_panel), across=len(left.panels) + 1, size=(3.9, 3.1), page_height=340)
+            lines.append(Line(f"{name} bound", self.start[shown], right[shown], *STYLES[name]))
+        x, y = Axis("ε: distance of the initial states", log=True), Axis("distance at the horizon", log=True)
+        beside = Panel(x, y, tuple(lines), title="proposition 2 under this noise")
+        return Chart((*left.panels, beside), across=len(left.panels) + 1, size=(3.9, 3.1), page_height=340)
 
 
-MEASURED = "measured"
-# colours and dashes both tell the lines apart
-STYLES: dict[str, tuple[str, chart.Dash]] = {
-    MEASURED: (BLUE, "solid"),
-    "bound": (PURPLE, "longdash"),
-    "exponential": (VERMILLION, "dash"),
-    "chain": (ORANGE, "dashdot"),
-    "contractive": (GREEN, "dot"),
-}
-LEGENDS = {
-    MEASURED: "left side, measured",
-    "bound": "L_h² × variance of the state",
-    "exponential": "exponential bound",
-    "chain": "bound of the simulated steps",
-    "contractive": "contractive bound",
-}
 _ROUNDING = 1e-20
 
 
@@ -104,41 +95,21 @@ def theory_panels(report: TheoryReport) -> list[PropositionPanel]:
     place = second.closest
     by_epsilon = {name: second.epsilons * right[-1] for name, right in second.bounds.named().items()}
     distances = {MEASURED: second.distance[place] / second.epsilons[place], **second.bounds.named()}
-    noisy = [
-        PropositionPanel(
-            "Proposition 1: logits",
-            "time t",
-            "total variance",
-            first.times,
-            {MEASURED: first.logits, "bound": first.logits_right},
-        ),
-        PropositionPanel(
-            "Proposition 1: class probabilities",
-            "time t",
-            "total variance",
-            first.times,
-            {MEASURED: first.probabilities, "bound": first.probabilities_right},
-        ),
-        PropositionPanel(
-            "Proposition 1: state H(t)",
-            "time t",
-            "total variance",
-            first.times,
-            {MEASURED: first.latent, **first.bounds.named()},
-        ),
-    ]
-    return [
-        *(noisy if first.latent[-1] > 0 else []),
-        PropositionPanel("Proposition 2: over time", "time t", "distance / ε", second.times, distances),
-        PropositionPanel(
-            "Proposition 2: at the horizon",
-            "ε, distance at the start",
-            "distance at T",
-            second.epsilons,
-            {MEASURED: second.distance[:, -1], **by_epsilon},
-            log_x=True,
-        ),
-    ]
+    noisy = {
+        "logits": {MEASURED: first.logits, "bound": first.logits_right},
+        "class probabilities": {MEASURED: first.probabilities, "bound": first.probabilities_right},
+        "state H(t)": {MEASURED: first.latent, **first.bounds.named()},
+    }
+    panels = [PropositionPanel("Proposition 2: over time", "time t", "distance / ε", second.times, distances)]
+    at_horizon = {MEASURED: second.distance[:, -1], **by_epsilon}
+    titles = "Proposition 2: at the horizon", "ε, distance at the start", "distance at T"
+    panels.append(PropositionPanel(*titles, second.epsilons, at_horizon, log_x=True))
+    if first.latent[-1] > 0:
+        panels = [
+            PropositionPanel(f"Proposition 1: {what}", "time t", "total variance", first.times, lines)
+            for what, lines in noisy.items()
+        ] + panels
+    return panels
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,27 +118,16 @@ class TheoryPanel(Picture):
 
     report: TheoryReport
 
-    def chart(self) -> chart.Chart:
+    def chart(self) -> Chart:
         panels = tuple(
-            chart.Panel(
-                chart.Axis(panel.x_label, log=panel.log_x),
-                chart.Axis(panel.y_label, log=True),
-                # what is measured is drawn first: a bound that it reaches stays visible on it
-                tuple(_line(panel, name) for name in panel.lines),
-                title=panel.title,
-            )
-            for panel in theory_panels(self.report)
+            # what is measured is drawn first: a bound that it reaches stays visible on it
+            Panel(Axis(p.x_label, log=p.log_x), Axis(p.y_label, log=True), tuple(_line(p, n) for n in p.lines), p.title)
+            for p in theory_panels(self.report)
         )
-        across = 3 if len(panels) > 2 else len(panels)
-        return chart.Chart(panels, across=across, size=(4.0, 3.1), page_height=330)
+        return Chart(panels, across=min(len(panels), 3), size=(4.0, 3.1), page_height=330)
 
     def columns(self) -> dict[str, list[Any]]:
         return self.report.columns()
-
-
-def theory_figure(report: TheoryReport) -> go.Figure:
-    """The panels for a page."""
-    return TheoryPanel(report).plotly()
 
 
 def theory_png(report: TheoryReport) -> bytes:
@@ -177,16 +137,7 @@ def theory_png(report: TheoryReport) -> bytes:
     return buffer.getvalue()
 
 
-def _line(panel: PropositionPanel, name: str) -> chart.Line:
-    (x, y), (colour, dash) = panel.points(name), STYLES[name]
+def _line(panel: PropositionPanel, name: str) -> Line:
     measured = name == MEASURED
-    return chart.Line(
-        LEGENDS[name],
-        x,
-        y,
-        colour,
-        dash,
-        width=4.0 if measured else 2.2,
-        dots=measured,
-        opacity=0.6 if measured else 1.0,
-    )
+    width, opacity = (4.0, 0.6) if measured else (2.2, 1.0)
+    return Line(LEGENDS[name], *panel.points(name), *STYLES[name], width, dots=measured, opacity=opacity)

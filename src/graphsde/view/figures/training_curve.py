@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,15 +12,11 @@ from graphsde.view.figures.chart import Axis, Chart, Line, Panel
 from graphsde.view.figures.picture import Picture
 from graphsde.view.figures.style import BLUE, GREEN, GREY, VERMILLION, thin
 
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
 
 def history_column(history: Sequence[Mapping[str, Any]], key: str) -> np.ndarray:
     """One column of a training history, NaN where a row has no usable number.  # [n]"""
-    values = [row.get(key) for row in history]
-    numeric = [float(v) if isinstance(v, int | float | np.number) else np.nan for v in values]
-    return np.array(numeric, dtype=np.float64)
+    values = (row.get(key) for row in history)
+    return np.array([float(v) if isinstance(v, int | float | np.number) else np.nan for v in values], dtype=np.float64)
 
 
 def best_epoch(history: Sequence[Mapping[str, Any]]) -> int | None:
@@ -54,19 +50,11 @@ class TrainingCurve(Picture):
 
     def chart(self) -> Chart:
         x = Axis("epoch", grid=False)
-        loss = (
-            self._line("train_loss", "training loss", GREY),
-            self._line("val_nll", "validation NLL", BLUE),
-        )
+        loss = (self._line("train_loss", "training loss", GREY), self._line("val_nll", "validation NLL", BLUE))
         accuracy = (self._line("val_accuracy", "validation accuracy", GREEN),)
         panels = ((Axis("loss (nats)"), loss), (Axis("accuracy", " %"), accuracy))
-        return Chart(
-            tuple(Panel(x, y, (*lines, *self._kept(lines))) for y, lines in panels),
-            size=(4.8, 2.0),
-            page_height=230,
-            heights=(1.6, 1.0),
-            shared_x=True,
-        )
+        drawn = tuple(Panel(x, y, (*lines, *self._kept(lines))) for y, lines in panels)
+        return Chart(drawn, size=(4.8, 2.0), page_height=230, heights=(1.6, 1.0), shared_x=True)
 
     def _line(self, key: str, name: str, colour: str) -> Line:
         epochs, values = self.lines[key]
@@ -82,17 +70,3 @@ class TrainingCurve(Picture):
             return ()
         ends = [min(seen), max(seen)]
         return (Line("kept epoch", [float(self.best)] * 2, ends, VERMILLION, "dot", 1.5, hover="kept: epoch %{x}"),)
-
-
-def training_curve(history: Sequence[Mapping[str, Any]]) -> go.Figure:
-    """The curve as a plotly figure.
-
-    Args:
-        history: see :meth:`TrainingCurve.of`.
-
-    Example:
-        >>> figure = training_curve([{"epoch": 1, "train_loss": 2.0, "val_nll": 2.1, "val_accuracy": 0.3}])
-        >>> [trace.name for trace in figure.data if trace.showlegend]
-        ['training loss', 'validation NLL', 'kept epoch', 'validation accuracy']
-    """
-    return TrainingCurve.of(history).plotly()

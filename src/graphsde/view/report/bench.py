@@ -6,7 +6,6 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,17 @@ from graphsde.bench.compare import Row, compare, rank_models
 from graphsde.bench.direction import first_judged, in_words
 from graphsde.bench.folder import BenchFolder
 from graphsde.bench.tasks.task import TASKS
-from graphsde.view.figures.bench import CostPanel, CriticalDifference, Curves, MetricIntervals, gather
+from graphsde.view.figures.bench import LEADING, CostPanel, CriticalDifference, Curves, MetricIntervals, gather
 from graphsde.view.figures.dynamics import EntropyByModel, PhasePortrait
 from graphsde.view.figures.picture import Picture, save_both
 from graphsde.view.report.content import NOTHING, count, name, number
-from graphsde.view.report.figure_blocks import FigureBlock, block
+from graphsde.view.report.figure_blocks import block
 from graphsde.view.report.page import render_page
 
+Records = Sequence[Mapping[str, Any]]
 
-def bench_commands(question: Mapping[str, Any], records: Sequence[Mapping[str, Any]], out: str) -> list[str]:
+
+def bench_commands(question: Mapping[str, Any], records: Records, out: str) -> list[str]:
     """``graphsde bench`` that goes on with it, ``compare`` and ``report``.
 
     Models that are there twice with different settings can't be named on one command line; each then has its own.
@@ -75,7 +76,6 @@ def _yaml(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-Records = Sequence[Mapping[str, Any]]
 MOST_METRIC_FIGURES = 40
 # of the tasks that record series: x, y, the labels of both, and whether y is a share
 SERIES: dict[str, tuple[tuple[str, str, str, str, bool], ...]] = {
@@ -112,21 +112,13 @@ def bench_pictures(task: str, records: Records, rows: Sequence[Row]) -> Iterator
         yield from _of_the_task(task, own, dataset)
     drawn = list(dict.fromkeys((row.dataset, row.metric) for row in rows if row.mean is not None))
     for place, (dataset, metric) in enumerate(drawn[:MOST_METRIC_FIGURES]):
-        title = f"{metric} on {_graph(dataset)}"
+        title = f"{metric} on {shown_graph(dataset)}"
         caption = "Grey dots are runs; diamonds are means with their 95 % intervals."
         yield f"metric-{place}", title, caption, MetricIntervals.of(records, rows, dataset, metric)
 
 
-def bench_figures(task: str, records: Records, rows: Sequence[Row]) -> list[FigureBlock]:
-    """The same as blocks of the page."""
-    return [
-        block(key, title, caption, picture.plotly())
-        for key, title, caption, picture in bench_pictures(task, records, rows)
-    ]
-
-
 def _of_the_task(task: str, records: Records, dataset: str) -> Iterator[tuple[str, str, str, Picture]]:
-    graph = _graph(dataset)
+    graph = shown_graph(dataset)
     done = [record for record in records if record["status"] == "done"]
     if not done:
         return
@@ -144,46 +136,12 @@ def _of_the_task(task: str, records: Records, dataset: str) -> Iterator[tuple[st
         yield f"portrait-{graph}", f"Latent states on {graph}", caption, PhasePortrait.of(done)
 
 
-def _graph(dataset: str) -> str:
-    return name(dataset.rstrip("/").rpartition("/")[2] or dataset, 40)
-
-
 LEGEND = (
     "Mean and standard deviation over n runs, with the bootstrap interval of the mean. “best”: p < .05 against every "
     "rival (paired t-test on common seeds, Holm's correction). “tied”: can't be told from the leader. “behind”: told "
     "from it. “too few”: fewer than two runs in common with it."
 )
 MOST_FAILURES = 200
-
-
-@dataclass(frozen=True)
-class ShownRow:
-    """One line of a table, every entry ready to be printed."""
-
-    model: str
-    mean: str
-    std: str
-    n: str
-    interval: str
-    verdict: str
-    failed: str
-    kind: str
-
-
-@dataclass(frozen=True)
-class ShownTable:
-    dataset: str
-    metric: str
-    direction: str
-    rows: list[ShownRow]
-
-
-@dataclass(frozen=True)
-class Failure:
-    dataset: str
-    model: str
-    seeds: str
-    cause: str
 
 
 def report_on_bench(folder: BenchFolder, path: Path | None = None, *, figures: Path | None = None) -> Path:
@@ -205,7 +163,7 @@ def report_on_bench(folder: BenchFolder, path: Path | None = None, *, figures: P
     return target
 
 
-def render_bench_report(question: Mapping[str, Any], records: Sequence[Mapping[str, Any]], out: str) -> str:
+def render_bench_report(question: Mapping[str, Any], records: Records, out: str) -> str:
     """One HTML document about the cells of a bench.
 
     Args:
@@ -216,14 +174,14 @@ def render_bench_report(question: Mapping[str, Any], records: Sequence[Mapping[s
     if not records:
         raise BadInput("there are no finished cells to report on", code="E-EMPTY", fix="run graphsde bench first")
     latest = list({record["id"]: record for record in records}.values())
-    rows = compare(latest)
+    task, rows = str(question["task"]), compare(latest)
     values = {
-        "title": f"bench: {question['task']}",
+        "title": f"bench: {task}",
         "verdict": leaders(rows),
         "facts": _facts(question, latest),
         "legend": LEGEND,
         "tables": _tables(rows),
-        "figures": bench_figures(str(question["task"]), latest, rows),
+        "figures": [block(*drawn) for drawn in bench_pictures(task, latest, rows)],
         "failures": _failures(latest),
         "commands": bench_commands(question, latest, out),
     }
@@ -269,7 +227,7 @@ def _spread(row: Row) -> str:
     return f"{number(row.mean)}{std}, n = {row.n}"
 
 
-def _facts(question: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+def _facts(question: Mapping[str, Any], records: Records) -> list[tuple[str, str]]:
     cells = [Cell(**record["cell"]) for record in records]
     done = sum(record["status"] == "done" for record in records)
     hours = sum(float(record["seconds"].get("cpu", 0.0)) for record in records) / 3600
@@ -291,31 +249,33 @@ def _versions(environment: Mapping[str, Any]) -> str:
     return ", ".join(f"{key} {str(value)[:12]}" for key, value in environment.items()) or "not noted"
 
 
-def _tables(rows: Sequence[Row]) -> list[ShownTable]:
-    tables = []
-    for dataset, metric in dict.fromkeys((row.dataset, row.metric) for row in rows):
-        own = [row for row in rows if (row.dataset, row.metric) == (dataset, metric)]
-        direction = in_words(metric)
-        tables.append(ShownTable(shown_graph(dataset), name(metric), direction, [_shown(row) for row in own]))
-    return tables
+def _tables(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    tables: dict[tuple[str, str], list[dict[str, str]]] = {}
+    for row in rows:
+        tables.setdefault((row.dataset, row.metric), []).append(_shown(row))
+    return [
+        {"dataset": shown_graph(dataset), "metric": name(metric), "direction": in_words(metric), "rows": lines}
+        for (dataset, metric), lines in tables.items()
+    ]
 
 
-def _shown(row: Row) -> ShownRow:
+def _shown(row: Row) -> dict[str, str]:
+    """One line of a table, every entry ready to be printed."""
     interval = NOTHING if row.ci_low is None else f"{number(row.ci_low, 4)} to {number(row.ci_high, 4)}"
     causes = ", ".join(f"{times} × {name(cause, 40)}" for cause, times in row.causes.items())
-    return ShownRow(
-        model=name(row.model, 80),
-        mean=number(row.mean, 4),
-        std=number(row.std, 4),
-        n=str(row.n),
-        interval=interval,
-        verdict=row.verdict,
-        failed=causes or "0",
-        kind="leading" if row.verdict in ("best", "tied", "only") else "",
-    )
+    return {
+        "model": name(row.model, 80),
+        "mean": number(row.mean, 4),
+        "std": number(row.std, 4),
+        "n": str(row.n),
+        "interval": interval,
+        "verdict": row.verdict,
+        "failed": causes or "0",
+        "kind": "leading" if row.verdict in LEADING else "",
+    }
 
 
-def _failures(records: Sequence[Mapping[str, Any]]) -> list[Failure]:
+def _failures(records: Records) -> list[dict[str, str]]:
     found: dict[tuple[str, str, str], list[int]] = {}
     for record in records:
         if record["status"] != "done":
@@ -323,10 +283,9 @@ def _failures(records: Sequence[Mapping[str, Any]]) -> list[Failure]:
             key = (shown_graph(cell.dataset), name(cell.label, 80), name(record.get("cause") or "unknown", 300))
             found.setdefault(key, []).append(cell.seed)
     lines = [
-        Failure(dataset, model, ", ".join(str(seed) for seed in sorted(set(seeds))), cause)
-        for (dataset, model, cause), seeds in found.items()
+        (*who, ", ".join(str(seed) for seed in sorted(set(seeds))), cause) for (*who, cause), seeds in found.items()
     ]
     shown = lines[:MOST_FAILURES]
     if len(lines) > MOST_FAILURES:
-        shown.append(Failure("…", "…", "…", f"and {count(len(lines) - MOST_FAILURES, 'line')} more"))
-    return shown
+        shown.append(("…", "…", "…", f"and {count(len(lines) - MOST_FAILURES, 'line')} more"))
+    return [dict(zip(("dataset", "model", "seeds", "cause"), line, strict=True)) for line in shown]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from graphsde.base.storage import write_text
 from graphsde.graph.graph import Graph
 from graphsde.graph.raw import Finding
 from graphsde.metrics import risk_coverage
-from graphsde.prediction import ClassPrediction, Prediction
+from graphsde.prediction import Prediction
 from graphsde.view.report import regression  # noqa: F401  (importing it registers its sections)
 from graphsde.view.report.content import (
     SECTIONS,
@@ -23,11 +22,13 @@ from graphsde.view.report.content import (
     flatten,
     judge,
     name,
+    nodes_title,
     percent,
+    uncertainty_note,
 )
 from graphsde.view.report.figure_blocks import figure_blocks, metric_cards, other_metrics
 from graphsde.view.report.page import render_page
-from graphsde.view.report.uncertain_nodes import HOW_MANY, most_uncertain
+from graphsde.view.report.uncertain_nodes import most_uncertain
 
 KEPT = 0.8
 ENOUGH = 10  # below this, the surest 80 % are too few to say anything
@@ -78,6 +79,7 @@ def render_report(content: ReportContent) -> str:
         >>> import numpy as np
         >>> from graphsde.graph.adjacency import Adjacency
         >>> from graphsde.graph.graph import Graph
+        >>> from graphsde.prediction import ClassPrediction
         >>> ids, classes = np.array([7, 8]), ("cat", "dog")
         >>> graph = Graph(Adjacency(np.array([[0, 1], [1, 0]])), np.eye(2), ids)
         >>> guess = ClassPrediction(np.array([[[0.9, 0.1], [0.5, 0.5]]]), ids, classes, "deterministic")
@@ -112,8 +114,10 @@ def _class_parts(content: ReportContent) -> dict[str, Any]:
         "cards": metric_cards(content.metrics),
         "others": other_metrics(content.metrics),
         "figures": figure_blocks(content, judged),
-        "nodes_title": _nodes_title(len(nodes), judged),
-        "nodes_note": _epistemic_note(prediction),
+        "nodes_title": nodes_title(len(nodes), has_test=judged.has_test),
+        "nodes_note": uncertainty_note(
+            prediction, "Total is aleatoric (the node itself is ambiguous) plus epistemic (the model has not settled)."
+        ),
         "nodes": nodes,
         "neighbours_note": _neighbours_note(any(row.image for row in nodes)),
     }
@@ -132,16 +136,6 @@ def write_report(content: ReportContent, path: str | Path) -> Path:
     target = Path(path)
     write_text(target, render_report(content))
     return target
-
-
-@dataclass(frozen=True)
-class _ShownFinding:
-    code: str
-    level: str
-    message: str
-    hint: str | None
-    where: list[str]
-    more: bool
 
 
 def _facts(content: ReportContent) -> list[tuple[str, str]]:
@@ -170,37 +164,21 @@ def _kind(prediction: Prediction) -> str:
     return "evidential (Dirichlet)" if prediction.kind == "dirichlet" else "deterministic"
 
 
-def _findings(content: ReportContent) -> list[_ShownFinding]:
+def _findings(content: ReportContent) -> list[dict[str, Any]]:
     def urgency(finding: Finding) -> int:
         return LEVELS.index(finding.level) if finding.level in LEVELS else len(LEVELS)
 
     return [
-        _ShownFinding(
-            code=name(finding.code, 40),
-            level=finding.level if finding.level in LEVELS else "note",
-            message=name(finding.message, 400),
-            hint=None if finding.hint is None else name(finding.hint, 400),
-            where=[name(place, 60) for place in finding.where[:MAX_PLACES]],
-            more=finding.count > min(len(finding.where), MAX_PLACES),
-        )
+        {
+            "code": name(finding.code, 40),
+            "level": finding.level if finding.level in LEVELS else "note",
+            "message": name(finding.message, 400),
+            "hint": None if finding.hint is None else name(finding.hint, 400),
+            "where": [name(place, 60) for place in finding.where[:MAX_PLACES]],
+            "more": finding.count > min(len(finding.where), MAX_PLACES),
+        }
         for finding in sorted(content.findings, key=urgency)[:MAX_FINDINGS]
     ]
-
-
-def _nodes_title(shown: int, judged: JudgedNodes) -> str:
-    many = f"{shown} most uncertain" if shown == HOW_MANY else "most uncertain"
-    return f"The {many} {'test nodes' if judged.has_test else 'nodes'}"
-
-
-def _epistemic_note(prediction: ClassPrediction) -> str:
-    if prediction.kind == "deterministic":
-        return (
-            "This model is deterministic: it has no notion of epistemic uncertainty, which is not the same as having "
-            "none, so that column shows “—” and aleatoric equals total."
-        )
-    if prediction.kind == "samples" and prediction.num_samples == 1:
-        return "There is one sample only, so nothing can disagree with it: epistemic uncertainty is 0 by construction."
-    return "Total is aleatoric (the node itself is ambiguous) plus epistemic (the model has not settled)."
 
 
 def _neighbours_note(pictures: bool) -> str:

@@ -17,6 +17,10 @@ from graphsde.metrics.evaluation import align_labels, judged_nodes
 from graphsde.prediction import ClassPrediction, Prediction, Trajectories, require
 
 NOTHING = "—"
+HOW_MANY = 20
+"""Rows of the table of the most uncertain nodes."""
+SHORT = 40
+"""Characters of a name in that table."""
 
 
 def is_number(value: object) -> bool:
@@ -71,6 +75,24 @@ def flatten(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, st
         else:
             lines.append((name(dotted), name(value)))
     return lines
+
+
+def nodes_title(rows: int, *, has_test: bool) -> str:
+    """Above the table of the most uncertain nodes."""
+    many = f"{rows} most uncertain" if rows == HOW_MANY else "most uncertain"
+    return f"The {many} {'test nodes' if has_test else 'nodes'}"
+
+
+def uncertainty_note(prediction: Prediction, parts: str) -> str:
+    """What the columns of uncertainty mean; ``parts`` says how those of a model that has both add up."""
+    if prediction.kind == "deterministic":
+        return (
+            "This model is deterministic: it has no notion of epistemic uncertainty, which is not the same as having "
+            "none, so that column shows “—” and aleatoric equals total."
+        )
+    if isinstance(prediction, ClassPrediction) and prediction.kind == "samples" and prediction.num_samples == 1:
+        return "There is one sample only, so nothing can disagree with it: epistemic uncertainty is 0 by construction."
+    return parts
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from markupsafe import Markup
 
 from graphsde.metrics import METRICS
 from graphsde.metrics.summary import familiar_and_ood
@@ -40,19 +41,6 @@ class Meaning:
     form: Callable[[Any], str] = number
 
 
-@dataclass(frozen=True)
-class MetricCard:
-    """A figure as the page shows it; ``exact`` is the value given, unrounded."""
-
-    key: str
-    title: str
-    value: str
-    exact: str | None
-    explanation: str
-    direction: str
-    basis: str
-
-
 MEANINGS: dict[str, Meaning] = {
     "accuracy": Meaning("Accuracy", "Share of nodes whose most probable class is the true one.", HIGHER, percent),
     "misclassification_auroc": Meaning(
@@ -61,9 +49,7 @@ MEANINGS: dict[str, Meaning] = {
         HIGHER,
     ),
     "aurc": Meaning(
-        "AURC",
-        "Error rate among the nodes kept, averaged over keeping from the surest few to all.",
-        LOWER,
+        "AURC", "Error rate among the nodes kept, averaged over keeping from the surest few to all.", LOWER
     ),
     "nll": Meaning("NLL", "Mean surprise at the true class, in nats; confident mistakes cost most.", LOWER),
     "ece": Meaning(
@@ -90,8 +76,10 @@ MEANINGS: dict[str, Meaning] = {
 }
 
 
-def metric_cards(metrics: Mapping[str, float | None], meanings: Mapping[str, Meaning] = MEANINGS) -> list[MetricCard]:
-    """Cards for the figures given whose meaning is known, in the order of ``meanings``."""
+def metric_cards(
+    metrics: Mapping[str, float | None], meanings: Mapping[str, Meaning] = MEANINGS
+) -> list[dict[str, str | None]]:
+    """Cards for the figures given whose meaning is known, in the order of ``meanings``; ``exact`` is unrounded."""
     return [_card(key, meaning, metrics) for key, meaning in meanings.items() if key in metrics]
 
 
@@ -104,18 +92,18 @@ def other_metrics(metrics: Mapping[str, float | None]) -> list[tuple[str, str, s
     ]
 
 
-def _card(key: str, meaning: Meaning, metrics: Mapping[str, float | None]) -> MetricCard:
+def _card(key: str, meaning: Meaning, metrics: Mapping[str, float | None]) -> dict[str, str | None]:
     value = metrics[key]
     known = is_number(value)
-    return MetricCard(
-        key=key,
-        title=meaning.title,
-        value=meaning.form(value) if known else NOTHING,
-        exact=repr(float(value)) if known and value is not None else None,
-        explanation=meaning.explanation,
-        direction=meaning.direction if known else "not defined for this run",
-        basis=_basis(key, metrics),
-    )
+    return {
+        "key": key,
+        "title": meaning.title,
+        "value": meaning.form(value) if known else NOTHING,
+        "exact": repr(float(value)) if known and value is not None else None,
+        "explanation": meaning.explanation,
+        "direction": meaning.direction if known else "not defined for this run",
+        "basis": _basis(key, metrics),
+    }
 
 
 def _basis(key: str, metrics: Mapping[str, float | None]) -> str:
@@ -135,12 +123,12 @@ NOT_JUDGED = "Not drawn: it needs test nodes with known labels."
 
 @dataclass(frozen=True)
 class FigureBlock:
-    """A figure's place on the page; ``data`` is ``None`` where nothing can be drawn; ``picture`` has other faces."""
+    """A figure's place on the page; ``data`` (escaped) is ``None`` where none is drawn; ``picture`` has other faces."""
 
     key: str
     title: str
     caption: str
-    data: str | None = None
+    data: Markup | None = None
     height: int = 0
     picture: Picture | None = None
 
@@ -168,7 +156,7 @@ def block(key: str, title: str, caption: str, figure: Picture | go.Figure | None
         return FigureBlock(key, title, caption)
     picture = figure if isinstance(figure, Picture) else None
     plain = (figure.plotly() if isinstance(figure, Picture) else figure).to_plotly_json()
-    return FigureBlock(key, title, caption, script_json(plain), int(plain["layout"]["height"]), picture)
+    return FigureBlock(key, title, caption, Markup(script_json(plain)), int(plain["layout"]["height"]), picture)
 
 
 def _entropy(content: ReportContent, judged: JudgedNodes) -> FigureBlock:
@@ -195,8 +183,7 @@ def _risk_coverage(content: ReportContent, judged: JudgedNodes) -> FigureBlock:
         "mistakes."
     )
     doubt = 1.0 - content.classes.confidence[judged.rows]
-    figure = RiskCoverageCurves.of({"this model": (doubt, ~judged.right)})
-    return block("risk-coverage", title, caption, figure)
+    return block("risk-coverage", title, caption, RiskCoverageCurves.of({"this model": (doubt, ~judged.right)}))
 
 
 def _reliability(content: ReportContent, judged: JudgedNodes) -> FigureBlock:
@@ -207,8 +194,8 @@ def _reliability(content: ReportContent, judged: JudgedNodes) -> FigureBlock:
         "Bars that end at the dashed line are honest; shorter ones mean overconfidence, longer ones caution. The lower "
         "part counts the nodes in each bin: a bar that few nodes support says little."
     )
-    figure = ReliabilityDiagram.of(content.prediction.mean[judged.rows], judged.truth)
-    return block("reliability", title, caption, figure)
+    probs = content.prediction.mean[judged.rows]
+    return block("reliability", title, caption, ReliabilityDiagram.of(probs, judged.truth))
 
 
 def _detection(content: ReportContent) -> FigureBlock:

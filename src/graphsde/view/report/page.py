@@ -9,7 +9,6 @@ from importlib import resources
 from typing import Any
 
 from graphsde._version import __version__
-from graphsde.view.report.figure_blocks import FigureBlock
 
 
 def render_page(template: str, values: Mapping[str, Any]) -> str:
@@ -17,14 +16,14 @@ def render_page(template: str, values: Mapping[str, Any]) -> str:
 
     Args:
         template: the file's name.
-        values: what it shows; ``figures`` are :class:`FigureBlock` s, drawn by the page's own script.
+        values: what it shows; ``figures`` are blocks, drawn by the page's own script.
     """
     from markupsafe import Markup
 
     plotly, draw = _plotly_script(), _own_file("draw.js")
     return str(
         _template(template).render(
-            {**values, "figures": [_trusted(block) for block in values["figures"]]},
+            values,
             policy=_policy(plotly, draw),
             version=__version__,
             style=Markup(_own_file("style.css")),
@@ -37,12 +36,8 @@ def render_page(template: str, values: Mapping[str, Any]) -> str:
 def _template(filename: str) -> Any:
     import jinja2
 
-    environment = jinja2.Environment(
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        loader=jinja2.FunctionLoader(_own_file),
-    )
-    return environment.get_template(filename)
+    loader = jinja2.FunctionLoader(_own_file)
+    return jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, loader=loader).get_template(filename)
 
 
 def _own_file(filename: str) -> str:
@@ -64,10 +59,3 @@ def _policy(*scripts: str) -> str:
         f"default-src 'none'; script-src 'unsafe-inline' {allowed}; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-
-
-def _trusted(block: FigureBlock) -> dict[str, Any]:
-    from markupsafe import Markup
-
-    data = None if block.data is None else Markup(block.data)  # script_json has escaped it
-    return {"key": block.key, "title": block.title, "caption": block.caption, "data": data, "height": block.height}

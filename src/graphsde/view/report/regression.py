@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,20 +19,21 @@ from graphsde.view.figures.regression import (
 )
 from graphsde.view.figures.training_curve import best_epoch
 from graphsde.view.report.content import (
+    HOW_MANY,
     NOTHING,
     PICTURES,
     SECTIONS,
+    SHORT,
     ReportContent,
     Sections,
     count,
     name,
+    nodes_title,
     number,
     percent,
+    uncertainty_note,
 )
 from graphsde.view.report.figure_blocks import HIGHER, LOWER, NOT_JUDGED, FigureBlock, Meaning, block, metric_cards
-
-HOW_MANY = 20
-SHORT = 40
 
 MEANINGS: dict[str, Meaning] = {
     "rmse": Meaning("RMSE", "Root of the mean squared error, in the target's unit.", LOWER),
@@ -54,21 +54,6 @@ MEANINGS: dict[str, Meaning] = {
 }
 
 
-@dataclass(frozen=True)
-class UncertainNumber:
-    """One row of the table, every entry ready to be printed."""
-
-    node: str
-    predicted: str
-    interval: str
-    truth: str
-    verdict: str
-    total: str
-    aleatoric: str
-    epistemic: str
-    degree: str
-
-
 def _asked(graph: Graph) -> tuple[str, str]:
     return "Features and target", f"{graph.num_features:,} and a number"
 
@@ -81,17 +66,20 @@ def _pictures(content: ReportContent, model: Model) -> dict[str, Any]:
 def _parts(content: ReportContent) -> dict[str, Any]:
     """The parts of the page that differ from a report about classes, by their names in the template."""
     prediction, graph = require(content.prediction, RegressionPrediction, "this page"), content.graph
-    has_test = graph.test_mask is not None and bool(graph.test_mask.any())
-    shown = np.flatnonzero(graph.test_mask) if has_test and graph.test_mask is not None else np.arange(graph.num_nodes)
+    test = np.zeros(0, dtype=np.int64) if graph.test_mask is None else np.flatnonzero(graph.test_mask)
+    has_test = len(test) > 0
+    shown = test if has_test else np.arange(graph.num_nodes)
     judged = shown[graph.labelled[shown]] if has_test else shown[:0]
     rows = most_uncertain(graph, prediction, shown)
-    many = f"{len(rows)} most uncertain" if len(rows) == HOW_MANY else "most uncertain"
     return {
         "verdict": _verdict(content.metrics, len(judged), prediction),
         "cards": metric_cards(content.metrics, MEANINGS),
         "figures": _figures(content, prediction, shown, judged),
-        "nodes_title": f"The {many} {'test nodes' if has_test else 'nodes'}",
-        "nodes_note": _note(prediction),
+        "nodes_title": nodes_title(len(rows), has_test=has_test),
+        "nodes_note": uncertainty_note(
+            prediction,
+            "The square of total is that of aleatoric (noise of the node) plus that of epistemic (not settled).",
+        ),
         "nodes": rows,
         "others": [],
         "neighbours_note": "",
@@ -102,28 +90,28 @@ SECTIONS.register("regression")(Sections("regression.html", _parts, _asked))
 PICTURES.register("regression")(_pictures)
 
 
-def most_uncertain(graph: Graph, prediction: RegressionPrediction, shown: np.ndarray) -> list[UncertainNumber]:
-    """Rows for the nodes with the largest variance, the first of equals first."""
+def most_uncertain(graph: Graph, prediction: RegressionPrediction, shown: np.ndarray) -> list[dict[str, str]]:
+    """Rows for the nodes with the largest variance, the first of equals first, every entry ready to be printed."""
     order = shown[np.argsort(-prediction.total[shown], kind="stable")[:HOW_MANY]]
     low, high = prediction.interval(0.9)
     return [_row(graph, prediction, int(node), float(low[node]), float(high[node])) for node in order]
 
 
-def _row(graph: Graph, prediction: RegressionPrediction, node: int, low: float, high: float) -> UncertainNumber:
+def _row(graph: Graph, prediction: RegressionPrediction, node: int, low: float, high: float) -> dict[str, str]:
     truth = float("nan") if graph.values is None else float(graph.values[node])
     known = np.isfinite(truth)
     epistemic = prediction.epistemic[node]
-    return UncertainNumber(
-        node=name(graph.node_ids[node], SHORT),
-        predicted=_short(prediction.mean[node]),
-        interval=f"{_short(low)} to {_short(high)}",
-        truth=_short(truth) if known else NOTHING,
-        verdict=("inside" if low <= truth <= high else "outside") if known else "",
-        total=_short(np.sqrt(prediction.total[node])),
-        aleatoric=_short(np.sqrt(prediction.aleatoric[node])),
-        epistemic=NOTHING if np.isnan(epistemic) else _short(np.sqrt(epistemic)),
-        degree=f"{int(graph.adjacency.degree[node]):,}",
-    )
+    return {
+        "node": name(graph.node_ids[node], SHORT),
+        "predicted": _short(prediction.mean[node]),
+        "interval": f"{_short(low)} to {_short(high)}",
+        "truth": _short(truth) if known else NOTHING,
+        "verdict": ("inside" if low <= truth <= high else "outside") if known else "",
+        "total": _short(np.sqrt(prediction.total[node])),
+        "aleatoric": _short(np.sqrt(prediction.aleatoric[node])),
+        "epistemic": NOTHING if np.isnan(epistemic) else _short(np.sqrt(epistemic)),
+        "degree": f"{int(graph.adjacency.degree[node]):,}",
+    }
 
 
 def _short(value: float | np.floating) -> str:
@@ -141,41 +129,36 @@ def _verdict(metrics: Mapping[str, float | None], judged: int, prediction: Regre
     )
 
 
-def _note(prediction: RegressionPrediction) -> str:
-    if prediction.kind == "deterministic":
-        return (
-            "This model is deterministic: it has no notion of epistemic uncertainty, which is not the same as having "
-            "none, so that column shows “—” and aleatoric equals total."
-        )
-    return "The square of total is that of aleatoric (noise of the node) plus that of epistemic (not settled)."
-
-
 def _figures(
     content: ReportContent, prediction: RegressionPrediction, shown: np.ndarray, judged: np.ndarray
 ) -> list[FigureBlock]:
-    blocks = []
-    titles = {
-        "fit": "Predicted and true values",
-        "quantiles": "Do the quantiles hold?",
-        "keeping": "Error when only the surest nodes are kept",
+    judging: dict[str, tuple[str, str, type[PredictedAndTrue | QuantileReliability | ErrorWhenKeeping]]] = {
+        "fit": (
+            "Predicted and true values",
+            "Whiskers are 90 % intervals: about one in ten should miss the dashed line, all over the range.",
+            PredictedAndTrue,
+        ),
+        "quantiles": (
+            "Do the quantiles hold?",
+            "On the dashed line the stated probabilities come true; a flatter curve means intervals that are "
+            "too narrow, a steeper one too wide.",
+            QuantileReliability,
+        ),
+        "keeping": (
+            "Error when only the surest nodes are kept",
+            "Read from right to left: the more of the nodes with the largest variance are set aside, the smaller the "
+            "error should be. Random order is what a variance without meaning gives; the oracle knows all.",
+            ErrorWhenKeeping,
+        ),
     }
-    captions = {
-        "fit": "Whiskers are 90 % intervals: about one in ten should miss the dashed line, all over the range.",
-        "quantiles": "On the dashed line the stated probabilities come true; a flatter curve means intervals that are "
-        "too narrow, a steeper one too wide.",
-        "keeping": "Read from right to left: the more of the nodes with the largest variance are set aside, the "
-        "smaller the error should be. Random order is what a variance without meaning gives; the oracle knows all.",
-    }
-    pictures: dict[str, Any] = {}
     if len(judged) and content.graph.values is not None:
         of_judged, truth = prediction.subset(judged), content.graph.values[judged]
-        pictures = {
-            "fit": PredictedAndTrue.of(of_judged, truth).plotly(),
-            "quantiles": QuantileReliability.of(of_judged, truth).plotly(),
-            "keeping": ErrorWhenKeeping.of(of_judged, truth).plotly(),
-        }
-    for key, title in titles.items():
-        blocks.append(block(key, title, captions[key] if key in pictures else NOT_JUDGED, pictures.get(key)))
+        blocks = [
+            block(key, title, caption, picture.of(of_judged, truth).plotly())
+            for key, (title, caption, picture) in judging.items()
+        ]
+    else:
+        blocks = [block(key, title, NOT_JUDGED, None) for key, (title, _, _) in judging.items()]
     if prediction.kind != "deterministic":
         deviations = np.sqrt(prediction.aleatoric[shown]), np.sqrt(prediction.epistemic[shown])
         scatter = DeviationScatter(*deviations, np.asarray(prediction.ids)[shown]).plotly()

@@ -31,27 +31,13 @@ SEVERITIES = (0.1, 0.25, 0.5, 1.0, 2.0)
 SHORT_THEORY = TheoryOptions(samples=16, paths=2, directions=1, power_steps=3)
 
 
-def save_run_figures(content: ReportContent, model: Model, folder: Path) -> list[str]:
-    """All of them as PNG and CSV; their names."""
-    pictures = run_pictures(content, model)
-    for name, picture in pictures.items():
-        save_both(picture, folder, name)
-    return list(pictures)
-
-
-def run_pictures(content: ReportContent, model: Model) -> dict[str, Picture]:
-    """What a run can show, by name."""
-    return PICTURES.of(content.prediction)(content, model)
-
-
 @PICTURES.register("classification")
 def _class_pictures(content: ReportContent, model: Model) -> dict[str, Picture]:
-    prediction, graph = content.classes, content.graph
-    blocks = figure_blocks(content, judge(graph, prediction))
+    graph = content.graph
+    blocks = figure_blocks(content, judge(graph, content.classes))
     found = {one.key: one.picture for one in blocks if one.picture is not None}
-    found["graph"] = UncertaintyGraph.of(graph, prediction)
-    judged = "accuracy" in content.metrics
-    if judged:
+    found["graph"] = UncertaintyGraph.of(graph, content.classes)
+    if "accuracy" in content.metrics:
         found["noise"] = noise_picture(content, model)
     if isinstance(model, LGNSDE):
         with contextlib.suppress(BadUsage):  # a drift without a certified constant has no bounds to draw
@@ -89,7 +75,8 @@ def report_on_run(
     model, graph = folder.load_model(), folder.load_graph()
     content = content_of_run(folder, model, graph, samples)
     if figures is not None:
-        save_run_figures(content, model, figures)
+        for name, picture in PICTURES.of(content.prediction)(content, model).items():
+            save_both(picture, figures, name)
     return write_report(content, path or folder.report)
 
 

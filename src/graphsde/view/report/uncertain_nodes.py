@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
-import scipy.sparse as sp
 from markupsafe import Markup
 
 from graphsde.graph.graph import Graph
 from graphsde.prediction import ClassPrediction
-from graphsde.view.figures.nodes import EgoNode, ego_network_svg, pixel_png
+from graphsde.view.figures.nodes import EgoNode, ego_network_svg, node_png, pixel_range
 from graphsde.view.figures.style import class_colour
-from graphsde.view.report.content import NOTHING, JudgedNodes, name, number, percent
+from graphsde.view.report.content import HOW_MANY, NOTHING, SHORT, JudgedNodes, name, number, percent
 
-HOW_MANY = 20
 MAX_NEIGHBOURS = 8
 MAX_BARS = 3
-SHORT = 40
 
 
 @dataclass(frozen=True)
@@ -80,6 +76,7 @@ class _RowMaker:
     def __init__(self, graph: Graph, prediction: ClassPrediction) -> None:
         self.graph = graph
         self.prediction = prediction
+        self.range = pixel_range(graph)
 
     def row(self, node: int) -> UncertainNode:
         prediction = self.prediction
@@ -150,22 +147,11 @@ class _RowMaker:
             for column in top
         ]
 
-    @cached_property
-    def _range(self) -> tuple[float, float] | None:
-        """Lowest and highest pixel of the graph, ``None`` where its features are no pictures."""
-        shape, features = self.graph.image_shape, self.graph.features
-        if shape is None or features.shape[1] != shape[0] * shape[1] or not features.shape[0]:
-            return None
-        return float(features.min()), float(features.max())
-
     def _image(self, node: int) -> str | None:
-        if self._range is None or self.graph.image_shape is None:
-            return None
-        row = sp.csr_array(self.graph.features[[node]]).toarray()  # dense or sparse, one row is cheap
-        return pixel_png(row.reshape(self.graph.image_shape), *self._range)
+        return None if self.range is None else node_png(self.graph, node, self.range)
 
     def _ego(self, node: int, around: np.ndarray) -> Markup | None:
-        if self._range is not None:
+        if self.range is not None:
             return None
         dots = [
             EgoNode(f"{self._id(one)}: {name(self.prediction.label[one], SHORT)}", int(self.prediction.index[one]))

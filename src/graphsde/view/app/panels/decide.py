@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from graphsde.acting.decide import decide
-from graphsde.view.app.abstention import abstention_picture, outcome
+from graphsde.view.app.abstention import AbstentionPicture, outcome
 from graphsde.view.app.library import OpenRun, RunFacts
 from graphsde.view.app.panels.parts import cards, chart, download, needs_run
 from graphsde.view.app.words import in_markdown
@@ -36,16 +36,12 @@ def panel(facts: RunFacts, run: OpenRun) -> None:
             f"wrong of {told.tested:,} test nodes answered": percent(told.error),
         }
     )
-    (st.warning if found.threshold is None else st.success)(
-        in_markdown(_sentence(found.guarantee), 1000), icon=":material/verified_user:"
-    )
+    sentence = found.guarantee[:1].upper() + found.guarantee[1:]
+    say = st.warning if found.threshold is None else st.success
+    say(in_markdown(sentence, 1000), icon=":material/verified_user:")
     st.caption(
         "The guarantee is for a share that was settled beforehand. Whoever tries many and keeps the most pleasant one "
         "has less than what is guaranteed."
     )
-    chart(abstention_picture(found).plotly(), key="abstention")
+    chart(AbstentionPicture(found).plotly(), key="abstention")
     download("Decisions (CSV)", decisions.columns, "decisions.csv", key="decisions")
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]

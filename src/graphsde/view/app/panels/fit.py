@@ -16,7 +16,7 @@ from graphsde.view.app.library import SAMPLES, free_name, new_run
 from graphsde.view.app.panels import state
 from graphsde.view.app.panels.parts import cards, chart, in_words, say_error
 from graphsde.view.app.words import plain
-from graphsde.view.figures.training_curve import training_curve
+from graphsde.view.figures.training_curve import TrainingCurve
 from graphsde.view.report.content import number, percent
 
 EVERY = 0.7
@@ -127,4 +127,4 @@ def figures(metrics: dict[str, Any]) -> dict[str, str]:
 
 
 def _curve(progress: Progress) -> Any:
-    return training_curve([{**row, "train_loss": row["loss"]} for row in progress.history])
+    return TrainingCurve.of([{**row, "train_loss": row["loss"]} for row in progress.history]).plotly()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import streamlit as st
 
@@ -126,7 +125,8 @@ def _given(facts: RunFacts, run: OpenRun, queue: LabelQueue) -> None:
         icon=":material/school:",
     ):
         with in_words():
-            state.jobs().start(_request(facts, queue))
+            labels = [[node, name] for node, name in queue.given.items()]
+            state.jobs().start({"kind": "learn", "name": facts.name, "run": str(facts.path), "labels": labels})
             st.rerun()
     columns = label_columns(facts.path, queue)
     if len(columns["id"]):
@@ -142,12 +142,3 @@ def _given(facts: RunFacts, run: OpenRun, queue: LabelQueue) -> None:
         st.caption("Every point is measured on the nodes that are still for testing.")
     else:
         st.caption("A curve of accuracy and uncertainty over labels begins here once the model has learned some.")
-
-
-def _request(facts: RunFacts, queue: LabelQueue) -> dict[str, Any]:
-    return {
-        "kind": "learn",
-        "name": facts.name,
-        "run": str(facts.path),
-        "labels": [[node, name] for node, name in queue.given.items()],
-    }

@@ -24,7 +24,7 @@ from graphsde.view.app.node_table import (
 from graphsde.view.app.panels import state
 from graphsde.view.app.panels.parts import cards, chart, download, needs_run
 from graphsde.view.app.words import in_html, in_markdown, plain
-from graphsde.view.figures.dynamics import sample_paths
+from graphsde.view.figures.dynamics import SamplePaths
 from graphsde.view.report.uncertain_nodes import Neighbour, UncertainNode, describe
 
 NEIGHBOUR_WIDTH = 96
@@ -50,7 +50,7 @@ def show(run: OpenRun, position: int, *, place: str, wide: bool = True) -> None:
         trajectories = run.paths(position)
         if trajectories is not None:
             st.markdown("**How the probabilities arise along sample paths**")
-            chart(sample_paths(trajectories, 0), key=f"paths {place}")
+            chart(SamplePaths(trajectories).plotly(), key=f"paths {place}")
 
 
 def picture(row: UncertainNode) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import streamlit as st
 
@@ -42,43 +44,33 @@ def selected() -> RunFacts | None:
     return next((run for run in runs() if run.name == name), None)
 
 
+# what is made of a run is kept until it is fitted again
+VERSIONS: dict[str | type[Any], Callable[[Any], Any]] = {
+    RunFacts: lambda facts: (str(facts.path), version_of(facts.path))
+}
+
+
+@st.cache_resource(show_spinner="Opening the run …", max_entries=6, hash_funcs=VERSIONS)
 def opened(facts: RunFacts) -> OpenRun:
-    return _open(str(facts.path), version_of(facts.path))
-
-
-@st.cache_resource(show_spinner="Opening the run …", max_entries=6)
-def _open(path: str, version: tuple[int, int]) -> OpenRun:
-    run = OpenRun(Path(path))
+    run = OpenRun(facts.path)
     run.prediction  # noqa: B018 - everything slow happens here, behind the spinner
     return run
 
 
+@st.cache_resource(show_spinner=False, max_entries=3, hash_funcs=VERSIONS)
 def table(facts: RunFacts) -> NodeTable:
-    return _table(str(facts.path), version_of(facts.path))
-
-
-@st.cache_resource(show_spinner=False, max_entries=3)
-def _table(path: str, version: tuple[int, int]) -> NodeTable:
-    run = _open(path, version)
+    run = opened(facts)
     return node_table(run.graph, run.prediction)
 
 
+@st.cache_resource(show_spinner=False, max_entries=6, hash_funcs=VERSIONS)
 def rounds(facts: RunFacts) -> RoundCurve:
-    return _rounds(str(facts.path), version_of(facts.path))
+    return round_curve(opened(facts))
 
 
-@st.cache_resource(show_spinner=False, max_entries=6)
-def _rounds(path: str, version: tuple[int, int]) -> RoundCurve:
-    return round_curve(_open(path, version))
-
-
+@st.cache_resource(show_spinner="Arranging the nodes …", max_entries=12, hash_funcs=VERSIONS)
 def drawing(facts: RunFacts, part: Part, centre: int | None) -> Drawing:
-    return _drawing(str(facts.path), version_of(facts.path), part, centre)
-
-
-@st.cache_resource(show_spinner="Arranging the nodes …", max_entries=12)
-def _drawing(path: str, version: tuple[int, int], part: Part, centre: int | None) -> Drawing:
-    run = _open(path, version)
+    run = opened(facts)
     return arrange(run.graph, choose_nodes(run.graph, run.prediction, part, centre))
 
 
