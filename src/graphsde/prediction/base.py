@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
+from typing import ClassVar, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 
 from graphsde.base.errors import BadUsage
+from graphsde.graph.graph import Graph
 
 Kind = Literal["deterministic", "samples", "dirichlet", "gaussian"]
 """What the spread of a prediction is: none, draws from a posterior, Dirichlet concentrations, one Gaussian."""
@@ -88,7 +89,7 @@ class Predictor(Protocol):
     """What a score may ask of a model: further predictions on a :class:`~graphsde.graph.graph.Graph`, nothing else."""
 
     def predict(
-        self, graph: Any, *, samples: int = 64, seed: int | None = None, perturb: Perturb | None = None
+        self, graph: Graph, *, samples: int = 64, seed: int | None = None, perturb: Perturb | None = None
     ) -> Prediction: ...
 
 

@@ -29,10 +29,10 @@ def conformalize(
 @overload
 def conformalize(
     prediction: Prediction, graph: Graph, *, confidence_level: float = ..., by: str | None = ..., **options: Any
-) -> Any: ...
+) -> Conformal | ConformalIntervals: ...
 def conformalize(
     prediction: Prediction, graph: Graph, *, confidence_level: float = 0.9, by: str | None = None, **options: Any
-) -> Any:
+) -> Conformal | ConformalIntervals:
     r"""Sets of classes, or intervals, that hold the truth for at least a share ``confidence_level`` of the nodes.
 
     What it rests on: calibration and test nodes are **exchangeable**. For a model that sees the whole graph in
