@@ -125,6 +125,8 @@ class NeuralModel(Model):
 
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         """The module; ``forward(inputs, generator=None) -> Outputs``, with a generator only in training."""
+        if not hasattr(self, "Module"):
+            raise BadUsage(f"{type(self).__name__} has no network", fix="give the class a Module, or a method build")
         return self.Module(width, classes, self.settings, generator)
 
     def parameter_groups(self, module: nn.Module) -> list[dict[str, Any]]:
