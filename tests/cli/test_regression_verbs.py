@@ -183,3 +183,10 @@ def test_a_bench_of_numbers(tmp_path: Path) -> None:
     )
     assert told["done"] == 2 and not told["failed"]
     assert {"rmse", "crps", "coverage90", "val_nll"} <= {row["metric"] for row in told["rows"]}
+
+
+def test_the_figures_of_a_report_on_numbers_are_written(runs: dict[str, Path], tmp_path: Path) -> None:
+    result = graphsde("report", runs["lgnsde"], "--out", tmp_path / "report.html", "--figures", tmp_path / "figures")
+    assert result.exit_code == 0, result.output
+    names = {path.stem for path in (tmp_path / "figures").glob("*.png")}
+    assert {"fit", "quantiles", "keeping", "scatter", "training"} <= names

@@ -154,19 +154,19 @@ def _figures(
     if len(judged) and content.graph.values is not None:
         of_judged, truth = prediction.subset(judged), content.graph.values[judged]
         blocks = [
-            block(key, title, caption, picture.of(of_judged, truth).plotly())
+            block(key, title, caption, picture.of(of_judged, truth))
             for key, (title, caption, picture) in judging.items()
         ]
     else:
         blocks = [block(key, title, NOT_JUDGED, None) for key, (title, _, _) in judging.items()]
     if prediction.kind != "deterministic":
         deviations = np.sqrt(prediction.aleatoric[shown]), np.sqrt(prediction.epistemic[shown])
-        scatter = DeviationScatter(*deviations, np.asarray(prediction.ids)[shown]).plotly()
+        scatter = DeviationScatter(*deviations, np.asarray(prediction.ids)[shown])
         caption = "Far to the right: the node is noisy. High up: the model has not settled, more labels would help."
         blocks.append(block("scatter", "Two kinds of uncertainty", caption, scatter))
     if content.history:
         best = best_epoch(content.history)
         caption = "" if best is None else f"The dotted line marks epoch {best:,}, where validation NLL was lowest. "
         caption += "Losses are those of the standardised target."
-        blocks.append(block("training", "Training", caption, LossCurve.of(content.history).plotly()))
+        blocks.append(block("training", "Training", caption, LossCurve.of(content.history)))
     return blocks
