@@ -141,7 +141,7 @@ def test_a_users_folder_from_tables_to_report(tmp_path: Path) -> None:
     assert graphsde("report", run).exit_code == 0
     assert pq.read_table(run / "predictions.parquet")["true_value"].null_count == 10
     facts = json.loads((run / "graph.json").read_text())
-    assert facts["target"] == "numeric" and facts["classes"] == []
+    assert facts["target"] == "regression" and facts["classes"] == []
 
 
 @pytest.mark.parametrize(
@@ -152,9 +152,7 @@ def test_a_users_folder_from_tables_to_report(tmp_path: Path) -> None:
         ("bench", "misclassification", "--datasets", "diabetes", "--models", "gcn", "--out", "OUT"),
         ("bench", "regression", "--datasets", "digits", "--models", "gcn", "--out", "OUT"),
         ("bench", "regression", "--datasets", "diabetes", "--models", "mlp", "--out", "OUT"),
-        ("evaluate", "RUN", "--score", "entropy"),
-        ("evaluate", "RUN", "--shift", "interpolate-features"),
-        ("theory", "RUN"),
+        ("evaluate", "RUN", "--shift", "interpolate-features", "--score", "entropy"),
     ],
 )
 def test_what_goes_by_classes_is_refused_in_one_line(
@@ -169,6 +167,7 @@ def test_what_goes_by_classes_is_refused_in_one_line(
 def test_theory_shifts_and_scores_work_on_numbers(runs: dict[str, Path]) -> None:
     told = answer("theory", runs["lgnsde"], "--samples", "4", "--json")
     assert told["model"] == "lgnsde" and told["l_f"] > 0
+    assert told["proposition_1"]["left"] > 0 and told["proposition_1"]["left_probabilities"] is None
     asked = ("evaluate", runs["lgnsde"], "--shift", "gaussian-noise", "--score", "total,epistemic", "--json")
     shift = answer(*asked)["shift"]
     assert list(shift["scores"]) == ["total", "epistemic"] and 0 <= shift["scores"]["total"]["ood_auroc"] <= 1

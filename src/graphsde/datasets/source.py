@@ -98,7 +98,7 @@ class GraphSource:
             "classes": list(applied.class_names),
             "sizes": {name: int(mask.sum()) for name, mask in applied.masks.items()},
         }
-        if graph.target_kind != "classification":
+        if graph.target.told_in_files:
             facts["target"] = graph.target_kind
         return applied, facts
 

@@ -29,6 +29,8 @@ class Target(ABC):
     noun: ClassVar[str]
     """What one answer is called, in messages."""
     plural: ClassVar[str]
+    told_in_files: ClassVar[bool] = True
+    """Whether files name the kind: what everybody expects goes without saying."""
     labels: np.ndarray | None
     """Class positions, -1 where unknown; ``None`` where there are no classes.  # [N] int64"""
     class_names: tuple[str, ...]
@@ -120,6 +122,7 @@ class ClassTarget(Target):
     values = None
     kind = "classification"
     noun, plural = "class", "classes"
+    told_in_files = False
 
     @classmethod
     def encode(

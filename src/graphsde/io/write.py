@@ -109,7 +109,7 @@ class _Columns:
         graph = self.graph
         values: dict[str, Any] = {"name": graph.name}
         values |= {role: name for role, name in self.role.items() if name != role}
-        if graph.target_kind != "classification":
+        if graph.target.told_in_files:
             values["target"] = graph.target_kind
         if graph.adjacency.directed:
             values["directed"] = "true"

@@ -37,7 +37,9 @@ def measure_proposition_1(subject: Subject, constants: Constants, bounds: Bounds
     """
     distances = [_pair_distances(subject, group) for group in subject.groups(samples)]
     state, logits, probabilities, size = (np.concatenate(part, axis=1) for part in zip(*distances, strict=True))
-    outputs = {"logits": (logits, constants.l_h_logits), "probabilities": (probabilities, constants.l_h_probabilities)}
+    outputs = {"logits": (logits, constants.l_h_logits)}
+    if subject.of_classes:
+        outputs["probabilities"] = probabilities, constants.l_h_probabilities
     failed = {
         name: int((output > factor * state * (1.0 + ROUNDING) + ROUNDING_OF_STATE * size).sum())
         for name, (output, factor) in outputs.items()
@@ -50,13 +52,13 @@ def measure_proposition_1(subject: Subject, constants: Constants, bounds: Bounds
         times=np.array(subject.times),
         logits=0.5 * (logits**2).mean(1),
         logits_right=constants.l_h_logits**2 * latent,
-        probabilities=0.5 * (probabilities**2).mean(1),
-        probabilities_right=constants.l_h_probabilities**2 * latent,
+        probabilities=0.5 * (probabilities**2).mean(1) if subject.of_classes else None,
+        probabilities_right=constants.l_h_probabilities**2 * latent if subject.of_classes else None,
         latent=latent,
         latent_error=error,
         bounds=bounds,
         violations=sum(failed.values()) + sum(latent_failed.values()),
-        n=2 * state.size + len(latent_failed) * len(latent),
+        n=len(outputs) * state.size + len(latent_failed) * len(latent),
         output_violations=failed,
         latent_violations=latent_failed,
         pairs=state.shape[1],

@@ -25,7 +25,7 @@ class Proposition1:
 
     Args:
         times: t.  # [M]
-        logits, probabilities: total variance of the outputs over paths.  # [M] each
+        logits, probabilities: total variance of the outputs over paths; numbers have no probabilities.  # [M] each
         logits_right, probabilities_right: L_h² times that of the state.  # [M] each
         latent, latent_error: total variance of the state, with its standard error.  # [M] each
         bounds: of ``latent``.
@@ -37,8 +37,8 @@ class Proposition1:
     times: np.ndarray
     logits: np.ndarray
     logits_right: np.ndarray
-    probabilities: np.ndarray
-    probabilities_right: np.ndarray
+    probabilities: np.ndarray | None
+    probabilities_right: np.ndarray | None
     latent: np.ndarray
     latent_error: np.ndarray
     bounds: Bounds
@@ -54,11 +54,13 @@ class Proposition1:
         if self.latent[-1] == 0.0:
             return "Proposition 1: the model has no noise; both sides are zero."
         logits = _times(self.logits[-1], self.logits_right[-1])
-        probabilities = _times(self.probabilities[-1], self.probabilities_right[-1])
         words = (
             f"Proposition 1 {_held(self.violations, self.n)}. Given the variance of the state, the bound on that of "
-            f"the logits is {logits} and on that of the probabilities {probabilities}. "
         )
+        words += f"the logits is {logits}"
+        if self.probabilities is not None and self.probabilities_right is not None:
+            words += f" and on that of the probabilities {_times(self.probabilities[-1], self.probabilities_right[-1])}"
+        words += ". "
         return words + _about("variance of the state", self.latent[-1], self.bounds)
 
     def as_dict(self) -> dict[str, Any]:
@@ -66,8 +68,8 @@ class Proposition1:
         return {
             "left": self.logits[-1],
             "right": self.logits_right[-1],
-            "left_probabilities": self.probabilities[-1],
-            "right_probabilities": self.probabilities_right[-1],
+            "left_probabilities": None if self.probabilities is None else self.probabilities[-1],
+            "right_probabilities": None if self.probabilities_right is None else self.probabilities_right[-1],
             "latent_left": self.latent[-1],
             "latent_left_error": self.latent_error[-1],
             "latent_right": last["exponential"],
@@ -177,7 +179,7 @@ class TheoryReport:
         first, second = self.proposition_1, self.proposition_2
         pairs, times = first.pairs * len(first.times), len(first.times)
         rows = []
-        for short, name in (("logits", "logits"), ("probs", "probabilities")):
+        for short, name in (("logits", "logits"), ("probs", "probabilities"))[: len(first.output_violations)]:
             left, right = getattr(first, name)[-1], getattr(first, f"{name}_right")[-1]
             rows.append(_row(f"1: Var({short})", "L_h² Var(H)", left, right, first.output_violations[name], pairs))
         for bound, right in first.bounds.named().items():
@@ -198,7 +200,9 @@ class TheoryReport:
                 lines.append((number, what, bound, epsilon, *map(float, row)))
 
         add(1, "variance of the logits", "L_h^2 Var(H)", None, first.logits, first.logits_right)
-        add(1, "variance of the probabilities", "L_h^2 Var(H)", None, first.probabilities, first.probabilities_right)
+        if first.probabilities is not None and first.probabilities_right is not None:
+            lines_of = first.probabilities, first.probabilities_right
+            add(1, "variance of the probabilities", "L_h^2 Var(H)", None, *lines_of)
         for bound, right in first.bounds.named().items():
             add(1, "variance of the state", bound, None, first.latent, right)
         for epsilon, distance in zip(second.epsilons, second.distance, strict=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -30,6 +30,8 @@ BUDGET = 16_000_000
 class Subject:
     """A network, its graph and its Brownian paths; ``initial`` is H(0), one state for all paths.  # [N, 1, d]
 
+    Outputs are logits, and class probabilities where it predicts classes (``of_classes``).
+
     The paths are those of ``predict``: keyed normals of both precisions come from the same bits.
     """
 
@@ -38,6 +40,7 @@ class Subject:
     keys: Tensor
     stream: int
     initial: Tensor
+    of_classes: bool = True
 
     @classmethod
     def of_model(cls, model: Model, graph: Graph) -> Subject:
@@ -54,7 +57,8 @@ class Subject:
         assert model.encoder is not None and isinstance(model.module, LGNSDEModule)
         inputs = Inputs(encode(model.encoder, graph), graph.adjacency.operator)
         stream = derive(model.settings.seed, "prediction paths")
-        return cls.of_module(model.module, inputs, node_keys(graph.node_ids), stream)
+        found = cls.of_module(model.module, inputs, node_keys(graph.node_ids), stream)
+        return replace(found, of_classes=model.has_trajectories)
 
     @classmethod
     def of_module(cls, module: LGNSDEModule, inputs: Inputs, keys: Tensor, stream: int) -> Subject:

@@ -95,11 +95,10 @@ def theory_panels(report: TheoryReport) -> list[PropositionPanel]:
     place = second.closest
     by_epsilon = {name: second.epsilons * right[-1] for name, right in second.bounds.named().items()}
     distances = {MEASURED: second.distance[place] / second.epsilons[place], **second.bounds.named()}
-    noisy = {
-        "logits": {MEASURED: first.logits, "bound": first.logits_right},
-        "class probabilities": {MEASURED: first.probabilities, "bound": first.probabilities_right},
-        "state H(t)": {MEASURED: first.latent, **first.bounds.named()},
-    }
+    noisy = {"logits": {MEASURED: first.logits, "bound": first.logits_right}}
+    if first.probabilities is not None and first.probabilities_right is not None:
+        noisy["class probabilities"] = {MEASURED: first.probabilities, "bound": first.probabilities_right}
+    noisy["state H(t)"] = {MEASURED: first.latent, **first.bounds.named()}
     panels = [PropositionPanel("Proposition 2: over time", "time t", "distance / ε", second.times, distances)]
     at_horizon = {MEASURED: second.distance[:, -1], **by_epsilon}
     titles = "Proposition 2: at the horizon", "ε, distance at the start", "distance at T"
