@@ -11,7 +11,7 @@ import graphsde as gs
 
 
 @gs.register.score("runners-up", needs=("probs",), paper="an example", year=2026)
-def runners_up(prediction: gs.Prediction, *, power: float = 2.0) -> np.ndarray:
+def runners_up(prediction: gs.ClassPrediction, *, power: float = 2.0) -> np.ndarray:
     """probability of all classes but the first, raised to a power
 
     Args:
