@@ -248,7 +248,7 @@ def interrupted(folder: Path, old: Path | None) -> dict[str, Any]:
     return record
 
 
-def journals() -> dict[str, Any]:
+def journals(folder: Path) -> dict[str, Any]:
     """What ``compare`` says of every committed journal, and how many of its cells a bench would run again."""
     try:
         from graphsde.bench.cells import ModelSpec, plan_cells
@@ -278,8 +278,9 @@ def journals() -> dict[str, Any]:
             missing -= {cell.id for cell in planned}
         record[f"cells {place}"] = {"known": len(ids), "would run again": len(missing)}
         print(place, len(ids), len(missing), flush=True)
-    for table in [one["name"] for one in cli("list", "tables", "--json")["said"] if "figure" not in one["name"]]:
-        record[f"reproduce {table}"] = cli("reproduce", table, "--show", "--out", ROOT / "results", "--json")
+    results = shutil.copytree(ROOT / "results", folder / "results")  # showing a table writes it anew
+    for table in [one["name"] for one in cli("list", "tables", "--json")["said"]]:
+        record[f"reproduce {table}"] = cli("reproduce", table, "--show", "--out", results, "--json")
     return record
 
 
@@ -304,7 +305,7 @@ def make(folder: Path, old: Path | None) -> None:
         "settings": resolved(graphs),
         "resumed": interrupted(folder, old),
         "verbs": verbs(folder),
-        "journals": journals(),
+        "journals": journals(folder),
     }
     text = json.dumps(record, indent=1, sort_keys=True, default=str).replace(str(folder.resolve()), "OUT")
     (folder / "record.json").write_text(text.replace(str(folder), "OUT").replace(str(ROOT), "ROOT") + "\n")
