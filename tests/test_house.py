@@ -179,7 +179,7 @@ def branches_on_the_kind(tree: ast.AST) -> list[str]:
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
             by_word = any(isinstance(one, ast.Constant) and one.value in KINDS for one in sides)
-            by_scale = any(isinstance(one, ast.Attribute) and one.attr == "target_scale" for one in sides)
+            by_scale = any(isinstance(one, ast.Attribute) and one.attr == "_target_scale" for one in sides)
             if by_word or by_scale:
                 found.append(ast.unparse(node))
         elif isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":

@@ -243,7 +243,7 @@ def test_saved_and_loaded_it_says_the_same(name: str, tmp_path: Path) -> None:
     one, other = said(model, graph, samples=4), said(back, graph, samples=4)
     np.testing.assert_array_equal(one.means, other.means)
     np.testing.assert_array_equal(one.variances, other.variances)
-    assert back.target_scale == model.target_scale
+    assert back._target_scale == model._target_scale
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -295,7 +295,7 @@ def test_classes_and_numbers_are_not_mixed_up() -> None:
     with pytest.raises(BadUsage, match="E-TARGET"):
         fitted("gcn").predict(numbers_graph(), perturb=Perturb(0.01))
     again = gs.GCN(hidden=4, epochs=2).fit(numbers_graph()).fit(graph)  # refitted on classes, it forgets the numbers
-    assert again.target_scale is None and again.predict(graph).num_classes == 3
+    assert again._target_scale is None and again.predict(graph).num_classes == 3
 
 
 @pytest.mark.parametrize("settings", [{"temperature": True}, {"consistency": {"kind": "confident"}}])

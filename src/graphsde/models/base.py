@@ -81,7 +81,7 @@ class Model(ABC):
         self.settings = self.Settings.parse(settings, f"model '{self.name}'")
         self._first_settings = self.settings
         self.class_names: tuple[str, ...] | None = None
-        self.target_scale: TargetScale | None = None  # of a model fitted on numbers, which has no classes
+        self._target_scale: TargetScale | None = None  # of a model fitted on numbers, which has no classes
         self.history: list[EpochRecord] = []
         self.best_epoch: int | None = None
         self.calibrator: Calibrator | None = None
@@ -89,7 +89,7 @@ class Model(ABC):
     @property
     def target_kind(self) -> str:
         """What a fitted model predicts: ``classification`` or ``regression``."""
-        return "classification" if self.target_scale is None else "regression"
+        return "classification" if self._target_scale is None else "regression"
 
     @classmethod
     def default_settings(cls) -> ModelSettings:

@@ -208,7 +208,7 @@ class Ensemble(Model):
                 raise Interrupted(interrupt.received)
         progress.clear()
         self.members, self.class_names, self.calibrator = members, graph.class_names, None
-        self.target_scale = members[0].target_scale
+        self._target_scale = members[0]._target_scale
         records = [record for member in members for record in member.history]
         self.history = [replace(record, epoch=epoch) for epoch, record in enumerate(records, start=1)]
         return self
@@ -254,7 +254,7 @@ class Ensemble(Model):
         for number, (member, one) in enumerate(zip(self.members, kept, strict=True)):
             member.class_names, member.best_epoch = self._require_fitted(), one["best_epoch"]
             member.restore(under(member_prefix(number), tensors), one["values"])
-        self.target_scale = self.members[0].target_scale
+        self._target_scale = self.members[0]._target_scale
 
     def _member(self, number: int) -> Model:
         base, settings = self.settings.base, self.settings.base_settings

@@ -162,7 +162,7 @@ class NeuralModel(Model):
         self.finish(learner)
         self.encoder, self.module = learner.encoder, learner.module.eval()
         self.calibrator = None
-        self.class_names, self.target_scale = graph.class_names, learner.likelihood.scale
+        self.class_names, self._target_scale = graph.class_names, learner.likelihood.scale
         self.history, self.best_epoch = result.records, result.best_epoch
         return self
 
@@ -239,15 +239,15 @@ class NeuralModel(Model):
         self._require_fitted()
         assert self.encoder is not None and self.module is not None
         values: dict[str, Any] = {"encoder": self.encoder.as_dict()}
-        if self.target_scale is not None:
-            values["target"] = self.target_scale.as_dict()
+        if self._target_scale is not None:
+            values["target"] = self._target_scale.as_dict()
         return dict(self.module.state_dict()), values
 
     def restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         from graphsde.models.files import load_tensors
 
         self.encoder = FeatureEncoder.from_dict(values["encoder"])
-        self.target_scale = TargetScale.from_dict(values["target"]) if "target" in values else None
+        self._target_scale = TargetScale.from_dict(values["target"]) if "target" in values else None
         module = self._built(self.encoder.width, self.target_kind, len(self._require_fitted()))
         load_tensors(module, tensors)
         self.module = module.eval()
@@ -257,7 +257,7 @@ class NeuralModel(Model):
         if not isinstance(previous, NeuralModel) or previous.module is None or previous.name != self.name:
             raise BadUsage(f"{self.name} can't go on from {previous.name}", fix="start from a fitted model of its kind")
         self._first_tensors = {name: tensor.clone() for name, tensor in previous.module.state_dict().items()}
-        self._first_encoder, self._first_scale = previous.encoder, previous.target_scale
+        self._first_encoder, self._first_scale = previous.encoder, previous._target_scale
         # the optimiser writes into what it is given
         kept = (previous._momentum or {}) if momentum else {}
         self._first_momentum = {name: tensor.clone() for name, tensor in kept.items()}
@@ -309,8 +309,8 @@ def _classes(model: NeuralModel, response: Response, ids: np.ndarray) -> ClassPr
 
 @ANSWERS.register("regression")
 def _numbers(model: NeuralModel, response: Response, ids: np.ndarray) -> RegressionPrediction:
-    assert model.module is not None and model.target_scale is not None
-    scale, log_noise = model.target_scale, model.module.get_parameter(NOISE).detach().double()
+    assert model.module is not None and model._target_scale is not None
+    scale, log_noise = model._target_scale, model.module.get_parameter(NOISE).detach().double()
     mean, variance = mean_and_variance(response.logits.double(), log_noise)
     return RegressionPrediction(
         means=scale.mean + scale.scale * mean.numpy(),

@@ -124,7 +124,7 @@ class GraphGP(Model):
     ) -> Self:
         learner, feature_map = self._learner(graph)
         result = train(learner, self.settings, callbacks=callbacks, checkpoint=checkpoint, interrupt=interrupt)
-        self.module, self.target_scale = learner.knowledge(), learner.scale
+        self.module, self._target_scale = learner.knowledge(), learner.scale
         self.inducing = graph.node_ids[learner.inducing.numpy()].tolist()
         self._feature_map = feature_map
         self.class_names, self.calibrator = graph.class_names, None
@@ -200,8 +200,8 @@ class GraphGP(Model):
         assert self.module is not None
         features = None if self._feature_map is None else self._feature_map.as_dict()
         values: dict[str, Any] = {"inducing": self.inducing, "features": features}
-        if self.target_scale is not None:
-            values["target"] = self.target_scale.as_dict()
+        if self._target_scale is not None:
+            values["target"] = self._target_scale.as_dict()
         return dict(self.module.state_dict()), values
 
     def restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
@@ -212,7 +212,7 @@ class GraphGP(Model):
         if not named or tensors["prior"].shape[0] != len(self.inducing):  # before anything of that size is made
             raise ValueError("the inducing nodes are not those of the tensors")
         self._feature_map = None if values["features"] is None else FeatureMap.from_dict(values["features"])
-        self.target_scale = TargetScale.from_dict(values["target"]) if "target" in values else None
+        self._target_scale = TargetScale.from_dict(values["target"]) if "target" in values else None
         kernel = NodeKernel(1.0, 1.0, 1.0, self.settings.features)
         module = INFERENCE.of(self).blank(kernel, len(self._require_fitted()), len(self.inducing))
         load_tensors(module, tensors)
@@ -341,8 +341,8 @@ class _OfNumbers:
         self, model: GraphGP, graph: Graph, mean: Tensor, variance: Tensor, drawn: Drawn
     ) -> RegressionPrediction:
         """One Gaussian per node: nothing has to be drawn."""
-        assert model.target_scale is not None
-        scale, noise = model.target_scale, float(cast(RegressionKnowledge, model.module).noise.detach())
+        assert model._target_scale is not None
+        scale, noise = model._target_scale, float(cast(RegressionKnowledge, model.module).noise.detach())
         return RegressionPrediction(
             means=scale.mean + scale.scale * mean.T.numpy(),
             variances=scale.scale**2 * np.full((1, graph.num_nodes), noise),
