@@ -230,11 +230,18 @@ def decide(
     *,
     max_error: float = 0.05,
     delta: float = 0.05,
+    tolerance: float | None = None,
+    by: str | None = None,
+    false_alarm: float | None = None,
+    ood_by: str | None = None,
     confidence_level: float = 0.9,
+    sets_by: str | None = None,
+    intervals_by: str | None = None,
     calibration: np.ndarray | None = None,
     size: int = CALIBRATION_SIZE,
     seed: int = 0,
-    **options: Any,
+    model: Predictor | None = None,
+    **former: Any,
 ) -> Decisions:
     """One action per node: first the flag for OOD nodes, then acceptance among the others.
 
@@ -247,12 +254,14 @@ def decide(
         prediction: of all nodes of ``graph``.
         graph: with the masks that the model was fitted with.
         max_error, delta: of :func:`graphsde.abstain`.
+        tolerance: for numbers, where it is needed: an answer is wrong where it is off by more than this.
+        by: for classes: the uncertainty to accept by; ``margin`` if not given.
+        false_alarm, ood_by: for classes: of :func:`graphsde.acting.ood.flag_ood`; 0.05 and ``entropy+propagated``.
         confidence_level: of :func:`graphsde.conformalize`.
+        sets_by, intervals_by: for classes and for numbers: ``by`` of :func:`graphsde.conformalize`.
         calibration, size, seed: which calibration nodes; the same for all steps.
-        options: of classes ``by`` of :func:`graphsde.abstain`, ``false_alarm`` and ``ood_by`` of
-            :func:`graphsde.acting.ood.flag_ood`, ``sets_by`` of :func:`graphsde.conformalize`, and ``model``, who
-            predicted, for scores that ask it for further predictions. Of numbers ``tolerance``, which is needed, of
-            :func:`graphsde.abstain`, and ``intervals_by`` of :func:`graphsde.conformalize`.
+        model: who predicted, for scores that ask it for further predictions.
+        former: options under the names that they once had.
 
     Example:
         >>> import graphsde as gs
@@ -268,7 +277,16 @@ def decide(
     shared: dict[str, Any] = {"calibration": calibration, "size": size, "seed": seed}
     rule = DECIDING.of(prediction)
     known = [name for name, one in inspect.signature(rule).parameters.items() if one.default is not one.empty]
-    given = {current("option", name): value for name, value in options.items() if value is not None}
+    asked: dict[str, Any] = {
+        "tolerance": tolerance,
+        "by": by,
+        "false_alarm": false_alarm,
+        "ood_by": ood_by,
+        "sets_by": sets_by,
+    }
+    asked |= {"intervals_by": intervals_by, "model": model}
+    asked |= {current("option", name): value for name, value in former.items()}
+    given = {name: value for name, value in asked.items() if value is not None}
     if strange := sorted(set(given) - set(known)):
         raise BadUsage(
             f"{', '.join(strange)} is not for {prediction.speaks_of}, which this model predicts",
