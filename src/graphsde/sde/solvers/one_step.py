@@ -37,7 +37,7 @@ class Dopri5(Solver):
     Args:
         rtol, atol: tolerances per step, relative and absolute.
         max_evaluations: more drift evaluations than this raise
-            :class:`~graphsde.sde.plan.EvaluationsExhausted` instead of going on for hours.
+            :class:`~graphsde.sde.solvers.base.EvaluationsExhausted` instead of going on for hours.
 
     Paper: Dormand and Prince, "A family of embedded Runge–Kutta formulae", J. Comput. Appl. Math. 1980.
 
