@@ -75,7 +75,7 @@ class Limits:
 
     cpu_seconds: float = 600.0
     wall_seconds: float | None = None
-    start_seconds: float = 300.0
+    start_seconds: float = 900.0
     attempts: int = 3
 
     def __post_init__(self) -> None:
