@@ -34,8 +34,8 @@ lint: install
 	$(BIN)/mypy
 
 test: lint
-	# one thread per worker: two workers on two cores would otherwise wait for each other
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+	# one thread per worker: two workers on two cores would otherwise wait for each other; a file stays in one worker
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 slow: install
 	$(BIN)/python -m pytest -m slow

@@ -27,8 +27,7 @@ from graphsde.bench.journal import make_record
 from graphsde.bench.table import tabulate
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'graphsde[cluster]'")
-# one session for all of them; with `--dist loadgroup` they stay in one process
-pytestmark = pytest.mark.xdist_group("ray")
+# one session for all of them: `--dist loadfile` keeps a file in one process
 
 
 @pytest.fixture(scope="module")

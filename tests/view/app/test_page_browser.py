@@ -19,8 +19,7 @@ from graphsde.datasets.source import GraphSource
 from graphsde.runs.fit import FitRequest, fit_run
 from graphsde.runs.folder import RunFolder
 
-# one worker for all of them: two browsers and two servers on two cores only wait for each other
-pytestmark = pytest.mark.xdist_group("browser")
+# `--dist loadfile` keeps them in one worker: two browsers and two servers on two cores only wait for each other
 
 
 @pytest.fixture(scope="module")
