@@ -173,7 +173,7 @@ def test_memory_grows_with_the_edges_not_with_pairs_of_nodes() -> None:
 
 
 def learner_of(graph: Graph, **settings: Any) -> Any:
-    return BGCN(**{"hidden": 8, "layers": 3, **settings})._learner(graph)
+    return BGCN(**{"hidden": 8, "layers": 3, **settings}).learner(graph)
 
 
 def test_the_loss_is_likelihood_kl_and_penalty(blocks: Graph) -> None:

@@ -90,8 +90,8 @@ def test_dropout_is_for_training_only(blocks: Graph) -> None:
 
 @pytest.mark.parametrize(("unit", "share"), [("elbo", 12), ("weight", 8 * 6 + 6 + 6 * 3 + 3)])
 def test_the_kl_enters_the_loss_in_the_documented_unit(blocks: Graph, unit: str, share: int) -> None:
-    bare = BGCNMeanField(hidden=6, kl_weight=0.0)._learner(blocks)
-    with_kl = BGCNMeanField(hidden=6, kl_weight=0.5, kl_unit=unit)._learner(blocks)
+    bare = BGCNMeanField(hidden=6, kl_weight=0.0).learner(blocks)
+    with_kl = BGCNMeanField(hidden=6, kl_weight=0.5, kl_unit=unit).learner(blocks)
     assert len(bare.train) == 12
     assert isinstance(bare.module, BGCNMeanFieldModule)
     added = float((with_kl.loss(1) - bare.loss(1)).detach())

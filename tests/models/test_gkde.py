@@ -64,7 +64,7 @@ def test_squared_risk_is_the_expected_squared_error() -> None:
 def test_the_loss_has_its_three_parts(blocks: Graph, reduction: str) -> None:
     model = GKDE(**QUICK, dropout=0.0, prior_weight=0.2, teacher_weight=0.7, teacher_ramp=10, reduction=reduction)
     model._lesson = lesson = torch.softmax(torch.randn(30, 3, generator=torch.Generator().manual_seed(0)).double(), -1)
-    learner = model._learner(blocks)
+    learner = model.learner(blocks)
     with torch.no_grad():
         alpha = learner.module(learner.inputs).logits.exp()
         mean = alpha / alpha.sum(-1, keepdim=True)
@@ -80,8 +80,8 @@ def test_the_loss_has_its_three_parts(blocks: Graph, reduction: str) -> None:
 
 
 def test_concentrations_are_one_plus_the_exponential_and_cannot_overflow(blocks: Graph) -> None:
-    module = GKDE(**QUICK)._learner(blocks).module.eval()
-    inputs = GKDE(**QUICK)._learner(blocks).inputs
+    module = GKDE(**QUICK).learner(blocks).module.eval()
+    inputs = GKDE(**QUICK).learner(blocks).inputs
     with torch.no_grad():
         module.second.weight.zero_()
         module.second.bias.copy_(torch.tensor([0.0, 1.0, 1e30]))

@@ -26,7 +26,7 @@ def exposed(graph: Graph, *nodes: int) -> Graph:
 
 
 def learner_of(graph: Graph, **settings: Any) -> GNNSafeLearner:
-    learner = GNNSafe(hidden=5, **settings)._learner(graph)
+    learner = GNNSafe(hidden=5, **settings).learner(graph)
     assert isinstance(learner, GNNSafeLearner)
     return learner
 

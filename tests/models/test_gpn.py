@@ -199,7 +199,7 @@ def test_a_class_without_training_nodes_gets_no_evidence_and_no_gradient(blocks:
     known = blocks.labels != 2
     graph = blocks.with_masks(train=blocks.train_mask & known, val=blocks.val_mask & known, test=blocks.test_mask)
     model = GPN(**QUICK)
-    learner = model._learner(graph)
+    learner = model.learner(graph)
     learner.loss(10).backward()
     module = learner.module
     np.testing.assert_allclose(module.class_share.numpy(), [0.5, 0.5, 0.0])
@@ -212,7 +212,7 @@ def test_a_class_without_training_nodes_gets_no_evidence_and_no_gradient(blocks:
 
 def test_the_loss_is_the_sum_of_expected_cross_entropies_less_entropy(blocks: Graph) -> None:
     model = GPN(**QUICK, dropout=0.0, entropy_weight=0.3)
-    learner = model._learner(blocks)
+    learner = model.learner(blocks)
     with torch.no_grad():
         alpha = learner.module(learner.inputs).logits.exp()[learner.train]
         made = torch.distributions.Dirichlet(alpha)
@@ -230,7 +230,7 @@ def test_only_the_encoder_decays() -> None:
 
 
 def test_the_warm_up_moves_only_the_flows(blocks: Graph) -> None:
-    start = GPN(**QUICK)._learner(blocks).module.state_dict()
+    start = GPN(**QUICK).learner(blocks).module.state_dict()
     warm = GPN(**QUICK | {"epochs": 3}, early_stop=False).fit(blocks).module.state_dict()
     later = GPN(**QUICK | {"epochs": 4}, early_stop=False).fit(blocks).module.state_dict()
     for name, value in start.items():

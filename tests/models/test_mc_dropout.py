@@ -23,7 +23,7 @@ def test_samples_of_a_linear_network_average_to_the_network_without_dropout(bloc
     model = MCDropout(activation="none", hidden=8, epochs=20).fit(blocks)
     logits = model.predict(blocks, samples=2000).logits
     assert logits is not None and model.module is not None and model.encoder is not None
-    learner = model._learner(blocks)
+    learner = model.learner(blocks)
     with torch.no_grad():
         centre = model.module(learner.inputs).logits.numpy()
     error = logits.std(axis=0) / np.sqrt(2000)
@@ -34,7 +34,7 @@ def test_samples_of_a_linear_network_average_to_the_network_without_dropout(bloc
 
 def test_training_is_validated_by_samples_with_dropout(blocks: Graph) -> None:
     model = MCDropout(hidden=8, seed=3)
-    learner = model._learner(blocks)
+    learner = model.learner(blocks)
     assert isinstance(learner, SampledLearner)
     seed, keys = derive(3, "validation samples"), node_keys(blocks.node_ids)
     with torch.no_grad():

@@ -82,9 +82,9 @@ def test_paths_are_a_mixture() -> None:
     density = log_density(outputs, targets[:, None], likelihood.log_noise).exp()
     expected = float(-density.mean(1).log().mean())
     assert likelihood.validation_of_paths(outputs, targets).nll == pytest.approx(expected, rel=1e-12)
-    assert float(path_likelihood(outputs, targets, "log-mean", likelihood)) == pytest.approx(expected, rel=1e-7)
+    assert float(path_likelihood(outputs, targets, "mixture", likelihood)) == pytest.approx(expected, rel=1e-7)
     plain = float(-density.log().mean())
-    assert float(path_likelihood(outputs, targets, "mean", likelihood)) == pytest.approx(plain, rel=1e-12)
+    assert float(path_likelihood(outputs, targets, "elbo", likelihood)) == pytest.approx(plain, rel=1e-12)
     assert likelihood.validation(outputs[:, 0], targets).accuracy is None
 
 

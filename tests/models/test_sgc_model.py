@@ -54,7 +54,7 @@ def test_module_equals_pyg(blocks: Graph, steps: int) -> None:
 def test_training_and_prediction_see_the_same_model(blocks: Graph, sparse: bool) -> None:
     graph = blocks.with_features(sp.csr_array(np.maximum(blocks.features - 1, 0))) if sparse else blocks
     model = SGC()
-    learner = model._learner(graph)
+    learner = model.learner(graph)
     logits = learner.module(learner.inputs).logits
     torch.testing.assert_close(learner.classify(learner.train_features), logits[learner.train], atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(learner.classify(learner.val_features), logits[learner.val], atol=1e-5, rtol=1e-5)

@@ -42,6 +42,12 @@ DRIFT_SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"attention": "nonlinear", "heads": 2},
     ],
     "second-order": [{}, {"force": "graph-heat"}, {"force": "gat", "settings": {"heads": 2}, "friction": 0.3}],
+    "graph-filter": [
+        {},
+        {"kappas": [0.9, 0.0, -0.5], "learn": True},
+        {"residual": "gcn", "residual_width": 3, "horizon": 4.0},
+        {"residual": "gat", "heads": 2},
+    ],
 }
 PRIOR_SETTINGS: dict[str, list[dict[str, Any]]] = {
     "ou": [{}, {"theta": 0.3, "mu": -2.0}],

@@ -157,7 +157,7 @@ def test_a_state_that_does_not_fit_is_refused(blocks: Graph) -> None:
 
 
 def test_the_registry_tells_where_drifts_come_from() -> None:
-    assert DRIFTS.names() == ["graph-heat", "gat", "gcn", "reaction", "second-order"]
+    assert DRIFTS.names() == ["graph-heat", "gat", "gcn", "reaction", "second-order", "graph-filter"]
     assert all(row["paper"] and row["year"] > 2000 for row in DRIFTS.describe())
     with pytest.raises(UnknownName, match="gcn"):
         DRIFTS.get("gnc")

@@ -19,13 +19,14 @@ FORMER: dict[str, dict[str, str]] = {
     "table": {"figure-entropy:foreign": "figure-entropy:ood"},
     "figure": {"flagged_of_foreign": "flagged_of_ood", "accepted_of_foreign": "accepted_of_ood"},
     "action": {"foreign": "ood"},
+    "objective": {"mean": "elbo", "log-mean": "mixture"},
 }
 """Former to present spelling, by kind: the kind of a registry, or ``setting`` and ``option`` for names of those.
 
 A former spelling is never given to something else, and no two things had the same: both ways must be clear.
 """
 
-PLACES = {"drift": "drift", "drifts": "drift", "force": "drift", "prior": "prior", "groups": "groups"}
+PLACES = {"drift": "drift", "drifts": "drift", "force": "drift", "prior": "prior", "groups": "groups", "objective": "objective"}
 """The kind of the names that stand under a key of settings or options: ``drift: x``, ``drift: {name: x}``, a list."""
 
 _KEYS = {"settings": "setting", "options": "option"}

@@ -65,9 +65,10 @@ class Cell:
         """How tables call the model: its name, its preset where one is set, and a mark where other settings are."""
         if self.called:
             return self.called
-        preset = self.settings.get("preset")
+        usual = getattr(MODELS.get(self.model), "default_preset", None) if self.model in MODELS else None
+        preset = self.settings.get("preset", unnamed_preset(self.model))
         others = sorted(key for key in self.settings if key != "preset")
-        name = f"{self.model}@{preset}" if preset else self.model
+        name = self.model if preset in (None, usual) else f"{self.model}@{preset}"
         return f"{name}[{','.join(f'{key}={self.settings[key]}' for key in others)}]" if others else name
 
     def as_dict(self) -> dict[str, Any]:
@@ -77,7 +78,24 @@ class Cell:
         return TASKS.get(self.task)(**self.options)
 
     def make_model(self, **settings: Any) -> Model:
-        return MODELS.get(self.model)(**{**self.settings, "seed": self.seed, **settings})
+        given = {**self.settings, "seed": self.seed, **settings}
+        return as_written(MODELS.get(self.model), given)
+
+
+def unnamed_preset(model: str) -> str | None:
+    """What a cell without a preset means: the one that was the default when cells were first written, so that what
+    they are stays the same when another becomes the default."""
+    cls = MODELS.get(model) if model in MODELS else None
+    return getattr(cls, "first_default_preset", getattr(cls, "default_preset", None))
+
+
+def as_written(cls: type[Model], settings: dict[str, Any]) -> Model:
+    """A model from the settings of a cell."""
+    made = cls(**settings)
+    before = unnamed_preset(cls.name)
+    if "preset" in settings or before is None or getattr(made.settings, "preset", None) != cls.default_preset:  # type: ignore[attr-defined]
+        return made
+    return cls(**{**settings, "preset": before})
 
 
 @dataclass(frozen=True)
@@ -169,15 +187,19 @@ def plan_cells(
 def own_settings(spec: ModelSpec, graph: Graph) -> dict[str, Any]:
     """The given settings without those that change nothing on this graph: a value that is the default anyway must not
     make another cell."""
-    cls = MODELS.get(spec.name)
-    anchor = {key: value for key, value in spec.settings.items() if key == "preset"}
-    plain, asked = cls(**anchor), cls(**spec.settings)
+    cls, before = MODELS.get(spec.name), unnamed_preset(spec.name)
+    asked = cls(**spec.settings)
+    anchor: dict[str, Any] = {}
+    if before is not None:
+        named = asked.settings.preset  # type: ignore[attr-defined]
+        given = "preset" in spec.settings or named == cls.default_preset  # type: ignore[attr-defined]
+        anchor = {"preset": named if given else before}
+    plain = cls(**anchor)
     plain.resolve(graph)
     asked.resolve(graph)
     usual, wanted = plain.settings.model_dump(mode="json"), asked.settings.model_dump(mode="json")
-    kept = {key: wanted[key] for key in spec.settings if key not in anchor and wanted[key] != usual[key]}
-    default = cls.Settings.model_fields["preset"].default if "preset" in cls.Settings.model_fields else None
-    return {**{key: value for key, value in anchor.items() if value != default}, **kept}
+    kept = {key: wanted[key] for key in spec.settings if key != "preset" and wanted[key] != usual[key]}
+    return {**{key: value for key, value in anchor.items() if value != before}, **kept}
 
 
 def canonical(value: Any) -> str:

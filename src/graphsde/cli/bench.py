@@ -186,7 +186,7 @@ def seeds_of(text: str) -> tuple[int, ...]:
 def _models(texts: list[str], values: dict[str, Any]) -> tuple[ModelSpec, ...]:
     """``lgnsde@paper.steps=5`` is for that entry alone, ``lgnsde.steps=5`` for that model, ``steps=5`` for all."""
     from graphsde.bench.cells import ModelSpec
-    from graphsde.models.base import merge_settings
+    from graphsde.models.parameters import merge_settings
 
     named = set(texts) | {text.partition("@")[0] for text in texts}
     for name in named & set(values):

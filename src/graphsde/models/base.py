@@ -19,7 +19,7 @@ from graphsde.base.interrupt import InterruptGuard
 from graphsde.base.registry import Registry
 from graphsde.graph.graph import Graph
 from graphsde.graph.target import TARGETS
-from graphsde.models.parameters import flat, plain, signature_of, split_params, with_settings_section
+from graphsde.models.parameters import flat, merge_settings, plain, signature_of, split_params, with_settings_section
 from graphsde.models.recipes import recipe
 from graphsde.nn.callbacks import Callback, EpochRecord
 from graphsde.nn.checkpoint import Checkpoint
@@ -286,21 +286,6 @@ class Model(ABC):
         changed = self.settings.model_dump(exclude_defaults=True)
         inside = ", ".join(f"{name}={value!r}" for name, value in changed.items())
         return f"{type(self).__name__}({inside})"
-
-
-def merge_settings(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """Nested settings, ``above`` winning value by value; a part with another name takes nothing from the old one."""
-    merged = dict(below)
-    for name, value in above.items():
-        known = merged.get(name)
-        if (
-            isinstance(known, dict)
-            and isinstance(value, dict)
-            and value.get("name", known.get("name")) == known.get("name")
-        ):
-            value = merge_settings(known, value)
-        merged[name] = value
-    return merged
 
 
 def handled_targets(cls: type[Model]) -> tuple[str, ...]:

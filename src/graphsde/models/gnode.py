@@ -32,10 +32,11 @@ _SHAPE: dict[str, Any] = {
     "sigma_is": "absolute",
     "horizon": 0.3,
     "steps": 2,
-    "objective": "mean",
+    "objective": "elbo",
     "kl_weight": 0.0,
     "paths": 1,
     "validation_paths": 1,
+    "signal": "training",
     "lr": 0.01,
     "weight_decay": 2e-3,
     "decay_all": True,
@@ -66,7 +67,7 @@ class GNODE(LGNSDE):
     summary = "graph neural ODE: the LGNSDE without noise; deterministic"
     paper, year = "Poli et al., Graph neural ordinary differential equations", 2019
     version = 2
-    default_preset = "gnode"
+    default_preset = first_default_preset = "gnode"
 
     def __init__(self, **settings: Unpack[LGNSDEOptions]) -> None:
         if settings.get("sigma", 0.0) != 0.0:

@@ -13,7 +13,8 @@ from torch.utils.checkpoint import checkpoint
 
 from graphsde.graph.graph import Graph
 from graphsde.graph.sparse import SparseMatrix
-from graphsde.models.base import Estimate, merge_settings, register_model
+from graphsde.models.base import Estimate, register_model
+from graphsde.models.parameters import merge_settings
 from graphsde.models.evidential import LARGEST_LOG_EVIDENCE, EvidentialModel, dirichlet_entropy, uncertain_cross_entropy
 from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, NeuralSettings, Outputs
 from graphsde.models.options import GPNOptions

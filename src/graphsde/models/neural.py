@@ -20,14 +20,16 @@ from graphsde.graph.build import require_trainable
 from graphsde.graph.graph import Graph
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.models.base import Estimate, Model, ModelSettings, encode
+from graphsde.models.parameters import merge_settings
 from graphsde.models.perturbation import moved_features
+from graphsde.models.race import Candidate, Runner, Standing, epochs_of_race, listed_candidates, run_race
 from graphsde.nn.callbacks import Callback
 from graphsde.nn.checkpoint import Checkpoint
 from graphsde.nn.encoding import FeatureEncoder, Scaling
 from graphsde.nn.layers import Features
 from graphsde.nn.likelihood import LIKELIHOODS, NOISE, TargetScale, mean_and_variance
 from graphsde.nn.settings import TrainSettings
-from graphsde.nn.training import Validation, rehearse, rows_of_masks, train
+from graphsde.nn.training import Training, Validation, rehearse, rows_of_masks
 from graphsde.prediction import ClassPrediction, Kind, Perturb, Prediction, RegressionPrediction
 
 
@@ -37,9 +39,12 @@ class NeuralSettings(ModelSettings, TrainSettings):
     Args:
         scaling: how numeric features are scaled: ``row``, ``standard``, ``none``, or ``auto``, which takes ``row`` for
             bag-of-words and ``standard`` otherwise.
+        race: train several sets of settings side by side for a few epochs and keep the one with the best validation
+            NLL; what is given stays fixed. What the graph is called plays no part in it.
     """
 
     scaling: Scaling = "auto"
+    race: bool = False
 
 
 @dataclass(frozen=True)
@@ -122,6 +127,8 @@ class NeuralModel(Model):
         self._first_scale: TargetScale | None = None
         self._first_momentum: dict[str, Tensor] = {}
         self._momentum: dict[str, Tensor] | None = None
+        self._candidate: Candidate | None = None
+        self.standings: list[Standing] = []
 
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         """The module; ``forward(inputs, generator=None) -> Outputs``, with a generator only in training."""
@@ -149,15 +156,9 @@ class NeuralModel(Model):
         checkpoint: Checkpoint | None = None,
         interrupt: InterruptGuard | None = None,
     ) -> Self:
-        learner = self._learner(graph)
-        result = train(
-            learner,
-            self.settings,
-            callbacks=callbacks,
-            checkpoint=checkpoint,
-            interrupt=interrupt,
-            momentum=self._first_momentum,
-        )
+        training = self._training(graph, callbacks, checkpoint, interrupt)
+        learner: GraphLearner = training.learner  # type: ignore[assignment]
+        result = training.complete(callbacks=callbacks, checkpoint=checkpoint, interrupt=interrupt)
         self._momentum = result.momentum
         self.finish(learner)
         self.encoder, self.module = learner.encoder, learner.module.eval()
@@ -165,6 +166,57 @@ class NeuralModel(Model):
         self.class_names, self._target_scale = graph.class_names, learner.likelihood.scale
         self.history, self.best_epoch = result.records, result.best_epoch
         return self
+
+    def _training(
+        self,
+        graph: Graph,
+        callbacks: Sequence[Callback],
+        checkpoint: Checkpoint | None,
+        interrupt: InterruptGuard | None,
+    ) -> Training:
+        """Where a fit stands once it is clear what is trained: after the race, if there is one."""
+        self.resolve(graph)
+        state = None if checkpoint is None else checkpoint.load()
+        candidates = self.candidates(graph) if self._races else []
+        if len(candidates) < 2:
+            training = Training(self.learner(graph), self.settings, momentum=self._first_momentum)
+            if state is not None:
+                training.restore(state)
+            return training
+        if state is not None and "winner" in state.values:
+            won = next(one for one in candidates if one.name == state.values["winner"])
+            runner, self.standings = Runner.of(self, won, graph), [Standing(**one) for one in state.values["race"]]
+            runner.training.restore(state)
+        else:
+            runner, self.standings = run_race(
+                self, graph, candidates, callbacks=callbacks, checkpoint=checkpoint, interrupt=interrupt
+            )
+        runner.training.notes["race"] = [one.as_dict() for one in self.standings]
+        self._candidate = runner.candidate
+        self.resolve(graph)
+        return runner.training
+
+    @property
+    def _races(self) -> bool:
+        return self.settings.race and self._first_tensors is None
+
+    def candidates(self, graph: Graph) -> list[Candidate]:
+        """The members that a race on ``graph`` would have, the likeliest first; none for a model without a family."""
+        return listed_candidates(self.name) if graph.target_kind == "classification" else []
+
+    def as_candidate(self, candidate: Candidate) -> Self:
+        """A model like this one with the settings of a member below those that were given."""
+        rider = self.__sklearn_clone__()
+        rider._candidate = candidate
+        return rider
+
+    def resolve(self, graph: Graph) -> None:
+        """As for every model; the settings of a race's winner stand between the graph's and the given ones."""
+        self.require_target(graph)
+        values = self.defaults_for(graph)
+        if self._candidate is not None:
+            values = merge_settings(values, self._candidate.settings)
+        self.settings = self.Settings.parse(merge_settings(values, self._given), f"model '{self.name}'")
 
     def predict(
         self, graph: Graph, *, samples: int = 64, seed: int | None = None, perturb: Perturb | None = None
@@ -211,11 +263,26 @@ class NeuralModel(Model):
 
     def estimate(self, graph: Graph) -> Estimate:
         """Memory by arithmetic, checked against what is free; time by rehearsing three epochs on a scratch copy."""
+        self.resolve(graph)
+        candidates = self.candidates(graph) if self._races else []
+        if len(candidates) > 1:
+            return self._estimate_of_race(graph, candidates)
         needed = self.memory(graph)
         require_memory(needed, f"fitting {self.name} on {graph.name}", "use a smaller hidden width or a smaller graph")
-        learner = self._learner(graph)
+        learner = self.learner(graph)
         seconds = rehearse(learner, self.settings, validate=self.settings.early_stop)
         return Estimate(needed, seconds * self.settings.epochs, self.settings.epochs)
+
+    def _estimate_of_race(self, graph: Graph, candidates: Sequence[Candidate]) -> Estimate:
+        """As if the slowest member won; memory of all of them, since they stand side by side."""
+        alone = []
+        for candidate in candidates:
+            rider = self.as_candidate(candidate)
+            rider._given = {**rider._given, "race": False}
+            alone.append(rider.estimate(graph))
+        slowest = max(alone, key=lambda one: one.seconds)
+        race = slowest.seconds / slowest.epochs * epochs_of_race(len(alone), slowest.epochs)
+        return Estimate(sum(one.bytes for one in alone), slowest.seconds + race, slowest.epochs)
 
     def memory(self, graph: Graph) -> int:
         """Bytes that a fit adds: features and their transpose, adjacency, activations and their gradients, Adam."""
@@ -241,6 +308,8 @@ class NeuralModel(Model):
         values: dict[str, Any] = {"encoder": self.encoder.as_dict()}
         if self._target_scale is not None:
             values["target"] = self._target_scale.as_dict()
+        if self.standings:
+            values["race"] = [one.as_dict() for one in self.standings]
         return dict(self.module.state_dict()), values
 
     def restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
@@ -248,6 +317,7 @@ class NeuralModel(Model):
 
         self.encoder = FeatureEncoder.from_dict(values["encoder"])
         self._target_scale = TargetScale.from_dict(values["target"]) if "target" in values else None
+        self.standings = [Standing(**one) for one in values.get("race", [])]
         module = self._built(self.encoder.width, self.target_kind, len(self._require_fitted()))
         load_tensors(module, tensors)
         self.module = module.eval()
@@ -258,9 +328,12 @@ class NeuralModel(Model):
             raise BadUsage(f"{self.name} can't go on from {previous.name}", fix="start from a fitted model of its kind")
         self._first_tensors = {name: tensor.clone() for name, tensor in previous.module.state_dict().items()}
         self._first_encoder, self._first_scale = previous.encoder, previous._target_scale
+        # a race that was won is not run again: weights of another shape could not go on
+        kept = previous.settings.model_dump(exclude={"seed", "race", "preset"})
+        self._candidate = Candidate("as before", kept) if previous.settings.race else None
         # the optimiser writes into what it is given
-        kept = (previous._momentum or {}) if momentum else {}
-        self._first_momentum = {name: tensor.clone() for name, tensor in kept.items()}
+        moments = (previous._momentum or {}) if momentum else {}
+        self._first_momentum = {name: tensor.clone() for name, tensor in moments.items()}
         return self
 
     def finish(self, learner: GraphLearner) -> None:
@@ -272,7 +345,8 @@ class NeuralModel(Model):
         generator = torch_stream(self.settings.seed, "init")
         return likelihood.prepare(self.build(width, likelihood.width(classes), generator))
 
-    def _learner(self, graph: Graph) -> GraphLearner:
+    def learner(self, graph: Graph) -> GraphLearner:
+        """Module, graph and loss as a training begins with them."""
         self.resolve(graph)
         require_trainable(graph, early_stop=self.settings.early_stop)
         # weights that were learned under one encoding mean nothing under another: they keep theirs

@@ -25,7 +25,8 @@ class ModelOptions(TypedDict, total=False):
 
 
 class NeuralOptions(ModelOptions, TrainOptions, total=False):
-    scaling: Literal["auto", "row", "standard", "none"]
+    scaling: Literal["auto", "row", "l2", "standard", "none"]
+    race: bool
 
 
 class APPNPOptions(NeuralOptions, total=False):
@@ -104,9 +105,14 @@ class GNNSafeOptions(GCNOptions, total=False):
 class LGNSDEOptions(NeuralOptions, total=False):
     preset: str
     hidden: int
-    encoder: Literal["linear", "gcn"]
+    state: Literal["wide", "logits"]
+    ego: bool
+    encoder: Literal["linear", "gcn", "mlp"]
+    encoder_width: int
     encoder_activation: Literal["none", "relu"]
+    encoder_norm: Literal["none", "batch"]
     feature_dropout: float
+    encoder_dropout: float
     node_dropout: float
     latent_dropout: float
     decoder: Literal["linear", "gcn"]
@@ -118,10 +124,12 @@ class LGNSDEOptions(NeuralOptions, total=False):
     solver: str | dict[str, Any] | Part
     sigma: float
     sigma_is: Literal["absolute", "ratio"]
+    signal: Literal["prediction", "training"]
+    noise_by: Literal["paths", "marginals"]
     horizon: float
     steps: int
     gradients: Literal["store", "checkpoint", "reversible"]
-    objective: Literal["mean", "log-mean"]
+    objective: Literal["elbo", "mixture", "importance"]
     kl_weight: float
     kl_unit: Literal["elbo", "node"]
     kl_warmup: int
@@ -198,7 +206,7 @@ class GraphGPOptions(ModelOptions, TrainOptions, total=False):
     draws: int
     features: Literal["none", "linear", "rbf"]
     hops: int
-    scaling: Literal["auto", "row", "standard", "none"]
+    scaling: Literal["auto", "row", "l2", "standard", "none"]
 
 
 class GREADOptions(FlowOptions, total=False):

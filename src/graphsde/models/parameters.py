@@ -80,3 +80,18 @@ def split_params(params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
             inside = inside.setdefault(key, {})
         inside[last] = dict(params[name]) if isinstance(params[name], dict) else params[name]
     return whole, parts
+
+
+def merge_settings(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Nested settings, ``above`` winning value by value; a part with another name takes nothing from the old one."""
+    merged = dict(below)
+    for name, value in above.items():
+        known = merged.get(name)
+        if (
+            isinstance(known, dict)
+            and isinstance(value, dict)
+            and value.get("name", known.get("name")) == known.get("name")
+        ):
+            value = merge_settings(known, value)
+        merged[name] = value
+    return merged

@@ -55,18 +55,24 @@ def named_recipe(model: str, name: str) -> Recipe:
 @cache
 def recipes() -> dict[str, dict[str, Recipe]]:
     """The whole file, by benchmark or kind and model."""
-    text = resources.files(__package__).joinpath(FILE).read_text(encoding="utf-8")
-    found = {name: _values(one.value) for name, one in parse_strict_yaml(text, FILE).items()}
+    found = read_yaml(resources.files(__package__).joinpath(FILE).read_text(encoding="utf-8"), FILE)
     for name, models in found.items():
         if not isinstance(models, dict) or not all(isinstance(one, dict) for one in models.values()):
             raise yaml_error(f"'{name}' holds no recipes", FILE, "write 'model: {setting: value}' below it")
     return found
 
 
+def read_yaml(text: str, file: str) -> dict[str, Any]:
+    """Settings as they are written in a file of this package."""
+    return {name: _values(one.value) for name, one in parse_strict_yaml(text, file).items()}
+
+
 def _values(written: Any) -> Any:
     """Numbers and truth values from their text: ``1e-3`` is a number here, ``none`` a word."""
     if isinstance(written, dict):
         return {key: _values(value) for key, value in written.items()}
+    if isinstance(written, list):
+        return [_values(value) for value in written]
     if not isinstance(written, str):
         raise yaml_error(f"a recipe holds {written!r}", FILE, "write a word or a number")
     if written in ("true", "false"):

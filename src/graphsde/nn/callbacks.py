@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,9 @@ class Callback:
         """``epochs`` in all, beginning with ``first`` (1, or later where a training is resumed)."""
 
     def on_epoch(self, record: EpochRecord) -> None: ...
+
+    def on_note(self, text: str) -> None:
+        """Something worth a line, such as how a race stands."""
 
     def on_end(self, best_epoch: int) -> None:
         """Called once the best epoch has been restored."""
@@ -79,6 +83,9 @@ class ProgressBar(Callback):
         else:
             status = f"loss {record.loss:.3f}"
         self._bar.update(self._task, completed=record.epoch, status=status)
+
+    def on_note(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
 
     def on_end(self, best_epoch: int) -> None:
         self._close()

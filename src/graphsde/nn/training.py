@@ -100,44 +100,115 @@ def train(
     With a ``checkpoint`` that holds a state, training goes on from there and ends where the uninterrupted run would.
     ``momentum`` is what an earlier training of the same parameters has left of its optimiser.
     """
-    optimizer = OPTIMIZERS[settings.optimizer](learner.parameter_groups(), lr=settings.lr)
-    records: list[EpochRecord] = []
-    best = _Best(math.inf, 0, {})
-    begin = 1
-    if momentum:
-        restore_optimizer(optimizer, momentum)
+    training = Training(learner, settings, momentum=momentum)
     if checkpoint is not None and (state := checkpoint.load()) is not None:
-        begin, best, records = _restore(learner, optimizer, state)
-    for callback in callbacks:
-        callback.on_start(settings.epochs, begin)
-    stopped = False
-    try:
-        for epoch in range(begin, settings.epochs + 1):
-            record = _epoch(learner, optimizer, settings, epoch, best)
-            records.append(record)
-            for callback in callbacks:
-                callback.on_epoch(record)
-            # patience is over only once somebody has looked
-            stopped = record.val_nll is not None and epoch - best.epoch >= settings.patience
-            if stopped:
-                break
-            if checkpoint is not None and epoch < settings.epochs:
-                interrupted = interrupt is not None and interrupt.received is not None
-                if interrupted or checkpoint.due():
-                    checkpoint.save(_state(learner, optimizer, epoch, best, records))
-            # after the last epoch there is nothing left to stop, and what is done need not be done again
-            if interrupt is not None and interrupt.received is not None and epoch < settings.epochs:
-                raise Interrupted(interrupt.received)
-    except BaseException:
+        training.restore(state)
+    return training.complete(callbacks=callbacks, checkpoint=checkpoint, interrupt=interrupt)
+
+
+class Training:
+    """A training that can be carried on in pieces: however it is cut, it takes the same steps to the same end.
+
+    Args:
+        learner: what is trained.
+        settings: how.
+        momentum: what an earlier training of the same parameters has left of its optimiser.
+        notes: plain values that a checkpoint keeps beside the state.
+    """
+
+    def __init__(
+        self,
+        learner: Learner,
+        settings: TrainSettings,
+        *,
+        momentum: dict[str, Tensor] | None = None,
+        notes: dict[str, Any] | None = None,
+    ) -> None:
+        self.learner, self.settings, self.notes = learner, settings, notes or {}
+        self.optimizer = OPTIMIZERS[settings.optimizer](learner.parameter_groups(), lr=settings.lr)
+        self.records: list[EpochRecord] = []
+        self.best = _Best(math.inf, 0, {})
+        self.stopped = False
+        if momentum:
+            restore_optimizer(self.optimizer, momentum)
+
+    @property
+    def epoch(self) -> int:
+        """How many epochs are done."""
+        return len(self.records)
+
+    @property
+    def over(self) -> bool:
+        return self.stopped or self.epoch >= self.settings.epochs
+
+    def advance(self) -> EpochRecord:
+        """One epoch."""
+        epoch = self.epoch + 1
+        record = _epoch(self.learner, self.optimizer, self.settings, epoch, self.best)
+        self.records.append(record)
+        # patience is over only once somebody has looked
+        self.stopped = record.val_nll is not None and epoch - self.best.epoch >= self.settings.patience
+        return record
+
+    def complete(
+        self,
+        *,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: Checkpoint | None = None,
+        interrupt: InterruptGuard | None = None,
+    ) -> TrainResult:
+        """All epochs that are left; then the learner stands at its best one."""
         for callback in callbacks:
-            callback.on_failure()
-        raise
-    _copy_into(learner.tensors(), best.tensors)
-    if checkpoint is not None:
-        checkpoint.clear()
-    for callback in callbacks:
-        callback.on_end(best.epoch)
-    return TrainResult(records, best.epoch, stopped, optimizer_tensors(optimizer))
+            callback.on_start(self.settings.epochs, self.epoch + 1)
+        try:
+            while not self.over:
+                record = self.advance()
+                for callback in callbacks:
+                    callback.on_epoch(record)
+                if self.over:  # nothing is left to stop, and what is done need not be done again
+                    break
+                interrupted = interrupt is not None and interrupt.received is not None
+                if checkpoint is not None and (interrupted or checkpoint.due()):
+                    checkpoint.save(self.state())
+                if interrupt is not None and interrupt.received is not None:
+                    raise Interrupted(interrupt.received)
+        except BaseException:
+            for callback in callbacks:
+                callback.on_failure()
+            raise
+        self.to_best()
+        if checkpoint is not None:
+            checkpoint.clear()
+        for callback in callbacks:
+            callback.on_end(self.best.epoch)
+        return TrainResult(self.records, self.best.epoch, self.stopped, optimizer_tensors(self.optimizer))
+
+    def to_best(self) -> None:
+        """Put the best epoch's values into the learner."""
+        _copy_into(self.learner.tensors(), self.best.tensors)
+
+    def state(self) -> TrainState:
+        tensors = {f"live.{name}": tensor for name, tensor in self.learner.tensors().items()}
+        tensors |= {f"best.{name}": tensor for name, tensor in self.best.tensors.items()}
+        tensors |= {f"random.{name}": generator.get_state() for name, generator in self.learner.generators().items()}
+        tensors |= optimizer_tensors(self.optimizer)
+        values = {
+            **self.notes,
+            "epoch": self.epoch,
+            "best_nll": self.best.nll if math.isfinite(self.best.nll) else None,
+            "best_epoch": self.best.epoch,
+            "records": [record.as_dict() for record in self.records],
+        }
+        return TrainState(tensors, values)
+
+    def restore(self, state: TrainState) -> None:
+        _copy_into(self.learner.tensors(), under("live.", state.tensors))
+        for name, generator in self.learner.generators().items():
+            generator.set_state(state.tensors[f"random.{name}"])
+        restore_optimizer(self.optimizer, state.tensors)
+        nll = state.values["best_nll"]
+        self.best = _Best(math.inf if nll is None else nll, state.values["best_epoch"], under("best.", state.tensors))
+        self.records = [EpochRecord(**record) for record in state.values["records"]]
 
 
 def _epoch(
@@ -174,35 +245,6 @@ def _epoch(
         best=improved,
         seconds=time.perf_counter() - begin,
     )
-
-
-def _state(
-    learner: Learner, optimizer: torch.optim.Optimizer, epoch: int, best: _Best, records: list[EpochRecord]
-) -> TrainState:
-    tensors = {f"live.{name}": tensor for name, tensor in learner.tensors().items()}
-    tensors |= {f"best.{name}": tensor for name, tensor in best.tensors.items()}
-    tensors |= {f"random.{name}": generator.get_state() for name, generator in learner.generators().items()}
-    tensors |= optimizer_tensors(optimizer)
-    values = {
-        "epoch": epoch,
-        "best_nll": best.nll if math.isfinite(best.nll) else None,
-        "best_epoch": best.epoch,
-        "records": [record.as_dict() for record in records],
-    }
-    return TrainState(tensors, values)
-
-
-def _restore(
-    learner: Learner, optimizer: torch.optim.Optimizer, state: TrainState
-) -> tuple[int, _Best, list[EpochRecord]]:
-    _copy_into(learner.tensors(), under("live.", state.tensors))
-    for name, generator in learner.generators().items():
-        generator.set_state(state.tensors[f"random.{name}"])
-    restore_optimizer(optimizer, state.tensors)
-    nll = state.values["best_nll"]
-    best = _Best(math.inf if nll is None else nll, state.values["best_epoch"], under("best.", state.tensors))
-    records = [EpochRecord(**record) for record in state.values["records"]]
-    return state.values["epoch"] + 1, best, records
 
 
 def _copy_into(live: dict[str, Tensor], saved: dict[str, Tensor]) -> None:

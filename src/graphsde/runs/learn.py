@@ -128,7 +128,7 @@ def learn(
         fresh_labels = zip(ids, new.labels, [number] * len(ids), strict=True)
         book = dataclasses.replace(ground.book, labels=(*ground.book.labels, *fresh_labels))
         target = book.apply(ground.graph)
-        settings = {**config["model"]["settings"], **({} if epochs is None else _limited(model, epochs))}
+        settings = {**_as_fitted(model, config), **({} if epochs is None else _limited(model, epochs))}
         request = {
             "round": number,
             "book": _digest(book),
@@ -189,6 +189,12 @@ def _ground(folder: RunFolder, model: Model, path: str | None, options: dict[str
     new_nodes = require_growth(ids, graph, model)
     classes = model._require_fitted() or None
     return _Ground(source, graph, facts, LabelBook(book.labels, roles, classes), new_nodes)
+
+
+def _as_fitted(model: Model, config: dict[str, Any]) -> dict[str, Any]:
+    """The settings of the run; where a race chose them, those that it chose."""
+    raced = getattr(model.settings, "race", False)
+    return {**model.settings.model_dump(mode="json"), "race": False} if raced else dict(config["model"]["settings"])
 
 
 def _fit(

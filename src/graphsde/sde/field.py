@@ -114,6 +114,11 @@ class Drift(Component, ABC):
         that form. With it come bounds that don't grow with time."""
         return None
 
+    def coefficients(self) -> Tensor | None:
+        """κ of every channel, where an Euler step of length one takes H to κÂH and terms without H: then the law of
+        each node's state is known (:mod:`graphsde.sde.marginals`). ``None`` for any other drift.  # [d]"""
+        return None
+
     def closed_kl(self, prior: Prior, diffusion: Diffusion) -> bool:
         """Whether f − p = C u with C the :attr:`Diffusion.channel` and u = :meth:`control`, the same at all times and
         states: then the path KL is ½ T ‖u‖²/g², whatever rank the noise has."""

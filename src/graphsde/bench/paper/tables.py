@@ -117,7 +117,7 @@ BGCN = System("bgcn", "bgcn-meanfield", note="the study ran Gaussian weights und
 BB_GDC = System(None, "bgcn", note="the system that the paper cites as BGCN")
 ENSEMBLE = System("ensemble", "ensemble")
 GRAPH_GP = System("graph-gp", "graph-gp")
-LGNSDE = System("lgnsde", "lgnsde", note="graph diffusion, the default of this package")
+LGNSDE = System("lgnsde", "lgnsde@universal", note="graph diffusion, the default of the first versions")
 LGNSDE_PAPER = System(None, "lgnsde@paper", note="the network of the text")
 
 MAIN = (GCN, GNODE, BGCN, BB_GDC, ENSEMBLE, GRAPH_GP, LGNSDE, LGNSDE_PAPER)
@@ -193,7 +193,7 @@ SYSTEMS = (
     System(None, "gpn", {}, "msp", note="the largest mean probability, which meets the published figures"),
     System("gnsd", "gnsd", {}, "gnnsafe"),
     System("lgnsde", "lgnsde@open-world"),
-    System(None, "lgnsde", note="the default preset"),
+    System(None, "lgnsde@universal", note="the default of the first versions"),
 )
 PRINTED = {
     "auroc": "ood_auroc",
@@ -353,7 +353,7 @@ TIME = PaperTable(
         System("gnsd", "gnsd"),
         System("ensemble", "ensemble"),
         System("lgnsde", "lgnsde@paper"),
-        System(None, "lgnsde"),
+        System(None, "lgnsde@universal"),
     ),
     metrics={"seconds": "epoch_seconds"},
     seeds=3,

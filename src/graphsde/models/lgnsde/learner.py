@@ -5,32 +5,47 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from graphsde.base.errors import BadUsage
 from graphsde.base.seeds import derive
 from graphsde.graph.graph import Graph
-from graphsde.models.lgnsde.module import LGNSDEModule, Noise
+from graphsde.models.lgnsde.module import LGNSDEModule, Noise, no_closed_kl
 from graphsde.models.lgnsde.settings import ConsistencySettings, LGNSDESettings
 from graphsde.models.neural import GraphLearner, NeuralModel
 from graphsde.nn.encoding import FeatureEncoder
 from graphsde.nn.likelihood import ClassLikelihood, Likelihood
 from graphsde.nn.training import Validation
 from graphsde.sde.brownian import node_keys
+from graphsde.uncertainty.evidence import Evidence
+
+# a node is asked to agree in full once a quarter of the validation nodes are no more like the classes than it is
+FULL_AGREEMENT = 4.0
 
 
 def path_likelihood(
-    logits: Tensor, labels: Tensor, objective: Literal["mean", "log-mean"], likelihood: Likelihood = ClassLikelihood()
+    logits: Tensor,
+    labels: Tensor,
+    objective: Literal["elbo", "mixture", "importance"],
+    likelihood: Likelihood = ClassLikelihood(),
+    log_ratio: Tensor | None = None,
 ) -> Tensor:
-    """Negative log-likelihood per training node, over paths.  # logits [n, S, C], labels [n]
+    """Negative log-likelihood per training node, over paths.  # logits [n, S, C], labels [n], log_ratio [S]
 
-    ``mean`` is the expected log-likelihood of the evidence lower bound; ``log-mean`` the log of the mean likelihood,
-    which is a tighter bound and does not ask every single path to be right.
+    ``elbo`` is the expected log-likelihood of the evidence lower bound. ``mixture`` is the log of the mean likelihood,
+    that of the prediction itself; it does not ask every single path to be right, but less the KL it bounds nothing: two
+    states of prior ½ with likelihoods 1 and 0 have the evidence ½, and q = (.7, .3) gives −.439 > ln ½. ``importance``
+    is ln of the mean over paths of p(Y|H) dP/dQ, with ``log_ratio`` = ln dP/dQ: a bound for any number of paths, the
+    ELBO for one.
     """
     per_path = likelihood.of_paths(logits, labels)
-    if objective == "mean":
+    if objective == "elbo":
         return -per_path.mean()
+    if objective == "importance":
+        assert log_ratio is not None
+        return -(torch.logsumexp(per_path.sum(0) + log_ratio, 0) - math.log(logits.shape[1])) / len(labels)
     return -(torch.logsumexp(per_path, dim=1) - torch.log(torch.tensor(float(logits.shape[1])))).mean()
 
 
@@ -39,8 +54,10 @@ def ramp(epoch: int, warmup: int) -> float:
     return min(1.0, epoch / warmup)
 
 
-def consistency(logits: Tensor, settings: ConsistencySettings, validation: Tensor) -> Tensor:
-    r"""Disagreement among the paths of each node, mean over nodes.  # logits [N, S, C]
+def consistency(
+    logits: Tensor, settings: ConsistencySettings, validation: Tensor, weights: Tensor | None = None
+) -> Tensor:
+    r"""Disagreement among the paths of each node, mean over nodes, or weighted.  # logits [N, S, C], weights [N]
 
     ``sharpen``: :math:`\|p_s - \mathrm{sharpen}(\bar p, \tau)\|^2`, the target detached. ``confident``:
     :math:`\|p_s - \bar p\|^2 + \tfrac12 k H(p_s)` with k = 1 where the mean's largest probability reaches the median
@@ -52,13 +69,16 @@ def consistency(logits: Tensor, settings: ConsistencySettings, validation: Tenso
         with torch.no_grad():
             target = mean ** (1.0 / settings.temperature)
             target = target / target.sum(-1, keepdim=True)
+        if weights is not None:
+            return ((probs - target).square().sum(-1).mean(1) * weights).mean()
         return (probs - target).square().sum(-1).mean()
     disagreement = (probs - mean.detach()).square().sum(-1).mean(1)  # [N]
     with torch.no_grad():
         surest = mean[:, 0].max(-1).values
         confident = (surest >= surest[validation].median()).to(probs.dtype)
     entropy = -(probs * torch.log_softmax(logits, dim=-1)).sum(-1).mean(1)
-    return (disagreement + 0.5 * confident * entropy).mean()
+    per_node = disagreement + 0.5 * confident * entropy
+    return per_node.mean() if weights is None else (per_node * weights).mean()
 
 
 class LGNSDELearner(GraphLearner):
@@ -79,24 +99,48 @@ class LGNSDELearner(GraphLearner):
         self.keys = node_keys(graph.node_ids)
         self.num_nodes = graph.num_nodes
         self._validation_noise: Tensor | None = None
+        self.resemblance = self._resemblance(graph)
+        if s.objective == "importance" and not module.drift.closed_kl(module.prior, module.diffusion):
+            raise no_closed_kl()
+
+    def _resemblance(self, graph: Graph) -> Tensor | None:
+        """How far agreement is asked of each node: min(1, 4p), p the share of validation nodes that resemble the
+        classes trained on no more than it does.  # [N]"""
+        wanted = self.settings.consistency
+        if not wanted.by_evidence or wanted.kind == "none" or not len(self.val):
+            return None
+        return torch.from_numpy(np.minimum(1.0, FULL_AGREEMENT * Evidence.fit(graph).tail_share())).float()
 
     def loss(self, epoch: int) -> Tensor:
         s = self.settings
         self.module.train()
-        latent = self.module.evolve(self.inputs, self._paths(epoch), self.dropout, kl=s.kl_weight > 0)
         agree = s.consistency.kind != "none" and s.consistency.weight > 0 and epoch >= s.consistency.begin
+        weighted, kl = s.objective == "importance", s.kl_weight > 0
+        # noise drawn node by node need not be drawn for nodes that nobody looks at
+        rows = self.train if not agree and s.noise_by == "marginals" else None
+        latent = self.module.evolve(
+            self.inputs, self._paths(epoch), self.dropout, kl=kl and not weighted, log_ratio=kl and weighted, rows=rows
+        )
         if agree:
             logits = self.module.decode(self.inputs, latent.state, self.dropout)
             train_logits = logits[self.train]
+        elif rows is not None:
+            train_logits = self.module.decode(self.inputs, latent.state, self.dropout)
         else:
             train_logits = self.module.decode_at(self.inputs, latent.state, self.train, self.dropout)
-        loss = path_likelihood(train_logits, self.train_labels, s.objective, self.likelihood)
+        ratio = None
+        if weighted:
+            ratio = latent.log_ratio if kl else torch.zeros(train_logits.shape[1])
+            assert ratio is not None
+            share = len(self.train) / self.num_nodes if s.kl_unit == "node" else 1.0
+            ratio = ratio * (s.kl_weight * ramp(epoch, s.kl_warmup) * share)
+        loss = path_likelihood(train_logits, self.train_labels, s.objective, self.likelihood, ratio)
         if agree:
             validation = self.val if len(self.val) else self.train
             weight = s.consistency.weight * ramp(epoch, s.consistency.warmup)
             if s.consistency.gated:
                 weight *= max(0.0, 1.0 - float(loss.detach()) / math.log(logits.shape[-1]))
-            loss = loss + weight * consistency(logits, s.consistency, validation)
+            loss = loss + weight * consistency(logits, s.consistency, validation, self.resemblance)
         if latent.kl is not None:
             share = self.num_nodes if s.kl_unit == "node" else len(self.train)
             loss = loss + s.kl_weight * ramp(epoch, s.kl_warmup) / share * latent.kl.mean()
@@ -110,13 +154,22 @@ class LGNSDELearner(GraphLearner):
     def validation_logits(self) -> Tensor:
         """Logits of the validation nodes on the fixed validation paths.  # [n, S, C]"""
         self.module.eval()
+        marginal, ratio = self.settings.noise_by == "marginals", self.settings.sigma_is == "ratio"
         count = self.settings.validation_paths if self.module.noisy else 1
         noise = Noise(derive(self.settings.seed, "validation paths"), self.keys, range(count))
-        if self._validation_noise is None and self.module.noisy and self.settings.sigma_is == "ratio":
+        if self._validation_noise is None and self.module.noisy and ratio and not marginal:
             self._validation_noise = self.module.unit_noise(self.inputs, noise)
         with torch.no_grad():
+            self.module.measure_signal(self.inputs, noise)
+            if self.module.by_node:
+                state = self.module.evolve(self.inputs, noise, None, unit=self._validation_noise, rows=self.val).state
+                return self.module.decode(self.inputs, state)
             state = self.module.evolve(self.inputs, noise, None, unit=self._validation_noise).state
             return self.module.decode_at(self.inputs, state, self.val)
+
+    def measure_signal(self) -> None:
+        self.module.eval()
+        self.module.measure_signal(self.inputs, Noise(derive(self.settings.seed, "validation paths"), self.keys, (0,)))
 
     def _paths(self, epoch: int) -> Noise:
         count = self.settings.paths

@@ -13,13 +13,16 @@ from torch import Tensor, nn
 from graphsde.base.errors import BadUsage
 from graphsde.base.seeds import derive
 from graphsde.graph.graph import Graph
-from graphsde.models.base import encode, merge_settings, register_model
+from graphsde.models.base import encode, register_model
 from graphsde.models.lgnsde.learner import LGNSDELearner
 from graphsde.models.lgnsde.module import LGNSDEModule, Noise
-from graphsde.models.lgnsde.presets import REGRESSION, follow_parts, preset_for, preset_settings
+from graphsde.models.lgnsde.presets import REGRESSION, family_settings, follow_parts, preset_for, preset_settings
+from graphsde.models.lgnsde.rule import choose
 from graphsde.models.lgnsde.settings import LGNSDESettings, plain_parts
 from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, Response
 from graphsde.models.options import LGNSDEOptions
+from graphsde.models.parameters import merge_settings
+from graphsde.models.race import Candidate
 from graphsde.prediction import Kind, Trajectories
 from graphsde.sde.brownian import node_keys
 from graphsde.sde.drift import DRIFTS
@@ -27,6 +30,8 @@ from graphsde.uncertainty.calibration.calibrators import best_temperature
 
 # floats of latent state that a chunk of prediction paths may hold
 CHUNK_FLOATS = 4_000_000
+# how much faster than weights the coefficients of a filter learn
+FILTER_RATE = 3.0
 
 
 @register_model
@@ -70,6 +75,8 @@ class LGNSDE(NeuralModel):
     settings: LGNSDESettings
     module: LGNSDEModule
     default_preset: ClassVar[str] = LGNSDESettings.model_fields["preset"].default
+    first_default_preset: ClassVar[str] = "universal"
+    """The default of the first versions, which cells of a bench mean where they name none."""
 
     def __init__(self, **settings: Unpack[LGNSDEOptions]) -> None:
         given = plain_parts(settings)
@@ -95,22 +102,39 @@ class LGNSDE(NeuralModel):
         return preset_settings(preset, graph)
 
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
+        if self._candidate is not None and self.settings.preset == "auto":
+            return family_settings(graph)  # the member says the rest, and must not get it from another one
         values = follow_parts(self.preset_values(self.settings.preset, graph), self._given)
         return merge_settings(values, REGRESSION) if graph.target_kind == "regression" else values
 
+    def candidates(self, graph: Graph) -> list[Candidate]:
+        if self.settings.preset != "auto" or graph.target_kind != "classification":
+            return []
+        return choose(graph).candidates()
+
     def parameter_groups(self, module: nn.Module) -> list[dict[str, Any]]:
-        encoder = [p for name, p in module.named_parameters() if name.startswith("encoder.")]
-        rest = [p for name, p in module.named_parameters() if not name.startswith("encoder.")]
+        # of a perceptron only the first layer decays: the second may grow to what the logits need
+        own = ("encoder.first.",) if self.settings.encoder == "mlp" else ("encoder.",)
+        encoder = [p for name, p in module.named_parameters() if name.startswith(own)]
+        rest = [p for name, p in module.named_parameters() if not name.startswith(own)]
         decay = self.settings.weight_decay
+        # a coefficient per channel moves by small gradients, and decay would pull it to a filter that nobody asked for
+        filters = [p for name, p in module.named_parameters() if name == "drift.raw"]
+        if filters:
+            rest = [p for p in rest if all(p is not one for one in filters)]
+            own_rate = [{"params": filters, "weight_decay": 0.0, "lr": FILTER_RATE * self.settings.lr}]
+        else:
+            own_rate = []
         if self.settings.decay_all:
-            return [{"params": encoder + rest, "weight_decay": decay}]
+            return [{"params": encoder + rest, "weight_decay": decay}, *own_rate]
         weight = [p for p in encoder if p.dim() == 2]
         biases = [p for p in encoder if p.dim() != 2]
-        return [{"params": weight, "weight_decay": decay}, {"params": biases + rest, "weight_decay": 0.0}]
+        return [{"params": weight, "weight_decay": decay}, {"params": biases + rest, "weight_decay": 0.0}, *own_rate]
 
     def finish(self, learner: GraphLearner) -> None:
-        """One temperature, fitted on the validation nodes."""
+        """The noise to the signal of the epoch that was kept; one temperature, fitted on the validation nodes."""
         assert isinstance(learner, LGNSDELearner)
+        learner.measure_signal()
         if self.settings.temperature and len(learner.val):
             fitted = best_temperature(learner.validation_logits(), learner.val_labels)
             learner.module.log_temperature.fill_(math.log(fitted))
@@ -125,14 +149,19 @@ class LGNSDE(NeuralModel):
     def respond(self, inputs: Inputs, graph: Graph, samples: int, seed: int) -> Response:
         """Paths in chunks; path k is the same however many are drawn."""
         stream, keys = derive(seed, "prediction paths"), node_keys(graph.node_ids)
-        kept = samples if self.module.noisy else 1
+        kept, width = samples if self.module.noisy else 1, self.module.width
         logits = torch.empty(kept, graph.num_nodes, self._head_width)
-        embedding = torch.zeros(graph.num_nodes, self.settings.hidden, dtype=torch.float64)
-        for paths, used in chunks(kept, graph.num_nodes * self.settings.hidden):
-            state = self.module.evolve(inputs, Noise(stream, keys, paths), None).state
+        embedding = torch.zeros(graph.num_nodes, width, dtype=torch.float64)
+        flow = self.module.mean_path(inputs) if self.module.noisy and self.settings.noise_by == "marginals" else None
+        for paths, used in chunks(kept, graph.num_nodes * width):
+            noise = Noise(stream, keys, paths)
+            if flow is None:
+                state = self.module.evolve(inputs, noise, None).state
+            else:  # one solve serves all draws
+                state = self.module.beside(self.module.around(inputs, flow[1], noise), flow[0])
             drawn = self.module.decode(inputs, state).transpose(0, 1)  # [S, N, C]
             logits[paths.start : paths.start + used] = drawn[:used]
-            embedding += state[:, :used].double().sum(1)
+            embedding += state[:, :used, :width].double().sum(1)
         return Response(logits, embedding / kept)
 
     def central_logits(self, inputs: Inputs, graph: Graph) -> Tensor:
@@ -161,18 +190,24 @@ class LGNSDE(NeuralModel):
         parts = []
         with torch.no_grad():
             initial = self.module.initial(inputs, 1, None)
-            for paths, used in chunks(samples, graph.num_nodes * self.settings.hidden * (self.settings.steps + 1)):
+            for paths, used in chunks(samples, graph.num_nodes * self.module.width * (self.settings.steps + 1)):
                 path = self.module.trajectory(inputs, Noise(stream, keys, paths), initial, save="all")
-                logits = torch.stack([self.module.decode_at(inputs, state, rows)[:, :used] for state in path.saved])
+                logits = torch.stack([self._read(inputs, state, initial, rows)[:, :used] for state in path.saved])
                 parts.append(torch.softmax(logits / temperature, -1))  # [M, n, s, C]
         probs = torch.cat(parts, dim=2).transpose(1, 2)
         return Trajectories(np.array(path.times), probs.numpy(), graph.node_ids[rows.numpy()], classes)
+
+    def _read(self, inputs: Inputs, state: Tensor, initial: Tensor, rows: Tensor) -> Tensor:
+        """Logits of some nodes at a state on the way.  # [n, S, C]"""
+        return self.module.decode_at(inputs, self.module.beside(state, initial), rows)
 
     def activations(self, graph: Graph) -> int:
         s = self.settings
         kept = {"store": s.steps, "checkpoint": 2 * math.isqrt(s.steps) + 2, "reversible": 4}[s.gradients]
         each = DRIFTS.get(s.drift.name).kept_states
-        return s.paths * (s.hidden * (6 + 2 * kept * each) + 6 * graph.num_classes)
+        width = s.hidden * (graph.num_classes if s.state == "logits" else 1)
+        first = 4 * s.encoder_width if s.encoder == "mlp" else 0
+        return s.paths * (first + width * (6 + 2 * kept * each) + 6 * graph.num_classes)
 
 
 def chunks(samples: int, floats_per_path: int) -> Iterator[tuple[range, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -14,11 +14,12 @@ from graphsde.base.errors import BadUsage
 from graphsde.base.registry import Registry, unknown_name
 from graphsde.models.lgnsde.settings import LGNSDESettings, Part
 from graphsde.models.neural import Inputs
-from graphsde.nn.layers import GraphConv, Linear, dropout
+from graphsde.nn.layers import Features, GraphConv, Linear, dropout
 from graphsde.sde.brownian import BrownianMotion
 from graphsde.sde.diffusion import DIFFUSIONS
 from graphsde.sde.drift import DRIFTS
 from graphsde.sde.integrate import Path, Save, integrate
+from graphsde.sde.marginals import NOISE_CHANNELS, unit_variance
 from graphsde.sde.prior import PRIORS
 from graphsde.sde.solvers import SOLVERS
 
@@ -40,10 +41,25 @@ class Noise:
 
 @dataclass(frozen=True)
 class Latent:
-    """The latent state at the horizon and the path KL where it was asked for."""
+    """The latent state at the horizon, beside H(0) where the decoder reads that too, and the path KL and the log of
+    prior over posterior density where they were asked for."""
 
-    state: Tensor  # [N, S, d]
+    state: Tensor  # [N, S, d], or [n, S, d] at some nodes
     kl: Tensor | None = None  # [S], summed over nodes and dimensions
+    log_ratio: Tensor | None = None  # [S]
+
+
+class PerceptronEncoder(nn.Module):
+    """``W₂ drop(relu(W₁ x + b₁)) + b₂``, node by node."""
+
+    def __init__(self, width: int, settings: LGNSDESettings, outputs: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.first = Linear(width, settings.encoder_width, generator)
+        self.second = Linear(settings.encoder_width, outputs, generator)
+        self.rate = settings.encoder_dropout
+
+    def forward(self, x: Features, generator: torch.Generator | None) -> Tensor:
+        return self.second(dropout(torch.relu(self.first(x)), self.rate, generator))
 
 
 class LGNSDEModule(nn.Module):
@@ -59,19 +75,29 @@ class LGNSDEModule(nn.Module):
 
     def __init__(self, width: int, classes: int, settings: LGNSDESettings, generator: torch.Generator) -> None:
         super().__init__()
-        self.settings = settings
-        hidden = settings.hidden
-        self.encoder = (Linear if settings.encoder == "linear" else GraphConv)(width, hidden, generator)
+        self.settings, self.classes = settings, classes
+        hidden = self.width = settings.hidden * (classes if settings.state == "logits" else 1)
+        self.encoder: nn.Module
+        if settings.encoder == "mlp":
+            self.encoder = PerceptronEncoder(width, settings, hidden, generator)
+        else:
+            self.encoder = (Linear if settings.encoder == "linear" else GraphConv)(width, hidden, generator)
+        self.norm = nn.BatchNorm1d(hidden) if settings.encoder_norm == "batch" else None
         self.drift = make_part(DRIFTS, settings.drift, hidden, generator=generator)
         self.prior = make_part(PRIORS, settings.prior, hidden)
         # relative noise is simulated at unit scale and multiplied afterwards
         sigma = 1.0 if settings.sigma_is == "ratio" else settings.sigma
         self.diffusion = make_part(DIFFUSIONS, settings.diffusion, hidden, sigma=sigma)
-        self.decoder = (Linear if settings.decoder == "linear" else GraphConv)(hidden, classes, generator)
+        self.decoder: Linear | None = None
+        if settings.state == "wide":
+            read = 2 * hidden if settings.ego else hidden
+            self.decoder = (Linear if settings.decoder == "linear" else GraphConv)(read, classes, generator)
         for buffer in ("signal", "gain", "log_temperature"):
             self.register_buffer(buffer, torch.zeros(()))
         self._unit_level: float | None = None
-        if settings.sigma_is == "ratio":
+        if settings.noise_by == "marginals" and settings.sigma > 0:
+            self._check_marginals()
+        elif settings.sigma_is == "ratio" and settings.sigma > 0:
             self._check_superposition()
 
     @property
@@ -87,9 +113,14 @@ class LGNSDEModule(nn.Module):
     def _encode(self, inputs: Inputs, generator: torch.Generator | None) -> Tensor:
         s = self.settings
         x = dropout(inputs.features, s.feature_dropout, generator)
-        h = self.encoder(x) if s.encoder == "linear" else self.encoder(x, inputs.adjacency)
+        if s.encoder == "mlp":
+            h = self.encoder(x, generator)
+        else:
+            h = self.encoder(x) if s.encoder == "linear" else self.encoder(x, inputs.adjacency)
         if s.encoder_activation == "relu":
             h = torch.relu(h)
+        if self.norm is not None:
+            h = self.norm(h)
         if generator is not None and s.node_dropout > 0:
             h = h * dropout(torch.ones(h.shape[0], 1, dtype=h.dtype), s.node_dropout, generator)
         return dropout(h, s.latent_dropout, generator)  # type: ignore[return-value]
@@ -101,21 +132,38 @@ class LGNSDEModule(nn.Module):
         generator: torch.Generator | None,
         *,
         kl: bool = False,
+        log_ratio: bool = False,
         unit: Tensor | None = None,
+        rows: Tensor | None = None,
     ) -> Latent:
         """From the graph to the latent state at the horizon, for the paths of ``noise``.
 
-        ``unit`` is their :meth:`unit_noise` where the caller has it already.
+        ``unit`` is their :meth:`unit_noise` where the caller has it already; with ``rows`` the state is wanted at those
+        nodes alone.
         """
         initial = self.initial(inputs, len(noise.paths), generator)
+        marginal = self.settings.noise_by == "marginals" and self.noisy
         if not self.noisy:
-            return Latent(self._flow(inputs, initial, generator).final)
-        if self.settings.sigma_is == "ratio":
-            return self._superpose(inputs, noise, initial, generator, kl=kl, unit=unit)
-        # under noise without full rank the KL can't be had from the difference of drifts, but perhaps in closed form
-        closed = kl and not self.diffusion.full_rank and self.drift.closed_kl(self.prior, self.diffusion)
-        path = self.trajectory(inputs, noise, initial, generator, kl=kl and not closed)
-        return Latent(path.final, self._closed_kl(initial, self.settings.sigma) if closed else path.kl)
+            latent = Latent(self._flow(inputs, initial, generator).final)
+        elif marginal:
+            latent = self._marginal(inputs, noise, initial, generator, kl=kl, rows=rows)
+        elif self.settings.sigma_is == "ratio":
+            latent = self._superpose(inputs, noise, initial, generator, kl=kl, unit=unit)
+        else:
+            # under noise without full rank the KL can't be had from the difference of drifts, but perhaps in closed form
+            closed = kl and not self.diffusion.full_rank and self.drift.closed_kl(self.prior, self.diffusion)
+            path = self.trajectory(inputs, noise, initial, generator, kl=kl and not closed)
+            latent = Latent(path.final, self._closed_kl(initial, self.settings.sigma) if closed else path.kl)
+        if log_ratio:
+            latent = replace(latent, log_ratio=self._log_ratio(inputs, noise, initial))
+        state = latent.state if rows is None or marginal else latent.state[rows]
+        return replace(latent, state=self.beside(state, initial if rows is None else initial[rows]))
+
+    def beside(self, state: Tensor, initial: Tensor) -> Tensor:
+        """What the decoder reads: H(T), followed by H(0) where the settings say so.  # [n, S, d] or [n, S, 2d]"""
+        if not self.settings.ego:
+            return state
+        return torch.cat([state, initial.expand(-1, state.shape[1], -1)], dim=-1)
 
     def trajectory(
         self,
@@ -151,7 +199,7 @@ class LGNSDEModule(nn.Module):
             self.diffusion.set_gain(gain)
             bound = self.diffusion.bind(inputs.adjacency)
             keys = bound.keys(noise.keys)
-            motion = BrownianMotion(noise.seed, keys, noise.paths, s.hidden, s.horizon, s.steps, initial.dtype)
+            motion = BrownianMotion(noise.seed, keys, noise.paths, self.width, s.horizon, s.steps, initial.dtype)
         return integrate(
             self.drift.bind(inputs.adjacency, initial, generator),
             initial,
@@ -170,11 +218,13 @@ class LGNSDEModule(nn.Module):
         """What unit noise alone becomes at the horizon, from 0: with a linear drift it adds to the mean path, whatever
         the parameters are.  # [N, S, d]"""
         with torch.no_grad():
-            zero = torch.zeros(inputs.adjacency.shape[0], len(noise.paths), self.settings.hidden)
+            zero = torch.zeros(inputs.adjacency.shape[0], len(noise.paths), self.width)
             return self._solved(inputs, noise, zero, 1.0).final
 
     def decode(self, inputs: Inputs, state: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Logits of every path.  # [N, S, d] -> [N, S, C]"""
+        """Logits of every path, from what :meth:`evolve` gives.  # [N, S, d] -> [N, S, C]"""
+        if self.decoder is None:
+            return state.reshape(*state.shape[:2], -1, self.classes).sum(2)
         h = torch.relu(state) if self.settings.decoder_activation == "relu" else state
         h = dropout(h, self.settings.decoder_dropout, generator)  # type: ignore[assignment]
         flat = h.reshape(-1, h.shape[-1])
@@ -187,9 +237,14 @@ class LGNSDEModule(nn.Module):
         self, inputs: Inputs, state: Tensor, rows: Tensor, generator: torch.Generator | None = None
     ) -> Tensor:
         """:meth:`decode` at some nodes, without the others where the decoder needs none.  # [N, S, d] -> [n, S, C]"""
-        if self.settings.decoder == "linear":
+        if self.by_node:
             return self.decode(inputs, state[rows], generator)
         return self.decode(inputs, state, generator)[rows]
+
+    @property
+    def by_node(self) -> bool:
+        """Whether the decoder reads each node alone."""
+        return self.decoder is None or self.settings.decoder == "linear"
 
     def _flow(self, inputs: Inputs, initial: Tensor, generator: torch.Generator | None) -> Path:
         """The noise-free equation."""
@@ -212,6 +267,57 @@ class LGNSDEModule(nn.Module):
         state = mean + self.gain * (self.unit_noise(inputs, noise) if unit is None else unit)
         return Latent(state, self._closed_kl(initial, self.gain) if kl else None)
 
+    def _marginal(
+        self,
+        inputs: Inputs,
+        noise: Noise,
+        initial: Tensor,
+        generator: torch.Generator | None,
+        *,
+        kl: bool,
+        rows: Tensor | None,
+    ) -> Latent:
+        """Mean path plus a draw from each node's own Gaussian: where nodes are read one by one, nothing else counts."""
+        mean = self._flow(inputs, initial, generator).final
+        if generator is not None:
+            self._learn_signal(inputs, noise, mean)
+        state = self.around(inputs, mean, noise, rows)
+        return Latent(state, self._closed_kl(initial, self._amount()) if kl else None)
+
+    def around(self, inputs: Inputs, mean: Tensor, noise: Noise, rows: Tensor | None = None) -> Tensor:
+        """States from their exact law at the horizon; a draw is a function of seed, path and node key alone.
+
+        # [N, 1 or S, d] -> [N or n, S, d]
+        """
+        deviation = self.unit_deviation(inputs)
+        keys = noise.keys
+        if rows is not None:
+            mean, deviation, keys = mean[rows], deviation[rows], keys[rows]
+        drawn = BrownianMotion(noise.seed, keys, noise.paths, self.width, 1.0, 1, mean.dtype).cell_increment(0)
+        return mean + self._amount() * deviation[:, None] * drawn
+
+    def unit_deviation(self, inputs: Inputs) -> Tensor:
+        """Standard deviation of every node's state under unit noise.  # [N, d]"""
+        kappa = self.drift.coefficients()
+        assert kappa is not None
+        kappa = kappa.to(inputs.adjacency.values.dtype)
+        return unit_variance(inputs.adjacency, kappa, self.settings.steps, channel=self.diffusion.channel).sqrt()
+
+    def _amount(self) -> Tensor | float:
+        """What unit noise is multiplied with."""
+        return self.gain if self.settings.sigma_is == "ratio" else self.settings.sigma
+
+    def _log_ratio(self, inputs: Inputs, noise: Noise, initial: Tensor) -> Tensor:
+        """ln dP/dQ of every path, prior over posterior: −u·W(T) − ½T‖u‖², u the control over g (Girsanov).  # [S]"""
+        amount = self._amount()
+        if float(amount) == 0.0:
+            return initial.new_zeros(len(noise.paths))
+        s, keys = self.settings, self.diffusion.bind(inputs.adjacency).keys(noise.keys)
+        motion = BrownianMotion(noise.seed, keys, noise.paths, self.width, s.horizon, s.steps, initial.dtype)
+        control = self.drift.control(initial) / amount
+        turned = (control * motion.increment(0, s.steps).dw).sum(dim=(0, 2))
+        return -turned - 0.5 * s.horizon * control.square().sum(dim=(0, 2))
+
     def _closed_kl(self, initial: Tensor, g: Tensor | float) -> Tensor:
         """Where the posterior differs from the prior by a control alone, through the channel of the noise.  # [S]
 
@@ -223,21 +329,59 @@ class LGNSDEModule(nn.Module):
         return 0.5 * self.settings.horizon * control.square().sum(dim=(0, 2))
 
     def _learn_signal(self, inputs: Inputs, noise: Noise, mean: Tensor) -> None:
+        """From a mean path in training; where the signal is that of prediction, only as long as nobody has looked."""
+        if self.settings.sigma_is != "ratio":
+            return
         with torch.no_grad():
-            centred = mean - mean.mean(dim=0, keepdim=True)
-            level = centred.square().mean().sqrt()
-            if level <= NO_SIGNAL * mean.square().mean().sqrt():
-                level = torch.zeros_like(level)  # rounding
-            first = bool(self.signal == 0)
-            self.signal.copy_(level if first else SIGNAL_MOMENTUM * self.signal + (1 - SIGNAL_MOMENTUM) * level)
-            self.gain.copy_(self.settings.sigma * self.signal / self.unit_level(inputs, noise))
+            level, first = signal_level(mean), bool(self.signal == 0)
+            if self.settings.signal == "prediction":
+                if first:
+                    self._set_signal(inputs, noise, level)
+                return
+            level = level if first else SIGNAL_MOMENTUM * self.signal + (1 - SIGNAL_MOMENTUM) * level
+            self._set_signal(inputs, noise, level)
+
+    def mean_path(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
+        """H(0) and H(T) without noise or dropout.  # [N, 1, d] each"""
+        initial = self.initial(inputs, 1, None)
+        return initial, self._flow(inputs, initial, None).final
+
+    def measure_signal(self, inputs: Inputs, noise: Noise) -> None:
+        """Make sigma what it says: the noise-to-signal ratio at the horizon of predictions."""
+        if self.noisy and self.settings.sigma_is == "ratio" and self.settings.signal == "prediction":
+            with torch.no_grad():
+                self._set_signal(inputs, noise, signal_level(self.mean_path(inputs)[1]))
+
+    def _set_signal(self, inputs: Inputs, noise: Noise, level: Tensor) -> None:
+        self.signal.copy_(level)
+        self.gain.copy_(self.settings.sigma * self.signal / self.unit_level(inputs, noise))
 
     def unit_level(self, inputs: Inputs, noise: Noise) -> float:
-        """Root mean square over nodes and dimensions of :meth:`unit_noise`, once: it depends on graph and settings."""
+        """Root mean square of the unit noise over nodes and dimensions; once where it depends on nothing learned."""
+        if self.settings.noise_by == "marginals":
+            return float(self.unit_deviation(inputs).square().mean().sqrt())
         if self._unit_level is None:
             probes = Noise(noise.seed, noise.keys, range(PROBE_PATHS))
             self._unit_level = float(self.unit_noise(inputs, probes).square().mean().sqrt())
         return self._unit_level
+
+    def _check_marginals(self) -> None:
+        """Exact marginals need a linear drift with a known filter, noise through a known channel, unit Euler steps, and
+        a decoder that reads each node alone."""
+        s = self.settings
+        known = self.drift.coefficients() is not None and self.diffusion.channel in NOISE_CHANNELS
+        plain = s.solver.name == "euler" and s.steps == s.horizon and not list(self.diffusion.parameters())
+        if not (known and plain and self.by_node) or s.objective == "importance":
+            raise BadUsage(
+                "the marginals of these dynamics are not known in closed form",
+                code="E-SETTING",
+                expected="drift 'graph-filter' or 'graph-heat' without a learned rest or attention, diffusion 'constant' "
+                "or 'smoothed', solver 'euler' with steps of length one, a decoder that reads each node alone, an "
+                "objective that needs no joint paths",
+                fix="set noise_by=paths",
+            )
+        if s.kl_weight > 0 and not self.drift.closed_kl(self.prior, self.diffusion):
+            raise no_closed_kl()
 
     def _check_superposition(self) -> None:
         """Simulating mean and noise apart needs linearity, and noise that is the same throughout the training."""
@@ -259,14 +403,25 @@ class LGNSDEModule(nn.Module):
                 fix="set sigma_is=absolute and a diffusion of full rank ('constant', 'learned'), or learn neither",
             )
         if s.kl_weight > 0 and not drift.closed_kl(self.prior, self.diffusion):
-            raise BadUsage(
-                "the path KL has no closed form for this drift, prior and diffusion",
-                code="E-KL",
-                expected="of drift 'graph-heat' rate 1, the symmetric operator, prior 'graph-ou' with the same "
-                "teleport, and the source through the noise's channel (source_operator 'smoothing' for 'smoothed', "
-                "'identity' for 'constant'); of another drift that it says closed_kl",
-                fix="set kl_weight=0, or sigma_is=absolute and diffusion=constant",
-            )
+            raise no_closed_kl()
+
+
+def signal_level(mean: Tensor) -> Tensor:
+    """Root mean square of the states around their mean over nodes; 0 where only rounding is left.  # [N, S, d] -> []"""
+    centred = mean - mean.mean(dim=0, keepdim=True)
+    level = centred.square().mean().sqrt()
+    return level if level > NO_SIGNAL * mean.square().mean().sqrt() else torch.zeros_like(level)
+
+
+def no_closed_kl() -> BadUsage:
+    return BadUsage(
+        "the path KL has no closed form for this drift, prior and diffusion",
+        code="E-KL",
+        expected="of drift 'graph-heat' rate 1, the symmetric operator, prior 'graph-ou' with the same "
+        "teleport, and the source through the noise's channel (source_operator 'smoothing' for 'smoothed', "
+        "'identity' for 'constant'); of another drift that it says closed_kl",
+        fix="set kl_weight=0, or sigma_is=absolute and diffusion=constant",
+    )
 
 
 def make_part(registry: Registry[Any], part: Part, *width: int, **given: object) -> Any:

@@ -10,7 +10,10 @@ from typing import Any, TypeVar
 
 from graphsde.base.registry import Registry, unknown_name
 from graphsde.graph.graph import Graph
-from graphsde.models.recipes import named_recipe, recipe
+from graphsde.models.lgnsde.rule import choose
+from graphsde.models.parameters import merge_settings
+from graphsde.models.race import listed_candidates
+from graphsde.models.recipes import has_words, named_recipe, recipe
 from graphsde.sde.diffusion import DIFFUSIONS
 from graphsde.sde.drift import DRIFTS
 from graphsde.sde.prior import PRIORS
@@ -21,7 +24,8 @@ T = TypeVar("T")
 REGRESSION: dict[str, Any] = {"consistency": {"kind": "none"}, "temperature": False}
 
 PRESETS = {
-    "universal": "graph diffusion with mild consistency (default); where whole classes may be unknown, take open-world",
+    "auto": "the family: settings by the graph's own statistics, then a race of a few members (default)",
+    "universal": "graph diffusion with mild consistency: the default of former versions",
     "closed-world": "graph diffusion with sharpened consistency: best where every class is known",
     "open-world": "graph diffusion without consistency: best for telling OOD nodes",
     "paper": "the text: GCN drift, Ornstein-Uhlenbeck prior, sigma 1, horizon 1; KL weighted as in the authors' code",
@@ -29,15 +33,25 @@ PRESETS = {
 }
 
 
+PARTS_OF_A_KIND = (
+    "drift", "prior", "diffusion", "solver", "hidden", "state", "encoder", "decoder", "horizon", "steps", "sigma_is",
+    "kl_weight", "kl_unit", "objective", "consistency", "gradients", "node_dropout", "latent_dropout", "noise_by",
+)  # fmt: skip
+"""Settings that say what the network is; those of its training may be given to any member."""
+
+
 def preset_for(given: Mapping[str, Any]) -> str:
     """The preset that goes with the parts somebody gave: relative noise wants a drift and a prior that are made for it.
 
-    Whoever says what sigma is, or wants no KL, has said how the parts go together.
+    Whoever says what sigma is, or wants no KL, has said how the parts go together. A race chooses among whole members,
+    so that whoever gives a part gets no race.
     """
     drift, prior = _part(DRIFTS, given), _part(PRIORS, given)
     alone = drift is not None and not drift.relative
     held = prior is not None and not prior.relative and given.get("kl_weight") != 0
-    return "paper" if "sigma_is" not in given and (alone or held) else "universal"
+    if "sigma_is" not in given and (alone or held):
+        return "paper"
+    return "universal" if any(name in given for name in PARTS_OF_A_KIND) else "auto"
 
 
 def follow_parts(values: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,11 +88,46 @@ def preset_settings(preset: str, graph: Graph | None) -> dict[str, Any]:
     """The settings of a preset, for a graph where they depend on it."""
     if preset not in PRESETS:
         raise unknown_name("preset", preset, list(PRESETS))
+    if preset == "auto":
+        if graph is not None and graph.target_kind == "regression":
+            return _graph_diffusion("universal", graph)  # the family is about class probabilities
+        likeliest = listed_candidates("lgnsde")[0] if graph is None else choose(graph).candidates()[0]
+        return merge_settings(family_settings(graph), likeliest.settings)
     if preset == "paper":
         return _paper()
     if preset == "released":
         return _released(graph)
     return _graph_diffusion(preset, graph)
+
+
+def family_settings(graph: Graph | None) -> dict[str, Any]:
+    """What all members of the family share."""
+    return {
+        "scaling": "l2" if graph is None or has_words(graph) else "standard",
+        "state": "logits",
+        "hidden": 1,
+        "encoder": "mlp",
+        "encoder_width": 64,
+        "feature_dropout": 0.5,
+        "encoder_dropout": 0.5,
+        "node_dropout": 0.0,
+        "latent_dropout": 0.0,
+        "prior": {"name": "graph-ou", "options": {}},
+        "diffusion": {"name": "constant"},
+        "solver": {"name": "euler"},
+        "sigma": 0.0,
+        "sigma_is": "ratio",
+        "noise_by": "marginals",
+        "objective": "mixture",
+        "consistency": {"kind": "confident", "weight": 1.0, "by_evidence": True},
+        "lr": 0.02,
+        "epochs": 300,
+        "patience": 50,
+        "evaluate_every": 2,
+        "validation_paths": 32,
+        "temperature": True,
+        "race": True,
+    }
 
 
 def _graph_diffusion(mood: str, graph: Graph | None) -> dict[str, Any]:
@@ -89,6 +138,7 @@ def _graph_diffusion(mood: str, graph: Graph | None) -> dict[str, Any]:
     smoothed = v["noise"] == "smoothed"
     plain = ("scaling", "lr", "weight_decay", "feature_dropout", "decoder_dropout", "node_dropout", "latent_dropout")
     return {
+        **AS_FORMERLY,
         **{key: v[key] for key in plain},
         "hidden": 32,
         "drift": {
@@ -113,8 +163,13 @@ def _graph_diffusion(mood: str, graph: Graph | None) -> dict[str, Any]:
     }
 
 
+# how noise was scaled to the signal, and how many paths chose the epoch, when these presets were made
+AS_FORMERLY = {"signal": "training", "validation_paths": 5}
+
+
 def _paper() -> dict[str, Any]:
     return {
+        **AS_FORMERLY,
         "hidden": 64,
         "encoder": "linear",
         "encoder_activation": "relu",
@@ -132,7 +187,7 @@ def _paper() -> dict[str, Any]:
         "sigma_is": "absolute",
         "horizon": 1.0,
         "steps": 10,
-        "objective": "mean",
+        "objective": "elbo",
         # the text's full ELBO (kl_weight 1, kl_unit elbo) sums the KL over all nodes and drives the posterior onto the
         # prior: docs/results.md has its figures. The weight is the released code's.
         "kl_weight": 0.01,

@@ -44,6 +44,8 @@ class ConsistencySettings(Settings):
         warmup: epochs until it has its full weight.
         gated: multiply the weight by 1 − (training NLL)/ln C, at least 0: as long as the labelled nodes are hardly
             learned, agreement would only spread the class that happens to lead, and training can collapse onto it.
+        by_evidence: ask it of each node as far as the node resembles the classes trained on, so that nodes of unknown
+            classes are not made confident; see :class:`~graphsde.uncertainty.evidence.Evidence`.
     """
 
     kind: Literal["none", "sharpen", "confident"] = "none"
@@ -52,20 +54,29 @@ class ConsistencySettings(Settings):
     begin: int = Field(6, ge=1)
     warmup: int = Field(100, ge=1)
     gated: bool = True
+    by_evidence: bool = False
 
 
 class LGNSDESettings(NeuralSettings):
     """Settings of :class:`~graphsde.models.lgnsde.LGNSDE`.
 
     Args:
-        preset: where the other defaults come from. Without one it is ``universal``; with a drift or prior that is
-            not made for relative noise (``graph-heat`` and ``graph-ou`` are) it is ``paper``.
-        hidden: width of the latent state.
-        encoder, decoder: ``linear`` acts on each node alone, ``gcn`` is one graph convolution.
+        preset: where the other defaults come from. Without one it is ``auto``; where parts are given (drift, prior,
+            diffusion, solver, decoder, ...) it is ``universal``, and with a drift or prior that is not made for relative
+            noise it is ``paper``.
+        hidden: width of the latent state; in the space of logits, channels per class.
+        state: ``wide``, with a decoder that reads it, or ``logits``: H lives in the space of logits, whose channels
+            are summed class by class.
+        ego: hand H(0) to the decoder beside H(T), so that what a node is by itself reaches it untouched.
+        encoder: ``linear`` and ``mlp`` act on each node alone, ``gcn`` is one graph convolution.
+        encoder_width: of the hidden layer of an ``mlp``.
         encoder_activation: after the encoder.
+        encoder_norm: ``batch`` normalises H(0) channel by channel over the nodes.
         feature_dropout: on the input's entries.
+        encoder_dropout: on the hidden layer of an ``mlp``.
         node_dropout: on whole rows of H(0).
         latent_dropout: on the entries of H(0).
+        decoder: of a wide state; ``linear`` acts on each node alone, ``gcn`` is one graph convolution.
         decoder_dropout: on relu(H(T)).
         decoder_activation: before the last layer.
         drift: the posterior's, by name: ``"gcn"``, or with options ``gs.drift.GCN(layers=3)``.
@@ -73,12 +84,19 @@ class LGNSDESettings(NeuralSettings):
         diffusion: the noise, by name; see ``graphsde list diffusions``.
         solver: by name; see ``graphsde list solvers``.
         sigma: scale of the noise: absolute, or relative to the signal.
-        sigma_is: ``absolute``, or ``ratio``: noise-to-signal ratio at the horizon, the signal being the running root
-            mean square of the noise-free state, learned in training and frozen at prediction.
+        sigma_is: ``absolute``, or ``ratio``: noise-to-signal ratio at the horizon, the signal being the root mean
+            square of the noise-free state around its mean over nodes.
+        signal: which state that is: of ``prediction`` (without dropout; measured at every look at the validation nodes
+            and at the end), or a running mean over ``training``, whose dropout makes it larger.
+        noise_by: ``paths`` simulates the equation; ``marginals`` draws each node's state from its exact law, which is
+            all that matters where drift and noise are linear and the decoder acts on each node alone.
         horizon: T, where the time axis ends.
         steps: how many, of equal length, lead there.
         gradients: how memory is traded for time: ``store``, ``checkpoint`` or ``reversible``.
-        objective: ``mean`` (expected log-likelihood) or ``log-mean`` (log of the mean likelihood over paths).
+        objective: what the KL is subtracted from: ``elbo``, the expected log-likelihood (with ``kl_weight=1`` and
+            ``kl_unit=elbo`` the evidence lower bound); ``mixture``, the log-likelihood of the mean over paths, which is
+            what is predicted, but less the KL no bound of the evidence; ``importance``, the importance-weighted bound,
+            where the path KL has a closed form.
         kl_weight: weight of the path KL.
         kl_unit: ``elbo`` divides the KL by the number of training nodes, so that 1 is the evidence lower bound;
             ``node`` divides it by the number of all nodes, which transfers better between graphs.
@@ -88,15 +106,20 @@ class LGNSDESettings(NeuralSettings):
         paths: drawn in every training step.
         validation_paths: drawn for every look at the validation nodes.
         temperature: fit one temperature on the validation nodes after training.
-        weight_decay: on the encoder, and on the rest if ``decay_all``.
+        weight_decay: on the encoder (of an ``mlp``, its first layer), and on the rest if ``decay_all``.
         decay_all: weight decay on every parameter.
     """
 
-    preset: str = "universal"
+    preset: str = "auto"
     hidden: int = Field(32, ge=1, le=65536)
-    encoder: Literal["linear", "gcn"] = "linear"
+    state: Literal["wide", "logits"] = "wide"
+    ego: bool = False
+    encoder: Literal["linear", "gcn", "mlp"] = "linear"
+    encoder_width: int = Field(64, ge=1, le=65536)
     encoder_activation: Literal["none", "relu"] = "none"
+    encoder_norm: Literal["none", "batch"] = "none"
     feature_dropout: float = Field(0.3, ge=0, lt=1)
+    encoder_dropout: float = Field(0.5, ge=0, lt=1)
     node_dropout: float = Field(0.3, ge=0, lt=1)
     latent_dropout: float = Field(0.0, ge=0, lt=1)
     decoder: Literal["linear", "gcn"] = "linear"
@@ -108,16 +131,18 @@ class LGNSDESettings(NeuralSettings):
     solver: Part = Part(name="euler")
     sigma: float = Field(0.25, ge=0, le=1e6)
     sigma_is: Literal["absolute", "ratio"] = "ratio"
+    signal: Literal["prediction", "training"] = "prediction"
+    noise_by: Literal["paths", "marginals"] = "paths"
     horizon: float = Field(4.0, gt=0, le=1e6)
     steps: int = Field(4, ge=1, le=1_000_000)
     gradients: Literal["store", "checkpoint", "reversible"] = "store"
-    objective: Literal["mean", "log-mean"] = "log-mean"
+    objective: Literal["elbo", "mixture", "importance"] = "mixture"
     kl_weight: float = Field(0.0, ge=0)
     kl_unit: Literal["elbo", "node"] = "node"
     kl_warmup: int = Field(100, ge=1)
     consistency: ConsistencySettings = ConsistencySettings()
     paths: int = Field(2, ge=1, le=10_000)
-    validation_paths: int = Field(5, ge=1, le=10_000)
+    validation_paths: int = Field(32, ge=1, le=10_000)
     temperature: bool = True
     decay_all: bool = False
     weight_decay: float = Field(1e-3, ge=0)

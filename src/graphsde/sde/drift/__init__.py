@@ -5,9 +5,11 @@ from graphsde.sde.drift.graph_heat import GraphHeatDrift  # listings have them i
 from graphsde.sde.drift.gat import GATDrift
 from graphsde.sde.drift.gcn import GCNDrift
 
-# isort: on
 from graphsde.sde.drift.reaction import ReactionDrift
 from graphsde.sde.drift.second_order import SecondOrderDrift
+from graphsde.sde.drift.graph_filter import GraphFilterDrift
+
+# isort: on
 from graphsde.sde.field import DRIFTS
 
-__all__ = ["DRIFTS", "GATDrift", "GCNDrift", "GraphHeatDrift", "ReactionDrift", "SecondOrderDrift"]
+__all__ = ["DRIFTS", "GATDrift", "GCNDrift", "GraphFilterDrift", "GraphHeatDrift", "ReactionDrift", "SecondOrderDrift"]

@@ -226,12 +226,16 @@ class GraphHeatDrift(Drift):
         smooth = adjacency @ initial.reshape(initial.shape[0], -1)
         return smooth.mul(self.source * smoothing_scale(adjacency)).view(initial.shape)
 
+    def coefficients(self) -> Tensor | None:
+        """1 − a, for the flow without attention at rate 1."""
+        plain = self.linear and not self.learns_rate and self.rate.fixed == 1.0 and self.flow.operator == "symmetric"
+        return torch.full((self.width,), 1.0 - self.teleport) if plain else None
+
     def closed_kl(self, prior: Prior, diffusion: Diffusion) -> bool:
         """Where the prior is the same flow, so that the source is all the difference, and the source takes the channel
         of the noise."""
-        plain = self.linear and not self.learns_rate and self.rate.fixed == 1.0 and self.flow.operator == "symmetric"
         matched = isinstance(prior, GraphOUPrior) and prior.teleport == self.teleport
-        return plain and matched and self.source_operator == diffusion.channel
+        return self.coefficients() is not None and matched and self.source_operator == diffusion.channel
 
     def control(self, initial: Tensor) -> Tensor:
         return self.source * initial

@@ -1,0 +1,201 @@
+"""A race: some members of a model's family are trained side by side for a few epochs, and the worse half drops out.
+
+Successive halving (Jamieson and Talwalkar, 2016) on validation NLL. Every member is trained as it would be alone, and
+the winner goes on from where it stands, so that it ends with the bits of a fit that took its settings without a race.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from graphsde.base.errors import BadInput
+from graphsde.base.interrupt import Interrupted, InterruptGuard
+from graphsde.io.graph_yaml import yaml_error
+from graphsde.models.recipes import read_yaml
+from graphsde.nn.callbacks import Callback
+from graphsde.nn.checkpoint import Checkpoint, TrainState, under
+from graphsde.nn.training import Training
+from graphsde.uncertainty.calibration.calibrators import best_temperature
+
+if TYPE_CHECKING:
+    from graphsde.graph.graph import Graph
+    from graphsde.models.neural import NeuralModel
+
+FILE = "candidates.yaml"
+FIRST_EPOCHS = 50
+"""Of every member before the first half drops out; the others then go on to twice as many, and so on."""
+GROWTH = 2
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A member of a family: settings under a name; what the user gave goes before them."""
+
+    name: str
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How one member stood after some epochs: its best validation NLL so far, under its best temperature."""
+
+    rung: int
+    name: str
+    epochs: int
+    val_nll: float
+    kept: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+
+def listed_candidates(model: str) -> list[Candidate]:
+    """The members that ``candidates.yaml`` lists for a model; none where it has no family."""
+    return [Candidate(name, dict(values)) for name, values in _listed().get(model, {}).items()]
+
+
+@cache
+def _listed() -> dict[str, dict[str, dict[str, Any]]]:
+    found = read_yaml(resources.files(__package__).joinpath(FILE).read_text(encoding="utf-8"), FILE)
+    for model, members in found.items():
+        if not isinstance(members, dict) or not all(isinstance(one, dict) for one in members.values()):
+            raise yaml_error(f"'{model}' holds no candidates", FILE, "write 'name: {setting: value}' below it")
+    return found
+
+
+@dataclass
+class Runner:
+    """A member in training."""
+
+    candidate: Candidate
+    model: NeuralModel
+    training: Training
+
+    @classmethod
+    def of(cls, model: NeuralModel, candidate: Candidate, graph: Graph) -> Runner:
+        rider = model.as_candidate(candidate)
+        learner = rider.learner(graph)
+        return cls(candidate, rider, Training(learner, rider.settings, notes={"winner": candidate.name}))
+
+    def val_nll(self) -> float:
+        """Of the best epoch so far, under the temperature that suits it best: a network that is right but not yet as
+        sure as it will be must not lose for that."""
+        learner = self.training.learner
+        live = {name: tensor.detach().clone() for name, tensor in learner.tensors().items()}
+        self.training.to_best()
+        try:
+            logits, labels = learner.validation_logits(), learner.val_labels  # type: ignore[attr-defined]
+            return tempered_nll(logits, labels)
+        finally:
+            with torch.no_grad():
+                for name, tensor in learner.tensors().items():
+                    tensor.copy_(live[name])
+
+
+def tempered_nll(logits: Tensor, labels: Tensor) -> float:
+    """NLL of the mean probabilities under the best common temperature.  # [n, S, C], [n]"""
+    probs = torch.softmax(logits.double() / best_temperature(logits, labels), -1).mean(1)
+    return float(-probs[torch.arange(len(labels)), labels].clamp_min(1e-12).log().mean())
+
+
+def rungs(members: int) -> list[tuple[int, int]]:
+    """How many run, and to which epoch, until one is left.
+
+    Example:
+        >>> rungs(6), rungs(2), rungs(1)
+        ([(6, 50), (3, 100)], [(2, 50)], [])
+    """
+    found, epochs = [], FIRST_EPOCHS
+    while members > 1:
+        found.append((members, epochs))
+        members, epochs = members // 2, GROWTH * epochs
+    return found
+
+
+def run_race(
+    model: NeuralModel,
+    graph: Graph,
+    candidates: Sequence[Candidate],
+    *,
+    callbacks: Sequence[Callback] = (),
+    checkpoint: Checkpoint | None = None,
+    interrupt: InterruptGuard | None = None,
+) -> tuple[Runner, list[Standing]]:
+    """The winner, trained as far as the race went, and how everybody stood at each rung.
+
+    With a ``checkpoint`` an interrupted race goes on where it was.
+    """
+    standings: list[Standing] = []
+    runners = [Runner.of(model, candidate, graph) for candidate in candidates]
+    state = None if checkpoint is None else checkpoint.load()
+    if state is not None:
+        runners, standings = _resumed(runners, state)
+    for rung, (_, epochs) in enumerate(rungs(len(candidates)), start=1):
+        if any(one.rung == rung for one in standings):
+            continue
+        for runner in runners:
+            while runner.training.epoch < epochs and not runner.training.over:
+                runner.training.advance()
+                received = None if interrupt is None else interrupt.received
+                if checkpoint is not None and (received is not None or checkpoint.due()):
+                    checkpoint.save(_state(runners, standings))
+                if received is not None:
+                    raise Interrupted(received)
+        judged = sorted(((runner.val_nll(), place) for place, runner in enumerate(runners)))
+        kept = {place for _, place in judged[: max(1, len(runners) // 2)]}
+        for nll, place in judged:
+            runner = runners[place]
+            standings.append(Standing(rung, runner.candidate.name, runner.training.epoch, nll, place in kept))
+        runners = [runner for place, runner in enumerate(runners) if place in kept]
+        for callback in callbacks:
+            callback.on_note(_told([one for one in standings if one.rung == rung]))
+    return runners[0], standings
+
+
+def _told(standings: Sequence[Standing]) -> str:
+    """One rung in words."""
+    stood = ", ".join(f"{one.name} {one.val_nll:.3f}" for one in standings)
+    kept = " and ".join(one.name for one in standings if one.kept)
+    epochs = max(one.epochs for one in standings)
+    return f"race after {epochs} epochs, validation NLL: {stood}; {kept} {'goes' if kept.count(' ') == 0 else 'go'} on"
+
+
+def _state(runners: Sequence[Runner], standings: Sequence[Standing]) -> TrainState:
+    tensors: dict[str, Tensor] = {}
+    values: dict[str, Any] = {"race": [one.as_dict() for one in standings], "runners": {}}
+    for runner in runners:
+        state = runner.training.state()
+        tensors |= {f"{runner.candidate.name}/{name}": tensor for name, tensor in state.tensors.items()}
+        values["runners"][runner.candidate.name] = state.values
+    return TrainState(tensors, values)
+
+
+def _resumed(runners: Sequence[Runner], state: TrainState) -> tuple[list[Runner], list[Standing]]:
+    try:
+        kept = state.values["runners"]
+        still = [runner for runner in runners if runner.candidate.name in kept]
+        for runner in still:
+            name = runner.candidate.name
+            runner.training.restore(TrainState(under(f"{name}/", state.tensors), kept[name]))
+        if not still:
+            raise KeyError("runners")
+        return still, [Standing(**one) for one in state.values["race"]]
+    except (KeyError, TypeError) as error:
+        raise BadInput("the checkpoint is of another race", code="E-CORRUPT", fix="delete it") from error
+
+
+def epochs_of_race(members: int, most: int) -> int:
+    """Epochs that a race of so many members takes beyond those of its winner, which trains for ``most`` at most."""
+    total, before = 0, 0
+    for count, epochs in rungs(members):
+        reached = min(epochs, most)
+        total += (count - 1) * (reached - before)
+        before = reached
+    return total
