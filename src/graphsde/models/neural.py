@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -29,17 +30,28 @@ from graphsde.nn.likelihood import LIKELIHOODS, NOISE, TargetScale, mean_and_var
 from graphsde.nn.settings import TrainSettings
 from graphsde.nn.training import Validation, rehearse, rows_of_masks, train
 from graphsde.prediction import ClassPrediction, Kind, Perturb, Prediction, RegressionPrediction
+from graphsde.uncertainty.calibration.calibrators import best_temperature
 
 
-class NeuralSettings(ModelSettings, TrainSettings):
+class NetworkSettings(ModelSettings, TrainSettings):
     """Settings of every trained model.
 
     Args:
-        scaling: how numeric features are scaled: ``row``, ``standard``, ``none``, or ``auto``, which takes ``row`` for
-            bag-of-words and ``standard`` otherwise.
+        scaling: how numeric features are scaled: ``row`` (rows that sum to 1), ``l2`` (rows of Euclidean norm 1),
+            ``standard``, ``none``, or ``auto``, which takes ``row`` for bag-of-words and ``standard`` otherwise.
     """
 
     scaling: Scaling = "auto"
+
+
+class NeuralSettings(NetworkSettings):
+    """Settings of every trained model whose probabilities are a softmax of logits.
+
+    Args:
+        temperature: fit one temperature on the validation nodes after training.
+    """
+
+    temperature: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,6 +83,12 @@ class GraphLearner:
     """A module, a graph and the loss between them, as the training loop wants it."""
 
     def __init__(self, model: NeuralModel, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> None:
+        if graph.target_kind == "regression" and model.fits_temperature:
+            raise BadUsage(
+                "a temperature is for class probabilities, and this is regression",
+                code="E-TARGET",
+                fix="leave temperature out, and call calibrate for numbers",
+            )
         self.model, self.module, self.encoder = model, module, encoder
         self.settings: Any = model.settings
         self.inputs = Inputs(encode(encoder, graph), graph.adjacency.operator)
@@ -95,6 +113,12 @@ class GraphLearner:
         with torch.no_grad():
             return self.likelihood.validation(self.module(self.inputs).logits[self.val], self.val_labels)
 
+    def validation_logits(self) -> Tensor:
+        """Logits of the validation nodes, sample by sample, to fit a temperature to.  # [n, S, C]"""
+        self.module.eval()
+        with torch.no_grad():
+            return self.module(self.inputs).logits[self.val][:, None]
+
     def tensors(self) -> dict[str, Tensor]:
         return dict(self.module.state_dict(keep_vars=True))
 
@@ -105,7 +129,7 @@ class GraphLearner:
 class NeuralModel(Model):
     """Base of the gradient-trained models: a subclass gives the module and, if it differs, loss and decay."""
 
-    settings: NeuralSettings
+    settings: NetworkSettings
     Module: ClassVar[type[nn.Module]]
     """Made as ``Module(width, classes, settings, generator)``, unless :meth:`build` says otherwise."""
     Learner: ClassVar[type[GraphLearner]] = GraphLearner
@@ -122,6 +146,7 @@ class NeuralModel(Model):
         self._first_scale: TargetScale | None = None
         self._first_momentum: dict[str, Tensor] = {}
         self._momentum: dict[str, Tensor] | None = None
+        self._temperature = 1.0
 
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         """The module; ``forward(inputs, generator=None) -> Outputs``, with a generator only in training."""
@@ -206,8 +231,14 @@ class NeuralModel(Model):
         assert self.module is not None
         return self.module(inputs).logits
 
+    @property
+    def fits_temperature(self) -> bool:
+        """Whether a fit ends with a temperature."""
+        return isinstance(self.settings, NeuralSettings) and self.settings.temperature
+
     def temperature_of_logits(self) -> float:
-        return 1.0
+        """What logits are divided by before the softmax; 1 where none was fitted."""
+        return self._temperature
 
     def estimate(self, graph: Graph) -> Estimate:
         """Memory by arithmetic, checked against what is free; time by rehearsing three epochs on a scratch copy."""
@@ -241,6 +272,8 @@ class NeuralModel(Model):
         values: dict[str, Any] = {"encoder": self.encoder.as_dict()}
         if self._target_scale is not None:
             values["target"] = self._target_scale.as_dict()
+        if self._temperature != 1.0:
+            values["temperature"] = self._temperature
         return dict(self.module.state_dict()), values
 
     def restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
@@ -248,6 +281,9 @@ class NeuralModel(Model):
 
         self.encoder = FeatureEncoder.from_dict(values["encoder"])
         self._target_scale = TargetScale.from_dict(values["target"]) if "target" in values else None
+        self._temperature = float(values.get("temperature", 1.0))  # models of earlier versions have none
+        if not 0 < self._temperature < math.inf:
+            raise ValueError("the temperature is not a positive number")
         module = self._built(self.encoder.width, self.target_kind, len(self._require_fitted()))
         load_tensors(module, tensors)
         self.module = module.eval()
@@ -264,7 +300,10 @@ class NeuralModel(Model):
         return self
 
     def finish(self, learner: GraphLearner) -> None:
-        """What remains to be done once the best epoch is restored."""
+        """What remains to be done once the best epoch is restored: a temperature, where the settings ask for one."""
+        self._temperature = 1.0
+        if self.fits_temperature and len(learner.val):
+            self._temperature = best_temperature(learner.validation_logits(), learner.val_labels)
 
     def _built(self, width: int, kind: str, classes: int) -> nn.Module:
         """The module for a kind of target and, where it has any, so many classes."""

@@ -24,8 +24,12 @@ class ModelOptions(TypedDict, total=False):
     seed: int
 
 
-class NeuralOptions(ModelOptions, TrainOptions, total=False):
-    scaling: Literal["auto", "row", "standard", "none"]
+class NetworkOptions(ModelOptions, TrainOptions, total=False):
+    scaling: Literal["auto", "row", "l2", "standard", "none"]
+
+
+class NeuralOptions(NetworkOptions, total=False):
+    temperature: bool
 
 
 class APPNPOptions(NeuralOptions, total=False):
@@ -36,7 +40,7 @@ class APPNPOptions(NeuralOptions, total=False):
     weight_decay: float
 
 
-class BGCNOptions(NeuralOptions, total=False):
+class BGCNOptions(NetworkOptions, total=False):
     layers: int
     hidden: int
     blocks: int
@@ -46,6 +50,7 @@ class BGCNOptions(NeuralOptions, total=False):
     penalty: float
     kl_weight: float
     kl_warmup: int
+    validation_samples: int
 
 
 class BGCNMeanFieldOptions(NeuralOptions, total=False):
@@ -56,12 +61,14 @@ class BGCNMeanFieldOptions(NeuralOptions, total=False):
     rho: float
     kl_weight: float
     kl_unit: Literal["elbo", "weight"]
+    validation_samples: int
 
 
 class EnsembleOptions(ModelOptions, total=False):
     base: str
     base_settings: dict[str, Any]
     members: int
+    temperature: bool
 
 
 class GATOptions(NeuralOptions, total=False):
@@ -82,7 +89,7 @@ class GCNOptions(NeuralOptions, total=False):
     batch_norm: bool
 
 
-class GKDEOptions(NeuralOptions, total=False):
+class GKDEOptions(NetworkOptions, total=False):
     hidden: int
     dropout: float
     weight_decay: float
@@ -128,7 +135,6 @@ class LGNSDEOptions(NeuralOptions, total=False):
     consistency: dict[str, Any] | ConsistencySettings
     paths: int
     validation_paths: int
-    temperature: bool
     decay_all: bool
     weight_decay: float
 
@@ -146,7 +152,7 @@ class GNSDOptions(NeuralOptions, total=False):
     gradients: Literal["store", "checkpoint"]
 
 
-class GPNOptions(NeuralOptions, total=False):
+class GPNOptions(NetworkOptions, total=False):
     hidden: int
     latent: int
     flow_layers: int
@@ -198,7 +204,7 @@ class GraphGPOptions(ModelOptions, TrainOptions, total=False):
     draws: int
     features: Literal["none", "linear", "rbf"]
     hops: int
-    scaling: Literal["auto", "row", "standard", "none"]
+    scaling: Literal["auto", "row", "l2", "standard", "none"]
 
 
 class GREADOptions(FlowOptions, total=False):
@@ -212,7 +218,7 @@ class LabelPropagationOptions(ModelOptions, total=False):
 
 
 class MCDropoutOptions(GCNOptions, total=False):
-    pass
+    validation_samples: int
 
 
 class MLPOptions(NeuralOptions, total=False):
@@ -224,3 +230,13 @@ class MLPOptions(NeuralOptions, total=False):
 class SGCOptions(NeuralOptions, total=False):
     steps: int
     weight_decay: float
+
+
+class LogisticOptions(ModelOptions, total=False):
+    scaling: Literal["auto", "row", "l2", "standard", "none"]
+    c: float | None
+    temperature: bool
+
+
+class LogisticHopsOptions(LogisticOptions, total=False):
+    hops: int | None

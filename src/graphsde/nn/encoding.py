@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from graphsde.base.errors import BadInput, BadUsage, shorten
 from graphsde.graph.graph import Graph
 
-Scaling = Literal["auto", "row", "standard", "none"]
+Scaling = Literal["auto", "row", "l2", "standard", "none"]
 
 # beyond this many, the rare values of a text column share the all-zero code: a column of free text would otherwise
 # make one input per node and teach the model nothing
@@ -21,10 +21,10 @@ MOST_CATEGORIES = 200
 WIDEST_DENSE_ONE_HOT = 64
 # non-negative and at least this share of zeros: counts or indicators of words
 BAG_OF_WORDS_ZEROS = 0.8
-# which share of the rows of counts has a sum below the least that a noisy row is divided by
+# which share of the rows of counts has a sum, or norm, below the least that a noisy row is divided by
 LOW_SUM = 0.05
-# fewer indicator columns than this are properties of a node, not its words
-FEWEST_INDICATORS = 20
+# fewer columns than this are properties of a node, not its words
+FEWEST_WORDS = 20
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,14 @@ class FeatureEncoder:
     """Scaling of numeric columns and one-hot codes of text columns.
 
     Args:
-        scaling: ``row`` (each row divided by its sum of absolute values; bag-of-words), ``standard`` (zero mean and
-            unit variance per column; sparse columns are scaled but not centred, so that they stay sparse) or ``none``.
-        least_sum: for ``row`` where it was fitted on counts: what a row with negative entries is divided by at least.
-            Such a row is words with noise on them: its plain sum is still about that of the words, where the absolute
-            values of noise on all columns would add up to several times as much and shrink the words.
+        scaling: ``row`` (each row divided by its sum of absolute values; bag-of-words), ``l2`` (each row divided by its
+            Euclidean norm), ``standard`` (zero mean and unit variance per column; sparse columns are scaled but not
+            centred, so that they stay sparse) or ``none``.
+        least_sum: for ``row`` and ``l2`` where they were fitted on counts: what a row with negative entries is divided
+            by at least. Such a row is words with noise on them: its plain sum is still about that of the words, where
+            the absolute values of noise on all columns would add up to several times as much and shrink the words. In
+            the same way the sum of x |x| is about the squared norm of the words: most columns hold no word, and
+            there the negative half of the noise takes away what the positive half adds.
         num_numeric: how many numeric columns it was fitted on.
         feature_names: their names, if they had any.
         mean, std: per numeric column, for ``standard``.
@@ -46,7 +49,7 @@ class FeatureEncoder:
     the transductive setting. Unknown or missing categories get the all-zero code.
     """
 
-    scaling: Literal["row", "standard", "none"]
+    scaling: Literal["row", "l2", "standard", "none"]
     num_numeric: int
     feature_names: tuple[str, ...] | None = None
     mean: np.ndarray | None = None
@@ -57,8 +60,8 @@ class FeatureEncoder:
     @classmethod
     def fit(cls, graph: Graph, scaling: Scaling = "auto") -> FeatureEncoder:
         chosen = _choose(graph) if scaling == "auto" else scaling
-        if chosen not in ("row", "standard", "none"):
-            raise BadUsage(f"there is no feature scaling '{scaling}'", expected="auto, row, standard or none")
+        if chosen not in ("row", "l2", "standard", "none"):
+            raise BadUsage(f"there is no feature scaling '{scaling}'", expected="auto, row, l2, standard or none")
         mean = std = None
         if chosen == "standard":
             mean, std = _moments(graph.features)
@@ -69,7 +72,7 @@ class FeatureEncoder:
             mean=mean,
             std=std,
             vocabulary={name: _frequent_values(column) for name, column in graph.categorical.items()},
-            least_sum=_low_sum(graph.features) if chosen == "row" else None,
+            least_sum=_low_size(graph.features, chosen) if chosen in ("row", "l2") else None,
         )
 
     @property
@@ -89,8 +92,8 @@ class FeatureEncoder:
         return np.hstack([numeric, *[block.toarray() for block in blocks]]).astype(np.float32)
 
     def _scale(self, features: np.ndarray | sp.csr_array) -> np.ndarray | sp.csr_array:
-        if self.scaling == "row":
-            return _row_normalize(features, self.least_sum)
+        if self.scaling in ("row", "l2"):
+            return _row_normalize(features, self.scaling, self.least_sum)
         if self.scaling == "standard" and self.mean is not None and self.std is not None:
             if sp.issparse(features):
                 scaled = sp.csr_array(features, copy=True, dtype=np.float32)
@@ -139,15 +142,15 @@ class FeatureEncoder:
 
 
 def looks_like_bag_of_words(features: np.ndarray | sp.csr_array) -> bool:
-    """Non-negative and mostly zero, or many columns of zeros and ones: words, tags, indicators."""
+    """Many non-negative columns that are mostly zero, or all zeros and ones: words, tags, indicators."""
     rows, columns = int(features.shape[0]), int(features.shape[1])
-    if rows * columns == 0:
+    if rows == 0 or columns < FEWEST_WORDS:
         return False
     values: np.ndarray = features.data if sp.issparse(features) else features  # type: ignore[assignment]
     if values.size and values.min() < 0:
         return False
     mostly_zero = np.count_nonzero(values) <= (1 - BAG_OF_WORDS_ZEROS) * rows * columns
-    return bool(mostly_zero or (columns >= FEWEST_INDICATORS and np.isin(values, (0.0, 1.0)).all()))
+    return bool(mostly_zero or np.isin(values, (0.0, 1.0)).all())
 
 
 def _choose(graph: Graph) -> Literal["row", "standard"]:
@@ -171,22 +174,38 @@ def _moments(features: Any) -> tuple[np.ndarray, np.ndarray]:
     return mean, std
 
 
-def _low_sum(features: np.ndarray | sp.csr_array) -> float | None:
-    """A sum that few rows of counts are below; nothing where there are negative entries, or no entries."""
+def _low_size(features: np.ndarray | sp.csr_array, scaling: str) -> float | None:
+    """A size that few rows of counts are below; nothing where there are negative entries, or no entries."""
     values: np.ndarray = features.data if sp.issparse(features) else features  # type: ignore[assignment]
     if values.size and values.min() < 0:
         return None
-    sums = np.asarray(features.sum(axis=1, dtype=np.float64)).ravel()
-    sums = sums[sums > 0]
-    return float(np.quantile(sums, LOW_SUM)) if sums.size else None
+    sizes = _signed_sizes(features, scaling)
+    sizes = sizes[sizes > 0]
+    return float(np.quantile(sizes, LOW_SUM)) if sizes.size else None
 
 
-def _row_normalize(features: np.ndarray | sp.csr_array, least: float | None) -> np.ndarray | sp.csr_array:
-    total = np.asarray(abs(features).sum(axis=1, dtype=np.float64)).ravel()
+def _signed_sizes(features: np.ndarray | sp.csr_array, scaling: str) -> np.ndarray:
+    """Sum of x, or the root of the sum of x |x|, of every row; 0 where that sum is negative.  # [N]"""
+    if scaling == "row":
+        return np.asarray(features.sum(axis=1, dtype=np.float64)).ravel()
+    return np.sqrt(np.maximum(_sums_of_products(features, abs(features)), 0.0))
+
+
+def _sums_of_products(one: Any, other: Any) -> np.ndarray:
+    """Of the entries of each row, in float64.  # [N, d], [N, d] -> [N]"""
+    if sp.issparse(one):
+        return np.asarray((one * other).sum(axis=1, dtype=np.float64)).ravel()
+    return np.einsum("nd,nd->n", one, other, dtype=np.float64)
+
+
+def _row_normalize(features: np.ndarray | sp.csr_array, scaling: str, least: float | None) -> np.ndarray | sp.csr_array:
+    if scaling == "row":
+        total = np.asarray(abs(features).sum(axis=1, dtype=np.float64)).ravel()
+    else:
+        total = np.sqrt(_sums_of_products(features, features))
     if least is not None:
-        plain = np.asarray(features.sum(axis=1, dtype=np.float64)).ravel()
         noisy = np.asarray((features < 0).sum(axis=1)).ravel() > 0
-        total = np.where(noisy, np.maximum(plain, least), total)
+        total = np.where(noisy, np.maximum(_signed_sizes(features, scaling), least), total)
     scale = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
     if sp.issparse(features):
         scaled = sp.csr_array(features, copy=True, dtype=np.float32)

@@ -1,0 +1,112 @@
+"""How often neighbours are of the same class: over all labels, over some nodes, node by node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from graphsde.base.errors import BadUsage
+from graphsde.graph.adjacency import Adjacency
+from graphsde.graph.graph import Graph
+
+FEWEST_EDGES = 20  # of fewer directed entries the adjusted homophily is chance
+
+
+@dataclass(frozen=True)
+class Homophily:
+    """How often an edge joins two nodes of the same class.
+
+    Args:
+        edge: share of edges whose ends have the same class.
+        adjusted: the same, corrected for what chance gives: 0 at random, 1 at best, negative where classes avoid
+            each other. NaN where only one class has edges.
+        edges: how many directed entries have a label at both ends.
+    """
+
+    edge: float
+    adjusted: float
+    edges: int
+
+
+def homophily(adjacency: Adjacency, labels: np.ndarray) -> Homophily | None:
+    r"""Edge homophily and adjusted homophily; ``None`` where no edge has a label at both ends.
+
+    Platonov et al., "Characterizing graph datasets for node classification: homophily-heterophily dichotomy and
+    beyond" (2023): ``h_adj = (h_edge - c) / (1 - c)`` with ``c = Σ_k out_k in_k / E²``, where ``out_k`` and ``in_k``
+    are the edges that leave and enter class ``k``. Edge weights are not counted.
+
+    Args:
+        adjacency: the edges.
+        labels: class positions, ``-1`` where unknown.  # [N]
+    """
+    sources, targets = adjacency.edge_index()
+    one, other = labels[sources], labels[targets]
+    known = (one >= 0) & (other >= 0)
+    one, other = one[known], other[known]
+    if not len(one):
+        return None
+    classes = int(max(one.max(), other.max())) + 1
+    leaving = np.bincount(one, minlength=classes).astype(np.float64)
+    entering = np.bincount(other, minlength=classes).astype(np.float64)
+    edge = float(np.mean(one == other))
+    chance = float(leaving @ entering) / len(one) ** 2
+    return Homophily(edge, (edge - chance) / (1 - chance) if chance < 1 else float("nan"), len(one))
+
+
+def adjusted_homophily(graph: Graph, nodes_mask: np.ndarray) -> tuple[float | None, int]:
+    """Adjusted homophily of the edges among some nodes, whose labels are all that is looked at.
+
+    Args:
+        graph: with classes.
+        nodes_mask: the nodes, such as those that train or validate.  # [N] bool
+
+    Returns:
+        the value, and of how many directed entries it is (an undirected edge counts twice). The value is ``None``
+        where there are fewer than :data:`FEWEST_EDGES` of them, where only one class has edges, and for regression.
+
+    Example:
+        >>> import numpy as np
+        >>> from graphsde.graph.build import from_arrays
+        >>> ring = np.stack([np.arange(12), np.roll(np.arange(12), -1)])
+        >>> graph = from_arrays(np.eye(12), ring, labels=[0, 1] * 6)
+        >>> adjusted_homophily(graph, np.ones(12, dtype=bool))
+        (-1.0, 24)
+    """
+    mask = np.asarray(nodes_mask)
+    if mask.shape != (graph.num_nodes,) or mask.dtype != bool:
+        raise BadUsage(
+            "this is no mask of the graph's nodes",
+            found=f"{mask.dtype} of shape {mask.shape}",
+            expected=f"bool of shape ({graph.num_nodes},)",
+        )
+    if graph.labels is None:
+        return None, 0
+    measured = homophily(graph.adjacency, np.where(mask, graph.labels, -1))
+    if measured is None:
+        return None, 0
+    known = measured.edges >= FEWEST_EDGES and not np.isnan(measured.adjusted)
+    return (measured.adjusted if known else None), measured.edges
+
+
+def nodes_with_open_labels(graph: Graph) -> np.ndarray:
+    """Nodes whose labels may be looked at before a model is judged: training and validation nodes, or all where the
+    graph has no roles yet.  # [N] bool"""
+    return graph.role("train") | graph.role("val") if graph.masks else np.ones(graph.num_nodes, dtype=bool)
+
+
+def node_homophily(graph: Graph) -> np.ndarray:
+    """Share of the labelled neighbours of each node that have its class; NaN without any, or without a label.
+
+    Pei et al., "Geom-GCN: geometric graph convolutional networks" (2020). Neighbours are those that a node hears from;
+    weights are not counted.  # [N]
+    """
+    if graph.labels is None:
+        raise BadUsage("homophily is of classes, and this graph is for regression", code="E-TARGET")
+    sources, targets = graph.adjacency.edge_index()
+    both = (graph.labels[sources] >= 0) & (graph.labels[targets] >= 0)
+    sources, targets = sources[both], targets[both]
+    neighbours = np.bincount(targets, minlength=graph.num_nodes)
+    alike = np.bincount(targets[graph.labels[sources] == graph.labels[targets]], minlength=graph.num_nodes)
+    unknown = np.full(graph.num_nodes, np.nan)
+    return np.divide(alike, neighbours, out=unknown, where=neighbours > 0)
