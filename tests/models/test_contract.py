@@ -30,6 +30,8 @@ SMALL = {
     "gnsd": ({"epochs": 5, "hidden": 8, "steps": 2}, {}),
     "gkde": ({"epochs": 5, "hidden": 8}, {}),
     "graph-gp": ({"epochs": 5}, {"uses_features": False, "inductive": False}),
+    "logistic": ({}, {"uses_edges": False}),
+    "logistic-hops": ({"hops": 2}, {}),
     "gpn": ({"epochs": 5, "hidden": 8, "latent": 4, "flow_layers": 2}, {}),
 }
 

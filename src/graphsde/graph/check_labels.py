@@ -11,6 +11,7 @@ from graphsde.base.errors import BadInput, shorten
 from graphsde.base.registry import Rules
 from graphsde.graph.build import unseen_classes
 from graphsde.graph.graph import Graph
+from graphsde.graph.homophily import nodes_with_open_labels
 from graphsde.graph.masks import name_nodes, overlaps, require_trainable
 from graphsde.graph.raw import Finding
 
@@ -42,11 +43,13 @@ def value_facts(graph: Graph) -> dict[str, Any] | None:
 def edge_correlation(graph: Graph) -> float | None:
     """Correlation of the values at both ends of an edge (Newman's numeric assortativity, 2003); 0 is chance.
 
-    ``None`` where fewer than two edges have values at both ends, or all of these are the same.
+    Of training and validation nodes where the graph has roles: test values are not looked at. ``None`` where fewer than
+    two edges have values at both ends, or all of these are the same.
     """
     assert graph.values is not None
     sources, targets = graph.adjacency.edge_index()
-    one, other = graph.values[sources], graph.values[targets]
+    shown = np.where(nodes_with_open_labels(graph), graph.values, np.nan)
+    one, other = shown[sources], shown[targets]
     both = ~np.isnan(one) & ~np.isnan(other)
     one, other = one[both], other[both]
     if len(one) < 2 or one.std() == 0 or other.std() == 0:

@@ -101,6 +101,7 @@ class ReadOptions:
         encoding: text encoding of CSV files.
         strict: refuse, rather than warn, where a class occurs in test but not in training.
         target: what labels are: classes (``classification``), or numbers to be predicted (``regression``).
+        mask: which split to take from a file that has several, one per row of its masks, counted from 0.
     """
 
     directed: bool = False
@@ -111,3 +112,4 @@ class ReadOptions:
     encoding: str = "utf-8"
     strict: bool = False
     target: Literal["classification", "regression"] = "classification"
+    mask: int = 0

@@ -167,7 +167,8 @@ class Settings(BaseModel):
     sparse: bool = False
 
 
-OPTION_NAMES = [option.name for option in dataclasses.fields(ReadOptions) if option.name != "target"]
+# tables have one split at most, in a column
+OPTION_NAMES = [option.name for option in dataclasses.fields(ReadOptions) if option.name not in ("target", "mask")]
 KEYS = [*OPTION_NAMES, *(key for key in Settings.model_fields if key not in ("options", "places"))]
 
 
@@ -233,6 +234,10 @@ def read_options(given: Mapping[str, Any], from_file: ReadOptions | None = None)
     for name in ("directed", "strict"):
         if not isinstance(getattr(options, name), bool):
             raise BadUsage(f"'{name}' can't be that", found=getattr(options, name), expected="True or False")
+    if isinstance(options.mask, bool) or not isinstance(options.mask, int) or options.mask < 0:
+        raise BadUsage(
+            "'mask' can't be that", code="E-MASK-NUMBER", found=options.mask, expected="a whole number from 0 on"
+        )
     if not isinstance(options.encoding, str) or not is_text_encoding(options.encoding):
         expected = "a text encoding such as utf-8, cp1252, latin-1 or utf-16"
         raise BadUsage("there is no such encoding", found=options.encoding, expected=expected)

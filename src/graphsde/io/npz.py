@@ -1,4 +1,4 @@
-"""``.npz`` files: plain arrays, or the layout of the gnn-benchmark collection; nothing is unpickled."""
+"""``.npz`` files: plain arrays, or the layouts of two public collections of graphs; nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.lib import format as npy
 
-from graphsde.base.errors import BadInput, shorten
+from graphsde.base.errors import BadInput, BadUsage, shorten
 from graphsde.graph.edges import edges_of_matrix
 from graphsde.graph.features import check_structure
 from graphsde.graph.graph import MASK_NAMES
@@ -237,36 +237,43 @@ def _num_bytes(facts: ArrayFacts) -> int:
 
 
 _PARTS = ("data", "indices", "indptr", "shape")
-_FEATURES = ("features", "x", "attr", "attr_matrix")
+_FEATURES = ("features", "x", "attr", "attr_matrix", "node_features")
 _ADJACENCY = ("adj", "adj_matrix", "adjacency")
-_LABELS = ("labels", "y", "label")
+_LABELS = ("labels", "y", "label", "node_labels")
 _NODE_NAMES = ("node_names", "idx_to_node")
 _WEIGHTS = ("edge_weight", "edge_weights")
 _FEATURE_NAMES = ("feature_names", "attr_names")
 
 
-def read_npz(path: Path, name: str | None = None) -> RawGraph:
+def read_npz(path: Path, name: str | None = None, mask: int = 0) -> RawGraph:
     """Read a graph from an ``.npz`` file.
 
     Known arrays: ``features`` or ``x`` [N, d], or its CSR parts (``features_data``, ``_indices``, ``_indptr``,
     ``_shape``); ``edge_index`` [2, E], or ``edges`` [E, 2], or the CSR parts of ``adj``; ``labels`` or ``y``;
     ``node_ids``, ``class_names``, ``feature_names``, ``edge_weight``, ``train_mask`` and the other masks,
-    ``image_shape``. The gnn-benchmark layout calls the features ``attr`` and the ids ``node_names``.
+    ``image_shape``. The gnn-benchmark layout calls the features ``attr`` and the ids ``node_names``; the layout of the
+    heterophilous graphs (Platonov et al., 2023) has ``node_features``, ``node_labels``, ``edges`` and several splits:
+    ``train_masks``, ``val_masks`` and ``test_masks`` [K, N].
+
+    Args:
+        path: the file.
+        name: how messages call the graph.
+        mask: which of several splits to take, from 0.
     """
     with opened(path) as stream:
-        return _Reader(ZipArrays(stream, path), path).graph(name or path.stem)
+        return _Reader(ZipArrays(stream, path), path, mask).graph(name or path.stem)
 
 
 class _Reader:
-    def __init__(self, arrays: ZipArrays, path: Path) -> None:
-        self.arrays, self.path = arrays, path
+    def __init__(self, arrays: ZipArrays, path: Path, mask: int = 0) -> None:
+        self.arrays, self.path, self.mask = arrays, path, mask
         self.findings: list[Finding] = []
 
     def graph(self, name: str) -> RawGraph:
         features = self._features()
         labels = self._first(_LABELS, (1, 2))
         node_ids = self._node_ids()
-        masks = {role: self._column(f"{role}_mask") for role in MASK_NAMES if f"{role}_mask" in self.arrays}
+        masks = self._masks()
         adjacency = self._matrix(_ADJACENCY)
         sizes = [int(one.shape[0]) for one in (features, adjacency, node_ids, labels) if one is not None]
         if not sizes:
@@ -292,6 +299,34 @@ class _Reader:
             node_place=lambda row: f"{self.path.name}, node {row}",
             edge_place=lambda row: f"{self.path.name}, edge {row}",
             findings=self.findings,
+        )
+
+    def _masks(self) -> dict[str, np.ndarray]:
+        """One split, where there are several the one that was asked for."""
+        several = {role: f"{role}_masks" for role in MASK_NAMES if f"{role}_masks" in self.arrays}
+        if not several:
+            if self.mask:
+                raise self._no_such_mask(1)
+            return {role: self._column(f"{role}_mask") for role in MASK_NAMES if f"{role}_mask" in self.arrays}
+        masks: dict[str, np.ndarray] = {}
+        for role, name in several.items():
+            every = self._column(name, (2,))
+            if not self.mask < len(every):
+                raise self._no_such_mask(len(every))
+            masks[role] = every[self.mask]
+        message = f"the file has {len(every)} splits, of which number {self.mask} was taken (counted from 0)"
+        hint = "read(…, mask=1) or --read mask=1 takes the next one"
+        self.findings.append(Finding("W-MASK-CHOSEN", "note", message, len(every), tuple(several.values()), hint))
+        return masks
+
+    def _no_such_mask(self, count: int) -> BadUsage:
+        return BadUsage(
+            f"{self.path.name} has no split {self.mask}",
+            code="E-MASK-NUMBER",
+            place=self.path.name,
+            found=self.mask,
+            expected=f"0 to {count - 1}" if count > 1 else "0: there are not several",
+            fix="give mask one of these numbers",
         )
 
     def _features(self) -> np.ndarray | sp.csr_array | None:
@@ -378,7 +413,8 @@ class _Reader:
                 continue
             if not self.arrays.holds_objects(name):
                 return self._column(name)
-            message = f"the array '{name}' holds Python objects and was not read"
+            instead = "; classes are called by their numbers" if name == "class_names" else ""
+            message = f"the array '{name}' holds Python objects and was not read{instead}"
             hint = f"save it with {name}.astype(str) to have the names"
             self.findings.append(Finding("W-NAMES-IGNORED", "warning", message, 1, (name,), hint))
         return None
@@ -420,6 +456,6 @@ class _Reader:
             code="E-HEADER",
             place=self.path.name,
             found=shorten(", ".join(sorted(self.arrays.names))) or "no arrays",
-            expected="features [N, d], edge_index [2, E] and labels [N], or the gnn-benchmark layout",
+            expected="features [N, d], edge_index [2, E] and labels [N], or the layout of a public collection",
             fix=f"add an array called {example}",
         )

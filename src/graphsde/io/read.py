@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from graphsde.base.errors import BadInput, shorten
+from graphsde.base.errors import BadInput, BadUsage, shorten
 from graphsde.graph.build import assemble
 from graphsde.graph.graph import Graph
 from graphsde.graph.raw import RawGraph, ReadOptions
@@ -26,7 +26,7 @@ def read(path: str | os.PathLike[str], *, name: str | None = None, **options: An
             ``.npz`` file, or a GraphML file.
         name: how messages call the graph; the name of the file or folder if left out.
         **options: fields of :class:`~graphsde.graph.raw.ReadOptions`, such as ``directed=True`` or ``impute="mean"``;
-            they win over ``graph.yaml``.
+            they win over ``graph.yaml``. ``mask=3`` takes the fourth split of an ``.npz`` file that has several.
 
     Raises:
         BadInput: the content can't be used as it is; the message names the file and the line.
@@ -47,6 +47,7 @@ def read(path: str | os.PathLike[str], *, name: str | None = None, **options: An
     if stat.S_ISDIR(status.st_mode):
         from graphsde.io.tables import read_tables
 
+        _refuse_mask(path, checked)
         raw, checked = read_tables(path, options, name)
         return _graph(raw, checked)
     suffix = path.suffix.lower()
@@ -56,12 +57,24 @@ def read(path: str | os.PathLike[str], *, name: str | None = None, **options: An
     if suffix == ".npz":
         from graphsde.io.npz import read_npz
 
-        return _graph(read_npz(path, name), checked)
+        return _graph(read_npz(path, name, checked.mask), checked)
     if suffix in (".graphml", ".xml"):
         from graphsde.io.graphml import read_graphml
 
+        _refuse_mask(path, checked)
         return _graph(read_graphml(path, checked, name), checked)
     raise _unknown_format(path, suffix)
+
+
+def _refuse_mask(path: Path, options: ReadOptions) -> None:
+    if options.mask:
+        raise BadUsage(
+            f"{path.name} has at most one split, so there is no split {options.mask}",
+            code="E-MASK-NUMBER",
+            found=options.mask,
+            expected="0; only .npz files may hold several splits",
+            fix="leave mask out",
+        )
 
 
 def _graph(raw: RawGraph, options: ReadOptions) -> Graph:

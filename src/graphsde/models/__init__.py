@@ -23,3 +23,8 @@ from graphsde.models.lgnsde import LGNSDE as LGNSDE
 from graphsde.models.mc_dropout import MCDropout as MCDropout
 from graphsde.models.mlp import MLP as MLP
 from graphsde.models.sgc import SGC as SGC
+
+# isort: split
+# registered after all others, whose order in lists and records stays
+from graphsde.models.logistic import Logistic as Logistic
+from graphsde.models.logistic import LogisticHops as LogisticHops

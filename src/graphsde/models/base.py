@@ -122,10 +122,12 @@ class Model(ABC):
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
         """Settings that suit ``graph`` better than the general defaults; what the user gave always wins.
 
-        They are the model's in ``recipes.yaml``, or else those of the model it descends from.
+        They are the model's in ``recipes.yaml``, or else those of the model it descends from. A race takes no notice of
+        which benchmark a graph is.
         """
         names = [cls.__dict__["name"] for cls in type(self).__mro__ if "name" in cls.__dict__]
-        return next((found for name in names if (found := recipe(name, graph))), {})
+        known = not self._given.get("race", False)
+        return next((found for name in names if (found := recipe(name, graph, benchmark=known))), {})
 
     def resolve(self, graph: Graph) -> None:
         """Fill in :meth:`defaults_for` ``graph``, so that ``settings`` says everything that a fit will use."""

@@ -14,7 +14,7 @@ from torch.nn import functional
 from graphsde.graph.graph import Graph
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.models.base import register_model
-from graphsde.models.neural import Inputs, NeuralSettings, Outputs
+from graphsde.models.neural import Inputs, NetworkSettings, Outputs
 from graphsde.models.options import BGCNOptions
 from graphsde.models.sampled import SampledLearner, SampledModel
 from graphsde.nn.attention import edge_space
@@ -212,7 +212,7 @@ class BGCNModule(nn.Module):
         return ((1.0 - keeps) * torch.stack([convolution.size() for convolution in self.layers()])).sum()
 
 
-class BGCNSettings(NeuralSettings):
+class BGCNSettings(NetworkSettings):
     """Settings of :class:`BGCN`; the defaults are the authors' for Cora, with a penalty that suits scaled features.
 
     Args:
@@ -221,10 +221,12 @@ class BGCNSettings(NeuralSettings):
         blocks: groups of hidden columns with masks of their own; a divisor of ``hidden``.
         dropout: of features, before every layer, in training only.
         alpha: of the prior Beta(α, 1) over keep probabilities.
-        temperature: of the relaxed masks, in training and at prediction.
+        temperature: of the relaxed masks, in training and at prediction; for one of the probabilities call
+            ``calibrate``.
         penalty: λ, the weight of Σ (1 − π) ‖W‖².
         kl_weight: the weight of the KL divergence of the keep probabilities once it is warm.
         kl_warmup: epochs over which that weight rises.
+        validation_samples: draws whose mean is looked at on the validation nodes.
     """
 
     layers: int = Field(4, ge=2, le=64)
@@ -236,6 +238,7 @@ class BGCNSettings(NeuralSettings):
     penalty: float = Field(5e-4, ge=0)
     kl_weight: float = Field(1.0, ge=0)
     kl_warmup: int = Field(20, ge=1)
+    validation_samples: int = Field(5, ge=1, le=10_000)
     lr: float = Field(0.005, gt=0, le=100)
     epochs: int = Field(1000, ge=1, le=1_000_000)
     patience: int = Field(150, ge=1)

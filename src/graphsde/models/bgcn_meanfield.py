@@ -42,6 +42,7 @@ class BGCNMeanFieldSettings(NeuralSettings):
         kl_weight: share of the KL divergence in the loss, in units of ``kl_unit``.
         kl_unit: ``elbo`` adds ``kl_weight · KL / (training nodes)`` to the mean cross-entropy, so that 1 is the true
             evidence bound and less is a tempered posterior; ``weight`` adds ``kl_weight`` times the mean over weights.
+        validation_samples: draws whose mean is looked at on the validation nodes.
     """
 
     hidden: int = Field(64, ge=1, le=65536)
@@ -51,6 +52,7 @@ class BGCNMeanFieldSettings(NeuralSettings):
     rho: float = Field(-5.0, ge=-30, le=10)
     kl_weight: float = Field(0.05, ge=0)
     kl_unit: Literal["elbo", "weight"] = "elbo"
+    validation_samples: int = Field(5, ge=1, le=10_000)
 
 
 class GaussianWeight(nn.Module):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Self, Unpack
 
 import numpy as np
+import torch
 from pydantic import Field
 from torch import Tensor
 
@@ -17,9 +18,12 @@ from graphsde.base.seeds import derive
 from graphsde.graph.graph import Graph
 from graphsde.models.base import MODELS, Estimate, Model, ModelSettings, register_model
 from graphsde.models.options import EnsembleOptions
+from graphsde.models.sampled import TEMPERATURE_SAMPLES
 from graphsde.nn.callbacks import Callback, EpochRecord
 from graphsde.nn.checkpoint import Checkpoint, TrainState, under
-from graphsde.prediction import ClassPrediction, Perturb, Prediction, RegressionPrediction
+from graphsde.prediction import ClassPrediction, Perturb, Prediction, RegressionPrediction, require
+from graphsde.uncertainty.calibration.base import centred_logits
+from graphsde.uncertainty.calibration.calibrators import best_temperature
 
 _CURRENT = "current."
 
@@ -110,11 +114,13 @@ class EnsembleSettings(ModelSettings):
         base_settings: the members' settings, all but the seed; what is left out is filled in from the graph when
             fitting, as the base model itself would.
         members: how many.
+        temperature: fit one more temperature, common to all members, on the validation nodes after training.
     """
 
     base: str = "gcn"
     base_settings: dict[str, Any] = Field(default_factory=dict)
     members: int = Field(5, ge=1, le=1000)
+    temperature: bool = False
 
 
 @register_model
@@ -126,8 +132,11 @@ class Ensemble(Model):
 
     The members of a deterministic or evidential base give one sample each, whatever ``samples`` says. Those of a
     sampled base take turns: sample k is sample k div M of member k mod M, so that fewer samples than members leave the
-    last members out. The embedding is that of all members side by side. Logits are before each member's own
-    temperature, of which the prediction reports the geometric mean.
+    last members out. The embedding is that of all members side by side.
+
+    Members may have a temperature each, as their base has it. A mean of calibrated members is too cautious where they
+    disagree, hence ``temperature``: one factor on all of them by the NLL of their mean. Logits are before both; of what
+    they were divided by the prediction reports the geometric mean.
 
     Members are trained one after another; ``history`` counts their epochs on.
 
@@ -151,10 +160,18 @@ class Ensemble(Model):
         self.members: list[Model] = []
         self._previous: list[Model] = []
         self._with_momentum = False
+        self._temperature = 1.0
         self._member(0)  # wrong settings of the base are told now, not after the first fit has begun
 
     def resolve(self, graph: Graph) -> None:
-        self.settings = self.Settings.parse(self._given, f"model '{self.name}'")
+        values = {**self.defaults_for(graph), **self._given}
+        self.settings = self.Settings.parse(values, f"model '{self.name}'")
+        if self.settings.temperature and graph.target_kind != "classification":
+            raise BadUsage(
+                "a temperature is for class probabilities, and this is regression",
+                code="E-TARGET",
+                fix="leave temperature out, and call calibrate for numbers",
+            )
         member = self._member(0)
         member.resolve(graph)
         plain = member.settings.model_dump(mode="json", exclude={"seed"})
@@ -209,6 +226,9 @@ class Ensemble(Model):
         progress.clear()
         self.members, self.class_names, self.calibrator = members, graph.class_names, None
         self._target_scale = members[0]._target_scale
+        self._temperature = 1.0
+        if self.settings.temperature:
+            self._temperature = self._common_temperature(graph)
         records = [record for member in members for record in member.history]
         self.history = [replace(record, epoch=epoch) for epoch, record in enumerate(records, start=1)]
         return self
@@ -224,7 +244,21 @@ class Ensemble(Model):
                 break
             share = max(1, -(-(samples - number) // len(self.members)))  # sample k belongs to member k mod M
             answers.append(member.predict(graph, samples=share, seed=_member_seed(seed, number), perturb=perturb))
+        if self._temperature != 1.0:
+            answers = [_tempered(require(one, ClassPrediction, "a temperature"), self._temperature) for one in answers]
         return self._calibrated(MIXTURES.of(self)(answers), graph)
+
+    def _common_temperature(self, graph: Graph) -> float:
+        """By the NLL of the members' mean on the validation nodes; 1 where there are none."""
+        assert graph.labels is not None
+        rows = np.flatnonzero(graph.role("val") & graph.familiar)
+        if not len(rows):
+            return 1.0
+        count = max(TEMPERATURE_SAMPLES, self.settings.members)
+        seed = derive(self.settings.seed, "ensemble temperature")
+        prediction = require(self.predict(graph, samples=count, seed=seed), ClassPrediction, "a temperature")
+        chosen = centred_logits(prediction.subset(rows)).transpose(0, 1)
+        return best_temperature(chosen, torch.from_numpy(graph.labels[rows].copy()))
 
     def estimate(self, graph: Graph) -> Estimate:
         """Members are trained in turn; a finished one keeps its parameters, at most a quarter of what fitting took."""
@@ -240,7 +274,7 @@ class Ensemble(Model):
             own, values = member.state()
             tensors |= with_prefix(own, member_prefix(number))
             kept.append({"values": values, "best_epoch": member.best_epoch})
-        return tensors, {"members": kept}
+        return tensors, {"members": kept} | ({} if self._temperature == 1.0 else {"temperature": self._temperature})
 
     def restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         kept = values["members"]
@@ -255,6 +289,9 @@ class Ensemble(Model):
             member.class_names, member.best_epoch = self._require_fitted(), one["best_epoch"]
             member.restore(under(member_prefix(number), tensors), one["values"])
         self._target_scale = self.members[0]._target_scale
+        self._temperature = float(values.get("temperature", 1.0))  # models of earlier versions have none
+        if not 0 < self._temperature < np.inf:
+            raise ValueError("the temperature is not a positive number")
 
     def _member(self, number: int) -> Model:
         base, settings = self.settings.base, self.settings.base_settings
@@ -272,6 +309,12 @@ class Ensemble(Model):
 
 def _member_seed(seed: int, number: int) -> int:
     return derive(seed, "ensemble member", number)
+
+
+def _tempered(answer: ClassPrediction, temperature: float) -> ClassPrediction:
+    """The same answer, its logits divided by ``temperature`` on top of its own."""
+    probs = torch.softmax(centred_logits(answer) / temperature, -1).numpy().astype(answer.probs.dtype)
+    return replace(answer, probs=probs, temperature=answer.temperature * temperature)
 
 
 MIXTURES: Rules[Callable[[Sequence[Any]], Prediction]] = Rules("a mixture of predictions")

@@ -21,6 +21,10 @@ class EvidentialModel(NeuralModel):
     The module's logits are :math:`\ln\alpha` in float64, so that everything written for logits holds: their softmax is
     the mean :math:`\bar p = \alpha/\alpha_0`, their cross-entropy the NLL of that mean, which is what selection looks
     at, and their energy is :math:`-\ln\alpha_0`, a lack of evidence as ``vacuity`` is.
+
+    No temperature is fitted to them: dividing :math:`\ln\alpha` would raise the concentrations to a power and so change
+    the evidence, which says how much is known of a node, along with the mean, which is all that validation NLL can
+    judge. ``calibrate`` leaves the concentrations alone.
     """
 
     @property

@@ -20,7 +20,7 @@ from graphsde.graph.graph import Graph
 from graphsde.models.base import Estimate, Model, register_model
 from graphsde.models.evidential import LARGEST_LOG_EVIDENCE, EvidentialModel, dirichlet_kl
 from graphsde.models.gcn import GCN
-from graphsde.models.neural import GraphLearner, Inputs, NeuralSettings, Outputs
+from graphsde.models.neural import GraphLearner, Inputs, NetworkSettings, Outputs
 from graphsde.models.options import GKDEOptions
 from graphsde.nn.callbacks import Callback
 from graphsde.nn.checkpoint import Checkpoint
@@ -31,7 +31,7 @@ from graphsde.nn.layers import GraphConv, Randomness, dropout
 BLOCK_FLOATS = 2**21
 
 
-class GKDESettings(NeuralSettings):
+class GKDESettings(NetworkSettings):
     """Settings of :class:`GKDE`.
 
     Args:
@@ -169,9 +169,9 @@ class GKDE(EvidentialModel):
         """The untrained teacher: a GCN of the same shape with a seed of its own."""
         s = self.settings
         shared = {
-            name: getattr(s, name) for name in ("hidden", "dropout", "weight_decay", *NeuralSettings.model_fields)
+            name: getattr(s, name) for name in ("hidden", "dropout", "weight_decay", *NetworkSettings.model_fields)
         }
-        return GCN(**shared | {"seed": derive(s.seed, "teacher")})
+        return GCN(**shared | {"temperature": False, "seed": derive(s.seed, "teacher")})
 
     def estimate(self, graph: Graph) -> Estimate:
         """Teacher and student."""

@@ -16,6 +16,7 @@ from graphsde.models.base import register_model
 from graphsde.models.lgnsde.module import Noise
 from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, NeuralSettings, Response
 from graphsde.models.options import GNSDOptions
+from graphsde.models.sampled import TEMPERATURE_SAMPLES
 from graphsde.nn.encoding import FeatureEncoder
 from graphsde.nn.layers import Linear, dropout
 from graphsde.nn.likelihood import validation_of_probs
@@ -186,6 +187,15 @@ class GNSDLearner(GraphLearner):
                 logits = self.module.decode(state[self.val])[:, 0]
                 probs = probs + torch.softmax(logits, -1) / self.settings.validation_paths
         return validation_of_probs(probs, self.val_labels)
+
+    def validation_logits(self) -> Tensor:
+        self.module.eval()
+        seed = derive(self.settings.seed, "validation paths")
+        with torch.no_grad():
+            initial = self.module.initial(self.inputs)
+            count = max(TEMPERATURE_SAMPLES, self.settings.validation_paths)
+            ends = (self.module.evolve(self.inputs, initial, Noise(seed, self.keys, [path])) for path in range(count))
+            return torch.cat([self.module.decode(state[self.val]) for state in ends], dim=1)
 
 
 CENTRAL_PATHS = 4

@@ -16,13 +16,13 @@ from graphsde.graph.sparse import SparseMatrix
 from graphsde.models.base import Estimate, register_model
 from graphsde.models.parameters import merge_settings
 from graphsde.models.evidential import LARGEST_LOG_EVIDENCE, EvidentialModel, dirichlet_entropy, uncertain_cross_entropy
-from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, NeuralSettings, Outputs
+from graphsde.models.neural import GraphLearner, Inputs, NetworkSettings, NeuralModel, Outputs
 from graphsde.models.options import GPNOptions
 from graphsde.nn.encoding import FeatureEncoder
 from graphsde.nn.layers import Linear, Randomness, dropout, uniform
 
 
-class GPNSettings(NeuralSettings):
+class GPNSettings(NetworkSettings):
     """Settings of :class:`GPN`; the defaults are the paper's for latent width 10, on Cora and PubMed those for 16.
 
     Args:

@@ -18,9 +18,11 @@ class MCDropoutSettings(GCNSettings):
 
     Args:
         dropout: on the input and on the hidden layer, in training and at prediction.
+        validation_samples: passes whose mean is looked at on the validation nodes.
     """
 
     dropout: float = Field(0.5, gt=0, lt=1)
+    validation_samples: int = Field(5, ge=1, le=10_000)
 
 
 @register_model
@@ -32,7 +34,7 @@ class MCDropout(SampledModel, GCN):
     :math:`M_s`, on the input and on the hidden layer of a two-layer GCN.
 
     The masks of sample s belong to the nodes, not to their positions. The best epoch is chosen by the NLL of the mean
-    of five samples, which is what a prediction is, not by that of the network without dropout.
+    of a few samples, which is what a prediction is, not by that of the network without dropout.
 
     Example:
         >>> import graphsde as gs
@@ -48,7 +50,8 @@ class MCDropout(SampledModel, GCN):
     settings: MCDropoutSettings
 
     def __init__(self, **settings: Unpack[MCDropoutOptions]) -> None:
-        super().__init__(**settings)
+        given: dict[str, Any] = {**settings}  # more than a GCN knows of
+        super().__init__(**given)
 
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
         """The GCN's, but for a dropout of zero, which would leave nothing to sample."""

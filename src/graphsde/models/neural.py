@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -31,19 +32,30 @@ from graphsde.nn.likelihood import LIKELIHOODS, NOISE, TargetScale, mean_and_var
 from graphsde.nn.settings import TrainSettings
 from graphsde.nn.training import Training, Validation, rehearse, rows_of_masks
 from graphsde.prediction import ClassPrediction, Kind, Perturb, Prediction, RegressionPrediction
+from graphsde.uncertainty.calibration.calibrators import best_temperature
 
 
-class NeuralSettings(ModelSettings, TrainSettings):
+class NetworkSettings(ModelSettings, TrainSettings):
     """Settings of every trained model.
 
     Args:
-        scaling: how numeric features are scaled: ``row``, ``standard``, ``none``, or ``auto``, which takes ``row`` for
-            bag-of-words and ``standard`` otherwise.
+        scaling: how numeric features are scaled: ``row`` (rows that sum to 1), ``l2`` (rows of Euclidean norm 1),
+            ``standard``, ``none``, or ``auto``, which takes ``row`` for bag-of-words and ``standard`` otherwise.
+    """
+
+    scaling: Scaling = "auto"
+
+
+class NeuralSettings(NetworkSettings):
+    """Settings of every trained model whose probabilities are a softmax of logits.
+
+    Args:
+        temperature: fit one temperature on the validation nodes after training.
         race: train several sets of settings side by side for a few epochs and keep the one with the best validation
             NLL; what is given stays fixed. What the graph is called plays no part in it.
     """
 
-    scaling: Scaling = "auto"
+    temperature: bool = False
     race: bool = False
 
 
@@ -76,6 +88,12 @@ class GraphLearner:
     """A module, a graph and the loss between them, as the training loop wants it."""
 
     def __init__(self, model: NeuralModel, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> None:
+        if graph.target_kind == "regression" and model.fits_temperature:
+            raise BadUsage(
+                "a temperature is for class probabilities, and this is regression",
+                code="E-TARGET",
+                fix="leave temperature out, and call calibrate for numbers",
+            )
         self.model, self.module, self.encoder = model, module, encoder
         self.settings: Any = model.settings
         self.inputs = Inputs(encode(encoder, graph), graph.adjacency.operator)
@@ -100,6 +118,12 @@ class GraphLearner:
         with torch.no_grad():
             return self.likelihood.validation(self.module(self.inputs).logits[self.val], self.val_labels)
 
+    def validation_logits(self) -> Tensor:
+        """Logits of the validation nodes, sample by sample, to fit a temperature to.  # [n, S, C]"""
+        self.module.eval()
+        with torch.no_grad():
+            return self.module(self.inputs).logits[self.val][:, None]
+
     def tensors(self) -> dict[str, Tensor]:
         return dict(self.module.state_dict(keep_vars=True))
 
@@ -110,7 +134,7 @@ class GraphLearner:
 class NeuralModel(Model):
     """Base of the gradient-trained models: a subclass gives the module and, if it differs, loss and decay."""
 
-    settings: NeuralSettings
+    settings: NetworkSettings
     Module: ClassVar[type[nn.Module]]
     """Made as ``Module(width, classes, settings, generator)``, unless :meth:`build` says otherwise."""
     Learner: ClassVar[type[GraphLearner]] = GraphLearner
@@ -127,6 +151,7 @@ class NeuralModel(Model):
         self._first_scale: TargetScale | None = None
         self._first_momentum: dict[str, Tensor] = {}
         self._momentum: dict[str, Tensor] | None = None
+        self._temperature = 1.0
         self._candidate: Candidate | None = None
         self.standings: list[Standing] = []
 
@@ -198,7 +223,7 @@ class NeuralModel(Model):
 
     @property
     def _races(self) -> bool:
-        return self.settings.race and self._first_tensors is None
+        return self.settings.race if isinstance(self.settings, NeuralSettings) and self._first_tensors is None else False
 
     def candidates(self, graph: Graph) -> list[Candidate]:
         """The members that a race on ``graph`` would have, the likeliest first; none for a model without a family."""
@@ -258,8 +283,14 @@ class NeuralModel(Model):
         assert self.module is not None
         return self.module(inputs).logits
 
+    @property
+    def fits_temperature(self) -> bool:
+        """Whether a fit ends with a temperature."""
+        return isinstance(self.settings, NeuralSettings) and self.settings.temperature
+
     def temperature_of_logits(self) -> float:
-        return 1.0
+        """What logits are divided by before the softmax; 1 where none was fitted."""
+        return self._temperature
 
     def estimate(self, graph: Graph) -> Estimate:
         """Memory by arithmetic, checked against what is free; time by rehearsing three epochs on a scratch copy."""
@@ -308,6 +339,8 @@ class NeuralModel(Model):
         values: dict[str, Any] = {"encoder": self.encoder.as_dict()}
         if self._target_scale is not None:
             values["target"] = self._target_scale.as_dict()
+        if self._temperature != 1.0:
+            values["temperature"] = self._temperature
         if self.standings:
             values["race"] = [one.as_dict() for one in self.standings]
         return dict(self.module.state_dict()), values
@@ -317,6 +350,9 @@ class NeuralModel(Model):
 
         self.encoder = FeatureEncoder.from_dict(values["encoder"])
         self._target_scale = TargetScale.from_dict(values["target"]) if "target" in values else None
+        self._temperature = float(values.get("temperature", 1.0))  # models of earlier versions have none
+        if not 0 < self._temperature < math.inf:
+            raise ValueError("the temperature is not a positive number")
         self.standings = [Standing(**one) for one in values.get("race", [])]
         module = self._built(self.encoder.width, self.target_kind, len(self._require_fitted()))
         load_tensors(module, tensors)
@@ -330,14 +366,17 @@ class NeuralModel(Model):
         self._first_encoder, self._first_scale = previous.encoder, previous._target_scale
         # a race that was won is not run again: weights of another shape could not go on
         kept = previous.settings.model_dump(exclude={"seed", "race", "preset"})
-        self._candidate = Candidate("as before", kept) if previous.settings.race else None
+        self._candidate = Candidate("as before", kept) if getattr(previous.settings, "race", False) else None
         # the optimiser writes into what it is given
         moments = (previous._momentum or {}) if momentum else {}
         self._first_momentum = {name: tensor.clone() for name, tensor in moments.items()}
         return self
 
     def finish(self, learner: GraphLearner) -> None:
-        """What remains to be done once the best epoch is restored."""
+        """What remains to be done once the best epoch is restored: a temperature, where the settings ask for one."""
+        self._temperature = 1.0
+        if self.fits_temperature and len(learner.val):
+            self._temperature = best_temperature(learner.validation_logits(), learner.val_labels)
 
     def _built(self, width: int, kind: str, classes: int) -> nn.Module:
         """The module for a kind of target and, where it has any, so many classes."""

@@ -24,8 +24,12 @@ class ModelOptions(TypedDict, total=False):
     seed: int
 
 
-class NeuralOptions(ModelOptions, TrainOptions, total=False):
+class NetworkOptions(ModelOptions, TrainOptions, total=False):
     scaling: Literal["auto", "row", "l2", "standard", "none"]
+
+
+class NeuralOptions(NetworkOptions, total=False):
+    temperature: bool
     race: bool
 
 
@@ -37,7 +41,7 @@ class APPNPOptions(NeuralOptions, total=False):
     weight_decay: float
 
 
-class BGCNOptions(NeuralOptions, total=False):
+class BGCNOptions(NetworkOptions, total=False):
     layers: int
     hidden: int
     blocks: int
@@ -47,6 +51,7 @@ class BGCNOptions(NeuralOptions, total=False):
     penalty: float
     kl_weight: float
     kl_warmup: int
+    validation_samples: int
 
 
 class BGCNMeanFieldOptions(NeuralOptions, total=False):
@@ -57,12 +62,14 @@ class BGCNMeanFieldOptions(NeuralOptions, total=False):
     rho: float
     kl_weight: float
     kl_unit: Literal["elbo", "weight"]
+    validation_samples: int
 
 
 class EnsembleOptions(ModelOptions, total=False):
     base: str
     base_settings: dict[str, Any]
     members: int
+    temperature: bool
 
 
 class GATOptions(NeuralOptions, total=False):
@@ -83,7 +90,7 @@ class GCNOptions(NeuralOptions, total=False):
     batch_norm: bool
 
 
-class GKDEOptions(NeuralOptions, total=False):
+class GKDEOptions(NetworkOptions, total=False):
     hidden: int
     dropout: float
     weight_decay: float
@@ -136,7 +143,6 @@ class LGNSDEOptions(NeuralOptions, total=False):
     consistency: dict[str, Any] | ConsistencySettings
     paths: int
     validation_paths: int
-    temperature: bool
     decay_all: bool
     weight_decay: float
 
@@ -154,7 +160,7 @@ class GNSDOptions(NeuralOptions, total=False):
     gradients: Literal["store", "checkpoint"]
 
 
-class GPNOptions(NeuralOptions, total=False):
+class GPNOptions(NetworkOptions, total=False):
     hidden: int
     latent: int
     flow_layers: int
@@ -220,7 +226,7 @@ class LabelPropagationOptions(ModelOptions, total=False):
 
 
 class MCDropoutOptions(GCNOptions, total=False):
-    pass
+    validation_samples: int
 
 
 class MLPOptions(NeuralOptions, total=False):
@@ -232,3 +238,13 @@ class MLPOptions(NeuralOptions, total=False):
 class SGCOptions(NeuralOptions, total=False):
     steps: int
     weight_decay: float
+
+
+class LogisticOptions(ModelOptions, total=False):
+    scaling: Literal["auto", "row", "l2", "standard", "none"]
+    c: float | None
+    temperature: bool
+
+
+class LogisticHopsOptions(LogisticOptions, total=False):
+    hops: int | None

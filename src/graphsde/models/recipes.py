@@ -26,25 +26,38 @@ def has_words(graph: Graph) -> bool:
 KINDS: dict[str, Callable[[Graph], bool]] = {
     "unknown-dense-regression": lambda graph: graph.target_kind == "regression" and not has_words(graph),
     "unknown-regression": lambda graph: graph.target_kind == "regression",
+    "user-words": lambda graph: graph.target_kind == "classification" and has_words(graph),
+    "user": lambda graph: graph.target_kind == "classification",
     "unknown-words": has_words,
     "unknown-dense": lambda graph: not has_words(graph),
     "unknown": lambda graph: True,
 }
 """Recipes for graphs that have none of their own, in the order in which they are looked at."""
 
+# figures of the benchmarks are published with the general defaults of these models, and those stay what they were
+NOT_FOR_BENCHMARKS = ("user-words", "user")
 
-def recipe(model: str, graph: Graph) -> Recipe:
+
+def recipe(model: str, graph: Graph, *, benchmark: bool = True) -> Recipe:
     """What suits ``graph``: the recipe of the benchmark that it is, else of the first kind that it belongs to.
+
+    Args:
+        model: its registered name.
+        graph: what it will be fitted on.
+        benchmark: whether it matters which benchmark the graph is; without it every graph is treated as a user's,
+            by its kind alone.
 
     Example:
         >>> import graphsde as gs
         >>> recipe("gcn", gs.synthetic_regression(100))
         {'hidden': 32, 'dropout': 0.2, 'epochs': 400}
     """
-    if graph.benchmark is not None and (own := named_recipe(model, graph.benchmark)):
+    known = graph.benchmark if benchmark else None
+    if known is not None and (own := named_recipe(model, known)):
         return own
+    kinds = {kind: fits for kind, fits in KINDS.items() if known is None or kind not in NOT_FOR_BENCHMARKS}
     # features are looked at only where a recipe depends on them
-    return next((found for kind, fits in KINDS.items() if (found := named_recipe(model, kind)) and fits(graph)), {})
+    return next((found for kind, fits in kinds.items() if (found := named_recipe(model, kind)) and fits(graph)), {})
 
 
 def named_recipe(model: str, name: str) -> Recipe:

@@ -17,7 +17,8 @@ from graphsde.nn.training import Validation
 from graphsde.prediction import Kind
 from graphsde.sde.brownian import node_keys
 
-VALIDATION_SAMPLES = 5
+# with few draws the noise of their mean counts as the model's, and the temperature comes out too high
+TEMPERATURE_SAMPLES = 32
 
 
 class SampledLearner(GraphLearner):
@@ -31,20 +32,25 @@ class SampledLearner(GraphLearner):
         if not len(self.val):
             return None
         self.module.eval()
+        drawn = [torch.softmax(logits, -1) for logits in self._draws(self.settings.validation_samples)]
+        return validation_of_probs(torch.stack(drawn).mean(0), self.val_labels)
+
+    def validation_logits(self) -> Tensor:
+        self.module.eval()
+        return torch.stack(self._draws(max(TEMPERATURE_SAMPLES, self.settings.validation_samples)), dim=1)
+
+    def _draws(self, count: int) -> list[Tensor]:
+        """Logits of the validation nodes under the first draws of one family.  # count × [n, C]"""
         seed = derive(self.model.settings.seed, "validation samples")
         with torch.no_grad():
-            drawn = [
-                torch.softmax(outputs.logits[self.val], -1)
-                for outputs in passes(self.module, self.inputs, self.keys, seed, VALIDATION_SAMPLES)
-            ]
-        return validation_of_probs(torch.stack(drawn).mean(0), self.val_labels)
+            return [out.logits[self.val] for out in passes(self.module, self.inputs, self.keys, seed, count)]
 
 
 class SampledModel(NeuralModel):
     """Base of models that are random at prediction: ``module(inputs, masks)`` draws from keyed masks.
 
     Sample k is a pure function of (seed, k, node ids), so that it does not depend on how many are drawn or on the order
-    of the nodes. In training a plain generator takes the masks' place.
+    of the nodes. In training a plain generator takes the masks' place. Settings have ``validation_samples``.
     """
 
     Learner = SampledLearner

@@ -80,6 +80,10 @@ class SGCLearner(GraphLearner):
             logits = self.classify(self.val_features)
         return self.likelihood.validation(logits, self.val_labels)
 
+    def validation_logits(self) -> Tensor:
+        with torch.no_grad():
+            return self.classify(self.val_features)[:, None]
+
 
 @register_model
 class SGC(NeuralModel):
