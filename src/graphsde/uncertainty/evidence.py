@@ -1,0 +1,400 @@
+"""Evidence before training: is a node like the training nodes of some class, more than like any node of the graph?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphsde.base.errors import BadUsage
+from graphsde.base.seeds import derive, numpy_stream
+from graphsde.graph.graph import Graph
+from graphsde.nn.encoding import FeatureEncoder
+
+MOST_AXES = 128
+MOST_BACKGROUND = 2_000
+MOST_CENTRES = 2_000
+"""Training nodes per class: beyond that the mean of the kernel hardly moves, and the cost is linear in them."""
+POWERS = (0.0, 0.5)
+WIDTHS = (0.05, 0.1, 0.2)
+STEPS, RETURN = 4, 0.1
+# right singular vectors of so many rows are those of all rows, for all that this needs
+_ROWS_FOR_AXES = 50_000
+_NODES_TO_SELECT_ON = 5_000
+_COLUMNS_AT_ONCE = 32
+_KERNELS_AT_ONCE = 8_000_000
+# of the mean eigenvalue: an axis that hardly varies would be blown up without bound
+_RIDGE = 1e-3
+_SMALLEST = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """Where nodes are compared: features on at most 128 axes, averaged over neighbours, centred.
+
+    Args:
+        encoder: of the features.
+        axes: right singular vectors of the encoded features; ``None`` where there are few columns.  # [d, r]
+        centre: mean over nodes, after averaging.  # [r]
+        rotation, variance: eigenvectors and eigenvalues of the covariance.  # [r, r], [r]
+    """
+
+    encoder: FeatureEncoder
+    axes: np.ndarray | None
+    centre: np.ndarray
+    rotation: np.ndarray
+    variance: np.ndarray
+
+    @classmethod
+    def fit(cls, graph: Graph, rows: np.ndarray | None) -> tuple[Space, np.ndarray]:
+        """The space, and where the nodes of ``graph`` lie in it; statistics are of ``rows``, or of all.  # [N, r]"""
+        encoder = FeatureEncoder.fit(graph if rows is None else graph.subgraph(rows))
+        features = encoder.transform(graph)
+        axes = _singular_vectors(features if rows is None else features[rows])
+        places = _average(graph, features, axes)
+        judged = places if rows is None else places[rows]
+        centre = judged.mean(axis=0, dtype=np.float64)
+        covariance = np.zeros((len(centre), len(centre)))
+        for start in range(0, len(judged), _ROWS_FOR_AXES):
+            part = judged[start : start + _ROWS_FOR_AXES] - centre
+            covariance += part.T @ part
+        variance, rotation = np.linalg.eigh(covariance / len(judged))
+        return cls(encoder, axes, centre, rotation, np.maximum(variance, 0.0)), places
+
+    def places(self, graph: Graph) -> np.ndarray:
+        """Features on the axes, ``Z ← 0.9 Â Z + 0.1 Z₀`` four times.  # [N, r]"""
+        return _average(graph, self.encoder.transform(graph), self.axes)
+
+    def points(self, places: np.ndarray, power: float) -> np.ndarray:
+        """Centred, each axis divided by its standard deviation to this power, rows of unit length.  # [n, r]"""
+        ridge = max(_RIDGE * float(self.variance.mean()), _SMALLEST)
+        whitening = (self.rotation / np.sqrt(self.variance + ridge) ** power).astype(np.float32)
+        offset = places - self.centre.astype(np.float32)
+        moved = offset @ whitening
+        length = np.linalg.norm(moved, axis=1, keepdims=True)
+        # what differs from the centre only by rounding has no direction: it is equally like everybody
+        rounding = max(1e-6 * float(np.linalg.norm(self.centre)), 1e-9)
+        distinct = np.linalg.norm(offset, axis=1, keepdims=True) > rounding
+        return np.divide(moved, length, out=np.zeros_like(moved), where=distinct & (length > 0))
+
+
+@dataclass(frozen=True, eq=False)
+class Landmarks:
+    """Points that others are compared with.
+
+    Args:
+        ids: of their nodes.  # [m]
+        rows: their positions in the graph fitted on.  # [m]
+        places: in the space.  # [m, r]
+    """
+
+    ids: np.ndarray
+    rows: np.ndarray
+    places: np.ndarray
+
+    @classmethod
+    def of(cls, graph: Graph, rows: np.ndarray, places: np.ndarray) -> Landmarks:
+        return cls(graph.node_ids[rows], rows, places[rows])
+
+    def positions_in(self, graph: Graph, fitted_ids: np.ndarray) -> np.ndarray:
+        """Where the same nodes are in ``graph``, -1 where it does not have them.  # [m]"""
+        if graph.node_ids is fitted_ids or np.array_equal(graph.node_ids, fitted_ids):
+            return self.rows
+        return np.array([graph.position.get(node, -1) for node in self.ids.tolist()], dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """How little a node looks like the training nodes of any class: a density ratio, with nothing trained.
+
+    With ``q`` the features on at most 128 axes, averaged over neighbours, centred, whitened to a power and of unit
+    length, and ``k(i, j) = exp(q_i·q_j / τ)``,
+
+        e_i = −log( max_c mean_{j in training nodes of c} k(i, j)  /  mean_{j in background} k(i, j) ).
+
+    Power and τ are those of the largest KLIEP objective (Sugiyama et al., 2008) on validation nodes: the mean of −e
+    there, less the logarithm of the mean of exp(−e) over the background. A node is never compared with itself. The
+    background is at most 2,000 random nodes of the graph, of whatever class: the evidence is transductive, and knows
+    what many unlabelled nodes look like. Read are features, edges, labels of training nodes and which nodes are
+    validation nodes of known classes; no label or feature decides which nodes are OOD.
+
+    Args:
+        values: e of the graph fitted on, higher = less like anything trained on.  # [N]
+        without_nearest: e if the class most like the node had no training nodes; ``None`` with one class.  # [N]
+        propagated: ``values`` averaged with the neighbours' (:func:`graphsde.uncertainty.scores.propagate`).  # [N]
+        reference: ``propagated`` of the validation nodes, ascending.  # [V]
+        power, width: p and τ that were selected.
+        alone: whether unknown nodes were kept out of the background.
+    """
+
+    values: np.ndarray
+    without_nearest: np.ndarray | None
+    propagated: np.ndarray
+    reference: np.ndarray
+    power: float
+    width: float
+    alone: bool
+    _space: Space
+    _fitted_ids: np.ndarray
+    _centres: Landmarks
+    _starts: np.ndarray  # where each class begins among the centres
+    _background: Landmarks
+
+    @property
+    def encoder(self) -> FeatureEncoder:
+        return self._space.encoder
+
+    @classmethod
+    def fit(cls, graph: Graph, *, alone: bool = False) -> Evidence:
+        """Learn what the training nodes of ``graph`` look like; deterministic.
+
+        Args:
+            graph: with classes and labelled training nodes. Validation nodes of known classes select (p, τ) and are
+                what tail shares refer to; without any, training nodes take their place, each judged without itself.
+            alone: take axes, centre, whitening and background from training and validation nodes alone, so that a
+                node is judged one at a time: what other unknown nodes look like matters only through edges. For a lone
+                OOD node and for graphs to come; it detects less where unknown nodes are many.
+
+        Raises:
+            BadUsage: (``E-TARGET``) the graph has no classes; (``E-SCORE``) no labelled training node.
+
+        Example:
+            >>> import graphsde as gs
+            >>> evidence = gs.Evidence.fit(gs.load("digits"))
+            >>> evidence.values.shape, bool((evidence.tail_share() <= 1).all())
+            ((1797,), True)
+        """
+        train, labels = _training_nodes(graph)
+        held_out = reference_nodes(graph)
+        known = np.sort(np.concatenate([train, held_out[~np.isin(held_out, train)]])) if alone else None
+        space, places = Space.fit(graph, known)
+        rows, starts = _centre_rows(train, labels)
+        centres = Landmarks.of(graph, rows, places)
+        everybody = np.arange(graph.num_nodes) if known is None else known
+        background = Landmarks.of(graph, _draw(everybody, MOST_BACKGROUND, "background"), places)
+        # a sample is enough to select by: all of them are judged once afterwards
+        nodes = _draw(held_out, _NODES_TO_SELECT_ON, "selection")
+        power, width = _select(space, centres, starts, background, nodes, places)
+        ratios = _log_ratios(space, places, power, width, centres, starts, background, (rows, background.rows))
+        values, without_nearest = _evidence(ratios)
+        propagated = _propagate(values, graph)
+        return cls(
+            values, without_nearest, propagated, np.sort(propagated[held_out]), power, width, alone, space,
+            graph.node_ids, centres, starts, background,
+        )  # fmt: skip
+
+    def of(self, graph: Graph) -> np.ndarray:
+        """e of the nodes of another graph with the same columns: a shifted copy, or one with new nodes.  # [N]
+
+        Axes, centre, whitening, training and background points stay those of the graph fitted on. A node whose id was
+        among these points there is not compared with its own.
+        """
+        places = self._space.places(graph)
+        own = tuple(one.positions_in(graph, self._fitted_ids) for one in (self._centres, self._background))
+        ratios = _log_ratios(
+            self._space, places, self.power, self.width, self._centres, self._starts, self._background, own
+        )
+        return _evidence(ratios)[0]
+
+    def tail_share(self, graph: Graph | None = None) -> np.ndarray:
+        """Share of validation nodes that look at least as unfamiliar, neighbours included: near 0 = OOD.  # [N]
+
+        ``p_i = (1 + #{v: ẽ_v ≥ ẽ_i}) / (n_val + 1)``, ẽ the propagated evidence.
+
+        Args:
+            graph: whose nodes to judge, as for :meth:`of`; the one fitted on if not given.
+        """
+        propagated = self.propagated if graph is None else _propagate(self.of(graph), graph)
+        return upper_tail(propagated, self.reference)
+
+
+_FITTED: WeakKeyDictionary[Graph, dict[bool, Evidence]] = WeakKeyDictionary()
+
+
+def evidence_of(graph: Graph, *, alone: bool = False) -> Evidence:
+    """:meth:`Evidence.fit`, once per graph: training, scores and decisions ask for the same."""
+    kept = _FITTED.setdefault(graph, {})
+    if alone not in kept:
+        kept[alone] = Evidence.fit(graph, alone=alone)
+    return kept[alone]
+
+
+def upper_tail(values: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    """``(1 + #{v: r_v ≥ x}) / (n + 1)``, the conformal p-value of each x; ``reference`` ascending.
+
+    Example:
+        >>> upper_tail(np.array([0.0, 2.5, 9.0]), np.array([1.0, 2.0, 3.0])).tolist()
+        [1.0, 0.5, 0.25]
+    """
+    count = len(reference)
+    return (1.0 + count - np.searchsorted(reference, values, side="left")) / (count + 1.0)
+
+
+def validation_nodes(graph: Graph) -> np.ndarray:
+    """Validation nodes of classes that were trained on, none that is marked as OOD.  # [V]"""
+    return np.flatnonzero(graph.role("val") & graph.familiar & ~graph.role("ood"))
+
+
+def reference_nodes(graph: Graph) -> np.ndarray:
+    """:func:`validation_nodes`; where there are none, the training nodes."""
+    found = validation_nodes(graph)
+    return found if len(found) else _training_nodes(graph)[0]
+
+
+def _training_nodes(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
+    """Labelled training nodes and their classes.  # [n], [n]"""
+    if graph.labels is None and graph.values is not None:
+        raise BadUsage(
+            f"the evidence compares nodes with the classes of training nodes, and '{graph.name}' has numbers",
+            code="E-TARGET",
+            fix="use the score total",
+        )
+    rows = np.flatnonzero(graph.role("train") & graph.labelled)
+    if graph.labels is None or len(rows) == 0:
+        raise BadUsage(
+            f"the graph '{graph.name}' has no labelled training nodes to compare with",
+            code="E-SCORE",
+            fix="apply a split, or fit on the graph that the model was fitted on",
+        )
+    return rows, graph.labels[rows]
+
+
+def _centre_rows(train: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Training nodes class by class, at most so many of each; where each class begins.  # [m], [G]"""
+    groups = [_draw(train[labels == one], MOST_CENTRES, "centres", int(one)) for one in np.unique(labels)]
+    starts = np.cumsum([0, *(len(group) for group in groups[:-1])])
+    return np.concatenate(groups), starts
+
+
+def _draw(rows: np.ndarray, most: int, *purpose: object) -> np.ndarray:
+    if len(rows) <= most:
+        return rows
+    return np.sort(numpy_stream(0, "evidence", *purpose).choice(rows, most, replace=False))
+
+
+def _singular_vectors(features: np.ndarray | sp.csr_array) -> np.ndarray | None:
+    rows, columns = features.shape
+    if columns <= MOST_AXES:
+        return None  # all of them span the same space
+    from sklearn.utils.extmath import randomized_svd
+
+    part = features[_draw(np.arange(rows), _ROWS_FOR_AXES, "axes")]
+    # random directions among columns, never among rows: the order of nodes must not matter
+    _, _, vectors = randomized_svd(
+        part, min(MOST_AXES, part.shape[0]), n_iter=3, transpose=False, random_state=derive(0, "evidence", "svd") >> 31
+    )
+    return np.ascontiguousarray(vectors.T, dtype=np.float32)
+
+
+def _average(graph: Graph, features: Any, axes: np.ndarray | None) -> np.ndarray:
+    """A few axes at a time: they don't mix, and a graph of a million nodes needs one such matrix, not four."""
+    width = features.shape[1] if axes is None else axes.shape[1]
+    operator = graph.adjacency.normalized
+    places = np.empty((graph.num_nodes, width), dtype=np.float32)
+    for start in range(0, width, _COLUMNS_AT_ONCE):
+        part = slice(start, start + _COLUMNS_AT_ONCE)
+        own = features[:, part] if axes is None else features @ axes[:, part]
+        own = np.ascontiguousarray(own.toarray() if sp.issparse(own) else own, dtype=np.float32)
+        now = own
+        for _ in range(STEPS):
+            now = operator @ now
+            now *= np.float32(1.0 - RETURN)
+            now += np.float32(RETURN) * own
+        places[:, part] = now
+    return places
+
+
+def _select(
+    space: Space,
+    centres: Landmarks,
+    starts: np.ndarray,
+    background: Landmarks,
+    nodes: np.ndarray,
+    places: np.ndarray,
+) -> tuple[float, float]:
+    """Power and width with the largest KLIEP objective."""
+    judged = np.concatenate([nodes, background.rows])
+    place_of = np.full(len(places), -1, dtype=np.int64)
+    best = (-np.inf, POWERS[0], WIDTHS[0])
+    for power in POWERS:
+        for width in WIDTHS:
+            gains = []
+            for part in (nodes, background.rows):
+                place_of[judged] = -1
+                place_of[part] = np.arange(len(part))
+                own = (place_of[centres.rows], place_of[background.rows])
+                ratios = _log_ratios(space, places[part], power, width, centres, starts, background, own)
+                gains.append(-_evidence(ratios)[0])
+            highest = gains[1].max()
+            objective = gains[0].mean() - highest - np.log(np.exp(gains[1] - highest).mean())
+            if objective > best[0]:
+                best = (float(objective), power, width)
+    return best[1], best[2]
+
+
+def _log_ratios(
+    space: Space,
+    places: np.ndarray,
+    power: float,
+    width: float,
+    centres: Landmarks,
+    starts: np.ndarray,
+    background: Landmarks,
+    own: tuple[np.ndarray, np.ndarray],
+) -> np.ndarray:
+    """Logarithms of the two largest density ratios of each row, in blocks of rows.  # [n, 1 or 2]
+
+    ``own`` says in which row each centre and each background point would be compared with itself, -1 in none.
+    """
+    columns = [space.points(one.places, power) for one in (centres, background)]
+    ends = np.append(starts[1:], len(columns[0]))
+    of_class = np.repeat(np.arange(len(starts)), ends - starts)
+    keep = min(2, len(starts))
+    found = np.empty((len(places), keep))
+    step = max(1, _KERNELS_AT_ONCE // max(len(columns[0]), len(columns[1])))
+    for start in range(0, len(places), step):
+        points = space.points(places[start : start + step], power)
+        inside, itself = _kernel(points, columns[0], width, own[0] - start)
+        total = np.add.reduceat(inside, starts, axis=1, dtype=np.float64)
+        counts = np.tile((ends - starts).astype(np.float64), (len(points), 1))
+        counts[own[0][itself] - start, of_class[itself]] -= 1.0
+        # the only training node of a class says nothing of how well that class is known
+        with np.errstate(divide="ignore", invalid="ignore"):
+            by_class = np.where(counts > 0, np.log(total) - np.log(counts), -np.inf)
+        around, itself = _kernel(points, columns[1], width, own[1] - start)
+        others = np.full(len(points), float(len(columns[1])))
+        others[own[1][itself] - start] -= 1.0
+        density = np.log(np.maximum(around.sum(axis=1, dtype=np.float64), 1e-300)) - np.log(np.maximum(others, 1.0))
+        top = -np.partition(-by_class, keep - 1, axis=1)[:, :keep]
+        top.sort(axis=1)
+        # nobody left to compare with: as much like the classes as like everybody
+        found[start : start + step] = np.where(np.isfinite(top), top - density[:, None], 0.0)[:, ::-1]
+    return found
+
+
+def _kernel(points: np.ndarray, landmarks: np.ndarray, width: float, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """``exp((q·q' − 1) / τ)`` without the entries of a point with itself, and which landmarks these are.
+
+    The 1 cancels in a ratio and bounds the kernel by 1. An own entry is set to 0, not taken off the sum afterwards: it
+    can be 10¹⁶ times all others together.
+    """
+    kernel = points @ landmarks.T
+    kernel -= np.float32(1.0)
+    kernel /= np.float32(width)
+    np.exp(kernel, out=kernel)
+    itself = np.flatnonzero((own >= 0) & (own < len(points)))
+    kernel[own[itself], itself] = 0.0
+    return kernel, itself
+
+
+def _evidence(ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    return -ratios[:, 0], None if ratios.shape[1] == 1 else -ratios[:, 1]
+
+
+def _propagate(values: np.ndarray, graph: Graph) -> np.ndarray:
+    from graphsde.uncertainty.scores.propagation import propagate  # the scores stand on this module
+
+    return propagate(values, graph)
