@@ -193,7 +193,10 @@ class Evidence:
         among these points there is not compared with its own.
         """
         places = self._space.places(graph)
-        own = tuple(one.positions_in(graph, self._fitted_ids) for one in (self._centres, self._background))
+        own = (
+            self._centres.positions_in(graph, self._fitted_ids),
+            self._background.positions_in(graph, self._fitted_ids),
+        )
         ratios = _log_ratios(
             self._space, places, self.power, self.width, self._centres, self._starts, self._background, own
         )

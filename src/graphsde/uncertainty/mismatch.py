@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -44,10 +46,8 @@ def _cosine_distance(own: np.ndarray | sp.csr_array, others: np.ndarray | sp.csr
     return 1.0 - np.clip(similar, -1.0, 1.0)
 
 
-def _times(one: np.ndarray | sp.csr_array, two: np.ndarray | sp.csr_array) -> np.ndarray | sp.csr_array:
-    if sp.issparse(one):
-        return sp.csr_array(one.multiply(two))
-    return np.asarray(one) * np.asarray(two)
+def _times(one: Any, two: Any) -> np.ndarray | sp.csr_array:
+    return sp.csr_array(one.multiply(two)) if sp.issparse(one) else np.asarray(one * two)
 
 
 def _row_sums(values: np.ndarray | sp.csr_array) -> np.ndarray:

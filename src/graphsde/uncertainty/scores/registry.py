@@ -38,10 +38,11 @@ SCORES = ScoreRegistry("score")
 
 The facts of an entry: ``direction``, the same for all; ``paper`` and ``year``; ``needs``, what the score reads
 (``probs``, ``samples``, ``logits``, ``alpha``, ``embedding``, ``graph``, ``model``, ``gradient`` = of the model's
-answers by the features, ``train`` = labelled training nodes, ``val`` = validation nodes of their classes); ``kinds``, the kinds of prediction it is defined for (all
-if absent); ``spreads``, whether it averages over edges by itself, so that propagating it would do so twice. A score is
-a function of the prediction, then of the graph and of the model if these are among its needs, then of keyword options;
-one that needs ``train`` has the option ``reference``, the prediction and graph whose training nodes it learns from.
+answers by the features, ``train`` = labelled training nodes, ``val`` = validation nodes of their classes); ``kinds``,
+the kinds of prediction it is defined for (all if absent); ``spreads``, whether it averages over edges by itself, so
+that propagating it would do so twice. A score is a function of the prediction, then of the graph and of the model if
+these are among its needs, then of keyword options; one that needs ``train`` has the option ``reference``, the
+prediction and graph whose training nodes it learns from.
 """
 
 DEFAULT_SCORE: Rules[tuple[str, ...]] = Rules("scoring")
@@ -207,12 +208,16 @@ def _obstacle(
             )
     if "val" in needs:
         selected_on = graph if reference is None else reference[1]
-        if selected_on is None or not (selected_on.role("val") & selected_on.familiar).any():
+        if selected_on is None or not _has_validation_nodes(selected_on):
             return (
                 "compares nodes with validation nodes of known classes, and the graph has none",
                 "set some nodes aside for validation (a val mask, or --split), or " + _others(),
             )
     return None
+
+
+def _has_validation_nodes(graph: Graph) -> bool:
+    return bool((graph.role("val") & graph.familiar & ~graph.role("ood")).any())
 
 
 def _unconditional() -> list[str]:
