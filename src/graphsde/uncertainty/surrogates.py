@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from graphsde.base.seeds import numpy_stream
 from graphsde.graph.graph import Graph
 from graphsde.graph.masks import mask_of
-from graphsde.uncertainty.evidence import evidence_of, reference_nodes
+from graphsde.uncertainty.evidence import evidence_of, in_order_of_ids, reference_nodes
 from graphsde.uncertainty.mismatch import feature_mismatch
 
 
@@ -54,7 +54,8 @@ def mix_features(graph: Graph, nodes: np.ndarray) -> Graph:
     """
     rng = numpy_stream(0, "surrogates", "mixed features")
     count, total = len(nodes), graph.num_nodes
-    known = np.union1d(np.flatnonzero(graph.role("train")), nodes)
+    nodes = in_order_of_ids(graph, nodes)
+    known = in_order_of_ids(graph, np.union1d(np.flatnonzero(graph.role("train")), nodes))
     first, second = rng.choice(known, size=(2, count))
     weight = rng.random(count, dtype=np.float32)
     kept = np.flatnonzero(~mask_of(nodes, total))
