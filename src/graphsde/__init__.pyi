@@ -75,4 +75,5 @@ from .sde.solvers import System as System
 from .sde.solvers.base import kl_rate as kl_rate
 from .uncertainty.calibration import Calibrator as Calibrator
 from .uncertainty.conformal import conformalize as conformalize
+from .uncertainty.evidence import Evidence as Evidence
 from .uncertainty.scores import score as score

@@ -74,6 +74,7 @@ def test_every_class_is_left_out_in_turn() -> None:
         metrics = one.measure(maker(), prepared, 0).metrics
         assert {"ood_auroc", "ood_auroc[energy]", "ood_auroc_propagated[energy]", "ood_aurc"} <= set(metrics)
         assert "ood_auroc[vacuity]" not in metrics  # a GCN has no Dirichlet
+        assert {"ood_default_auroc", "ood_default_fpr95"} <= set(metrics) and "ood_auroc[ood]" not in metrics
     with pytest.raises(BadUsage, match="one class at a time"):
         task.prepare(graph, 0)
 
@@ -113,7 +114,10 @@ def test_shifted_graphs_are_compared_with_the_clean_test_nodes(protocol: str) ->
     metrics = run(task, maker(), graph).metrics
     assert graph.test_mask is not None
     assert metrics["n_id"] == graph.test_mask.sum() and metrics["n_ood"] == graph.num_nodes
-    assert 0 <= metrics["ood_auroc"] <= 1
+    assert 0 <= metrics["ood_auroc"] <= 1 and "ood_auroc[ood]" not in metrics
+    named = run(TASKS.get("ood")(protocol=protocol, split="given", scores=("ood",)), maker(), graph).metrics
+    assert metrics["ood_default_auroc"] == named["ood_auroc[ood]"] == named["ood_default_auroc"]
+    assert metrics["ood_default_fpr95"] == named["ood_fpr95[ood]"]
 
 
 def test_best_threshold_by_brute_force() -> None:
@@ -263,6 +267,7 @@ def test_random_features_in_the_same_graph(blocks: Graph, protocol: str) -> None
     task = TASKS.get("ood")(protocol=protocol, scores=("msp",))
     found = task.measure(lambda **s: GCN(**{"epochs": 10, "hidden": 4, **s}), block_graph(per_class=40), 0)
     assert 0 <= found.metrics["ood_auroc"] <= 1 and "ood_auroc_propagated[msp]" in found.metrics
+    assert 0 <= found.metrics["ood_default_auroc"] <= 1
 
 
 def test_severities_of_edges_are_shares(blocks: Graph) -> None:

@@ -33,9 +33,10 @@ NAMES = [
     "predicted-evidence",
     "mahalanobis",
     "gebm",
+    "ood",
 ]
-# these ask for an embedding or for the model: see their own tests
-FROM_PREDICTIONS = [name for name in NAMES if name not in ("odin", "mahalanobis", "gebm")]
+# these ask for an embedding, for the model or for training nodes: see their own tests
+FROM_PREDICTIONS = [name for name in NAMES if name not in ("odin", "mahalanobis", "gebm", "ood")]
 
 
 def half_uncertain(kind: str) -> Prediction:
@@ -66,7 +67,7 @@ def test_all_names_are_registered_with_their_facts() -> None:
     assert sorted(SCORES) == sorted(NAMES)
     for facts in SCORES.describe():
         assert facts["summary"] and facts["paper"] and 1900 < facts["year"] < 2030
-        parts = {"probs", "samples", "logits", "alpha", "graph", "embedding", "model", "gradient", "train"}
+        parts = {"probs", "samples", "logits", "alpha", "graph", "embedding", "model", "gradient", "train", "val"}
         assert set(facts["needs"]) <= parts
         assert facts["direction"] == "higher = more uncertain"
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from graphsde.acting.abstain import ACCEPT_BY, Abstention, abstain
-from graphsde.acting.ood import OOD_SCORE, OODFlag, flag_ood
+from graphsde.acting.ood import OODFlag, flag_ood
 from graphsde.base.errors import BadUsage
 from graphsde.base.registry import Rules
 from graphsde.base.renames import current
@@ -256,7 +256,7 @@ def decide(
         max_error, delta: of :func:`graphsde.abstain`.
         tolerance: for numbers, where it is needed: an answer is wrong where it is off by more than this.
         by: for classes: the uncertainty to accept by; ``margin`` if not given.
-        false_alarm, ood_by: for classes: of :func:`graphsde.acting.ood.flag_ood`; 0.05 and ``entropy+propagated``.
+        false_alarm, ood_by: for classes: of :func:`graphsde.acting.ood.flag_ood`; 0.05, and ``ood`` where it can be.
         confidence_level: of :func:`graphsde.conformalize`.
         sets_by, intervals_by: for classes and for numbers: ``by`` of :func:`graphsde.conformalize`.
         calibration, size, seed: which calibration nodes; the same for all steps.
@@ -313,7 +313,7 @@ def _decide_classes(
     confidence_level: float,
     by: str = ACCEPT_BY,
     false_alarm: float = 0.05,
-    ood_by: str = OOD_SCORE,
+    ood_by: str | None = None,
     sets_by: str = "aps",
     model: Predictor | None = None,
 ) -> ClassDecisions:

@@ -12,8 +12,10 @@ from graphsde.prediction import ClassPrediction, Predictor
 from graphsde.uncertainty.conformal.intervals import conformal_quantile
 from graphsde.uncertainty.held_out import held_out, require_share
 from graphsde.uncertainty.scores import score
+from graphsde.uncertainty.scores.registry import default_score
 
-OOD_SCORE = "entropy+propagated"
+OOD_SCORES = ("ood", "entropy+propagated")
+"""What flags go by where nobody names a score: the first that is defined."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +51,7 @@ def flag_ood(
     graph: Graph,
     *,
     false_alarm: float = 0.05,
-    by: str = OOD_SCORE,
+    by: str | None = None,
     calibration: np.ndarray | None = None,
     size: int = CALIBRATION_SIZE,
     seed: int = 0,
@@ -60,13 +62,13 @@ def flag_ood(
     The threshold is the ``⌈(n + 1)(1 − a)⌉``-th smallest of the n calibration scores: a familiar node, exchangeable
     with them, exceeds it with a chance of at most ``a``. How many OOD nodes are caught is not guaranteed: that
     depends on how OOD they are. Calibration of the probabilities is undone first: it is fitted on familiar nodes
-    and costs detection.
+    and costs detection. The scores treat calibration nodes as they treat test nodes: neither trains or is a reference.
 
     Args:
         prediction: of all nodes of ``graph``.
         graph: with the masks that the model was fitted with.
         false_alarm: a.
-        by: any score, as for :func:`graphsde.score`.
+        by: any score, as for :func:`graphsde.score`; ``ood`` where it is defined, else ``entropy+propagated``.
         calibration, size, seed: as for :func:`graphsde.uncertainty.held_out.held_out`.
         model: who predicted, for scores that ask it for further predictions.
 
@@ -79,7 +81,9 @@ def flag_ood(
     """
     require_share("false_alarm", false_alarm)
     held = held_out(prediction, graph, calibration, size=size, seed=seed)
-    values = score(by, prediction.untempered(), graph, model)
+    untempered = prediction.untempered()
+    by = default_score(untempered, graph, model, among=OOD_SCORES) if by is None else by
+    values = score(by, untempered, graph, model)
     threshold = conformal_quantile(
         values[held.nodes], 1.0 - false_alarm, purpose="to clear familiar nodes at this rate"
     )

@@ -70,7 +70,7 @@ def decide(
     ] = None,
     ood_by: Annotated[
         str | None,
-        typer.Option("--ood-by", help="Score that flags OOD nodes (list scores); default: entropy+propagated."),
+        typer.Option("--ood-by", help="Score that flags OOD nodes (list scores); default: ood, or entropy+propagated."),
     ] = None,
     foreign_by: Annotated[str | None, typer.Option("--foreign-by", hidden=True)] = None,  # its former name
     sets_by: Annotated[

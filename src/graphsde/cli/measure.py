@@ -45,7 +45,7 @@ def evaluate(
     from graphsde.acting.shifted import detect_shift
     from graphsde.datasets.shifts import SHIFTS
     from graphsde.metrics.evaluation import evaluate as measure
-    from graphsde.uncertainty.scores.registry import DEFAULT_SCORE
+    from graphsde.uncertainty.scores.registry import default_score
 
     scores = _names(score)
     if shift is not None:
@@ -53,9 +53,11 @@ def evaluate(
     _, model, graph = open_run(run)
     # without OOD nodes the scores are for the shift, or else refused with a reason
     ood_here = shift is None or (graph.ood_nodes is not None and bool(graph.ood_nodes.any()))
-    metrics = measure(model.predict(graph, samples=samples), graph, scores=scores if ood_here else (), model=model)
+    prediction = model.predict(graph, samples=samples)
+    metrics = measure(prediction, graph, scores=scores if ood_here else (), model=model)
     if shift is not None:
-        metrics["shift"] = detect_shift(model, graph, shift, scores or (DEFAULT_SCORE.of(model),), samples, shift_seed)
+        usual = (default_score(prediction, graph, model),)
+        metrics["shift"] = detect_shift(model, graph, shift, scores or usual, samples, shift_seed)
     metrics = _without_nan(metrics)
     if json:
         print_of_run(run, model, graph, metrics)

@@ -11,7 +11,7 @@ from graphsde.base.errors import BadInput
 from graphsde.base.registry import Rules
 from graphsde.graph.graph import Graph
 from graphsde.metrics.regression import summarise_regression
-from graphsde.metrics.summary import compare_scores, summarise, summarise_ood
+from graphsde.metrics.summary import compare_scores, summarise, summarise_default, summarise_ood
 from graphsde.prediction import ClassPrediction, Prediction, Predictor, RegressionPrediction
 from graphsde.uncertainty.held_out import align_labels, known_items
 
@@ -34,7 +34,8 @@ def evaluate(
     """All metrics of ``prediction`` on the test nodes of ``graph``; OOD metrics where it has any.
 
     OOD are the nodes that the split says so of, and test nodes of a class that no training node has: these are
-    never counted as right or wrong.
+    never counted as right or wrong. Figures ``ood_…`` are by entropy; ``ood_default_auroc`` and ``ood_default_fpr95``
+    by the score ``ood``, where the prediction has logits and the graph training and validation nodes.
 
     Args:
         prediction: of all nodes of ``graph``.
@@ -77,6 +78,7 @@ def _evaluate_classes(
     metrics: dict[str, Any] = summarise(prediction, align_labels(graph, prediction.class_names), known)
     if graph.ood_nodes is not None and graph.ood_nodes.any():
         metrics |= summarise_ood(prediction, graph)
+        metrics |= summarise_default(prediction, graph, model=model)
     if scores:
         metrics["scores"] = compare_scores(prediction, graph, scores, model=model)
     return metrics

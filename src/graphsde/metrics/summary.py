@@ -12,8 +12,8 @@ from graphsde.metrics import calibration, classification, detection, selective
 from graphsde.metrics.arrays import METRICS
 from graphsde.prediction import ClassPrediction, Prediction, Predictor
 from graphsde.uncertainty.scores.propagation import propagate
+from graphsde.uncertainty.scores.registry import default_score, spreads
 from graphsde.uncertainty.scores.registry import score as score_by_name
-from graphsde.uncertainty.scores.registry import spreads
 
 if TYPE_CHECKING:
     from graphsde.graph.graph import Graph
@@ -26,9 +26,17 @@ _DETECTION = {
     "ood_detection_accuracy": detection.detection_accuracy,
     "ood_detection_accuracy_grid": detection.detection_accuracy_grid,
 }
-_VARIANTS = {"aurc_entropy": ("aurc", "aurc with entropy as the uncertainty")} | {
-    f"{name}_propagated": (name, f"{name} of the score spread over the graph") for name in _DETECTION
-}
+OF_THE_DEFAULT = {"ood_default_auroc": "ood_auroc", "ood_default_fpr95": "ood_fpr95"}
+"""What is told of the default score, beside the figures by entropy."""
+_VARIANTS = (
+    {"aurc_entropy": ("aurc", "aurc with entropy as the uncertainty")}
+    | {f"{name}_propagated": (name, f"{name} of the score spread over the graph") for name in _DETECTION}
+    | {
+        name: (base, f"{base} of the score 'ood', the default where it is defined")
+        for name, base in OF_THE_DEFAULT.items()
+    }
+)
+BY_DEFAULT = "ood"
 OF_THE_SCORE = (*_DETECTION, *(f"{name}_propagated" for name in _DETECTION))
 """What is told of each further score; counts and chance levels belong to the nodes, not to the score."""
 
@@ -145,6 +153,18 @@ def compare_scores(
         name: only_of_the_score(summarise_ood(prediction, graph, score=name, model=model))
         for name in dict.fromkeys(scores)
     }
+
+
+def summarise_default(prediction: Prediction, graph: Graph, *, model: Predictor | None = None) -> dict[str, float]:
+    """``ood_default_auroc`` and ``ood_default_fpr95``: by the score ``ood``; nothing where that is not defined."""
+    if default_score(prediction.untempered(), graph, model) != BY_DEFAULT:
+        return {}
+    return only_of_the_default(summarise_ood(prediction, graph, score=BY_DEFAULT, model=model))
+
+
+def only_of_the_default(figures: dict[str, float]) -> dict[str, float]:
+    """The figures that are told of the default score, under their own names."""
+    return {name: figures[base] for name, base in OF_THE_DEFAULT.items()}
 
 
 def familiar_and_ood(graph: Graph) -> tuple[np.ndarray, np.ndarray]:

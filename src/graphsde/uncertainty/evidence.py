@@ -25,7 +25,7 @@ STEPS, RETURN = 4, 0.1
 _ROWS_FOR_AXES = 50_000
 _NODES_TO_SELECT_ON = 5_000
 _COLUMNS_AT_ONCE = 32
-_KERNELS_AT_ONCE = 8_000_000
+_KERNELS_AT_ONCE = 2_000_000
 # of the mean eigenvalue: an axis that hardly varies would be blown up without bound
 _RIDGE = 1e-3
 _SMALLEST = 1e-12
@@ -53,7 +53,8 @@ class Space:
         """The space, and where the nodes of ``graph`` lie in it; statistics are of ``rows``, or of all.  # [N, r]"""
         encoder = FeatureEncoder.fit(graph if rows is None else graph.subgraph(rows))
         features = encoder.transform(graph)
-        axes = _singular_vectors(features if rows is None else features[rows])
+        everybody = np.arange(graph.num_nodes) if rows is None else rows
+        axes = _singular_vectors(features, _draw(graph, everybody, _ROWS_FOR_AXES, "axes"))
         places = _average(graph, features, axes)
         judged = places if rows is None else places[rows]
         centre = judged.mean(axis=0, dtype=np.float64)
@@ -171,12 +172,12 @@ class Evidence:
         held_out = reference_nodes(graph)
         known = np.sort(np.concatenate([train, held_out[~np.isin(held_out, train)]])) if alone else None
         space, places = Space.fit(graph, known)
-        rows, starts = _centre_rows(train, labels)
+        rows, starts = _centre_rows(graph, train, labels)
         centres = Landmarks.of(graph, rows, places)
         everybody = np.arange(graph.num_nodes) if known is None else known
-        background = Landmarks.of(graph, _draw(everybody, MOST_BACKGROUND, "background"), places)
+        background = Landmarks.of(graph, _draw(graph, everybody, MOST_BACKGROUND, "background"), places)
         # a sample is enough to select by: all of them are judged once afterwards
-        nodes = _draw(held_out, _NODES_TO_SELECT_ON, "selection")
+        nodes = _draw(graph, held_out, _NODES_TO_SELECT_ON, "selection")
         power, width = _select(space, centres, starts, background, nodes, places)
         ratios = _log_ratios(space, places, power, width, centres, starts, background, (rows, background.rows))
         values, without_nearest = _evidence(ratios)
@@ -265,29 +266,35 @@ def _training_nodes(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
     return rows, graph.labels[rows]
 
 
-def _centre_rows(train: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _centre_rows(graph: Graph, train: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Training nodes class by class, at most so many of each; where each class begins.  # [m], [G]"""
-    groups = [_draw(train[labels == one], MOST_CENTRES, "centres", int(one)) for one in np.unique(labels)]
+    groups = [
+        _draw(graph, train[labels == one], MOST_CENTRES, "centres", graph.class_names[one]) for one in np.unique(labels)
+    ]
     starts = np.cumsum([0, *(len(group) for group in groups[:-1])])
     return np.concatenate(groups), starts
 
 
-def _draw(rows: np.ndarray, most: int, *purpose: object) -> np.ndarray:
+def in_order_of_ids(graph: Graph, rows: np.ndarray) -> np.ndarray:
+    """The same rows, in an order that does not depend on where they stand: what is drawn from them doesn't either."""
+    return rows[np.argsort(graph.node_ids[rows], kind="stable")]
+
+
+def _draw(graph: Graph, rows: np.ndarray, most: int, *purpose: object) -> np.ndarray:
     if len(rows) <= most:
         return rows
-    return np.sort(numpy_stream(0, "evidence", *purpose).choice(rows, most, replace=False))
+    return np.sort(numpy_stream(0, "evidence", *purpose).choice(in_order_of_ids(graph, rows), most, replace=False))
 
 
-def _singular_vectors(features: np.ndarray | sp.csr_array) -> np.ndarray | None:
-    rows, columns = features.shape
-    if columns <= MOST_AXES:
+def _singular_vectors(features: np.ndarray | sp.csr_array, rows: np.ndarray) -> np.ndarray | None:
+    if features.shape[1] <= MOST_AXES:
         return None  # all of them span the same space
     from sklearn.utils.extmath import randomized_svd
 
-    part = features[_draw(np.arange(rows), _ROWS_FOR_AXES, "axes")]
+    part = features[rows]
     # random directions among columns, never among rows: the order of nodes must not matter
     _, _, vectors = randomized_svd(
-        part, min(MOST_AXES, part.shape[0]), n_iter=3, transpose=False, random_state=derive(0, "evidence", "svd") >> 31
+        part, min(MOST_AXES, len(rows)), n_iter=3, transpose=False, random_state=derive(0, "evidence", "svd") >> 31
     )
     return np.ascontiguousarray(vectors.T, dtype=np.float32)
 

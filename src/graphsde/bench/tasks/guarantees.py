@@ -105,11 +105,13 @@ class DecidingOptions(GuaranteeOptions):
     Args:
         max_error, delta: the guarantee: at most this share of errors, but for this share of draws.
         false_alarm: share of familiar nodes that may be flagged as OOD.
+        ood_by: the score that flags them; ``ood`` is what ``graphsde decide`` takes where it can.
     """
 
     max_error: float = Field(0.05, gt=0, lt=1)
     delta: float = Field(0.05, gt=0, lt=1)
     false_alarm: float = Field(0.05, gt=0, lt=1)
+    ood_by: str = "entropy+propagated"  # of the journals there are: another default would change their figures
 
 
 class Deciding(GuaranteeTask):
@@ -133,6 +135,7 @@ class Deciding(GuaranteeTask):
             max_error=o.max_error,
             delta=o.delta,
             false_alarm=o.false_alarm,
+            ood_by=o.ood_by,
             size=o.size,
             seed=seed,
             model=model,

@@ -13,9 +13,11 @@ from graphsde.graph.graph import Graph
 from graphsde.metrics.detection import ood_auroc
 from graphsde.metrics.evaluation import evaluate
 from graphsde.metrics.selective import aurc
+from graphsde.metrics.summary import BY_DEFAULT, only_of_the_default
 from graphsde.models import Model
 from graphsde.prediction import ClassPrediction
 from graphsde.uncertainty.scores import available_scores, score
+from graphsde.uncertainty.scores.registry import default_score
 
 MAIN = "entropy"
 SHIFT_OF = {
@@ -54,7 +56,8 @@ class OutOfDistribution(Task):
     """AUROC and its relatives of telling OOD from familiar nodes, by entropy and other scores.
 
     Unbracketed figures are by entropy of the mean probabilities; ``ood_auroc[energy]`` and the like by another score;
-    ``…_propagated`` are of the score averaged over neighbours. A fitted temperature is undone first.
+    ``…_propagated`` are of the score averaged over neighbours; ``ood_default_auroc`` and ``ood_default_fpr95`` by the
+    default score, ``ood``, of models that it is defined for. A fitted temperature is undone first.
     """
 
     name = "ood"
@@ -91,12 +94,15 @@ class OutOfDistribution(Task):
         names = self._scores(prediction, graph, model)
         if self.options.protocol in SHIFT_OF:
             metrics = {key: value for key, value in evaluate(prediction, graph).items() if not key.startswith("ood_")}
+            usual = (BY_DEFAULT,) if default_score(prediction, graph, model) == BY_DEFAULT else ()
             found = detect_shift(
-                model, graph, SHIFT_OF[self.options.protocol], (MAIN, *names), self.options.samples, seed
+                model, graph, SHIFT_OF[self.options.protocol], (MAIN, *names, *usual), self.options.samples, seed
             )
             by_score = found.pop("scores")
             metrics |= {key: value for key, value in found.items() if key not in ("shift", "seed")}
             metrics |= by_score.pop(MAIN)
+            for name in usual:
+                metrics |= only_of_the_default(by_score[name] if name in names else by_score.pop(name))
         else:
             metrics = evaluate(prediction, graph, scores=names, model=model)
             by_score = metrics.pop("scores", {})

@@ -1,7 +1,7 @@
 """Numbers from a prediction: scores (higher = more uncertain, everywhere) and their parts."""
 
 # isort: off
-from graphsde.uncertainty.scores import outputs, beyond, spread  # noqa: F401  (registers them, in this order)
+from graphsde.uncertainty.scores import outputs, beyond, spread, ood  # noqa: F401  (registers them, in this order)
 
 # isort: on
 from graphsde.uncertainty.scores.propagation import propagate

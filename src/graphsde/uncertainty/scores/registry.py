@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -38,16 +38,17 @@ SCORES = ScoreRegistry("score")
 
 The facts of an entry: ``direction``, the same for all; ``paper`` and ``year``; ``needs``, what the score reads
 (``probs``, ``samples``, ``logits``, ``alpha``, ``embedding``, ``graph``, ``model``, ``gradient`` = of the model's
-answers by the features, ``train`` = labelled training nodes); ``kinds``, the kinds of prediction it is defined for (all
-if absent); ``spreads``, whether it averages over edges by itself, so that propagating it would do so twice. A score is
-a function of the prediction, then of the graph and of the model if these are among its needs, then of keyword options;
-one that needs ``train`` has the option ``reference``, the prediction and graph whose training nodes it learns from.
+answers by the features, ``train`` = labelled training nodes, ``val`` = validation nodes of their classes); ``kinds``,
+the kinds of prediction it is defined for (all if absent); ``spreads``, whether it averages over edges by itself, so
+that propagating it would do so twice. A score is a function of the prediction, then of the graph and of the model if
+these are among its needs, then of keyword options; one that needs ``train`` has the option ``reference``, the
+prediction and graph whose training nodes it learns from.
 """
 
-DEFAULT_SCORE: Rules[str] = Rules("scoring")
-"""What OOD nodes are detected by where nobody names a score."""
-DEFAULT_SCORE.register("classification")("entropy")
-DEFAULT_SCORE.register("regression")("total")
+DEFAULT_SCORE: Rules[tuple[str, ...]] = Rules("scoring")
+"""What OOD nodes are detected by where nobody names a score: the first of them that is defined."""
+DEFAULT_SCORE.register("classification")(("ood", "entropy"))
+DEFAULT_SCORE.register("regression")(("total",))
 
 OF_CLASSES = "goes by classes"
 PROPAGATED = "propagated"
@@ -111,6 +112,27 @@ def spreads(name: str) -> bool:
 def available_scores(prediction: Prediction, graph: Graph | None = None, model: Predictor | None = None) -> list[str]:
     """Names of the scores that are defined for this prediction."""
     return [name for name in SCORES if _obstacle(SCORES.entry(name), prediction, graph, model) is None]
+
+
+def default_score(
+    prediction: Prediction,
+    graph: Graph | None = None,
+    model: Predictor | None = None,
+    *,
+    among: Sequence[str] | None = None,
+    reference: tuple[Prediction, Graph] | None = None,
+) -> str:
+    """The first score that is defined for this prediction: ``ood`` of classes wherever it can be, else ``entropy``.
+
+    Args:
+        prediction, graph, model, reference: as for :func:`score`.
+        among: names in order of preference; :data:`DEFAULT_SCORE` if not given. The last one is taken untried.
+    """
+    names = DEFAULT_SCORE.of(prediction) if among is None else tuple(among)
+    for name in names[:-1]:
+        if _obstacle(SCORES.entry(name.partition("+")[0]), prediction, graph, model, reference) is None:
+            return name
+    return names[-1]
 
 
 def _evaluate(
@@ -184,7 +206,18 @@ def _obstacle(
                 "learns from labelled training nodes, and the graph has none",
                 "pass reference=(prediction, graph) of the graph that the model was fitted on",
             )
+    if "val" in needs:
+        selected_on = graph if reference is None else reference[1]
+        if selected_on is None or not _has_validation_nodes(selected_on):
+            return (
+                "compares nodes with validation nodes of known classes, and the graph has none",
+                "set some nodes aside for validation (a val mask, or --split), or " + _others(),
+            )
     return None
+
+
+def _has_validation_nodes(graph: Graph) -> bool:
+    return bool((graph.role("val") & graph.familiar & ~graph.role("ood")).any())
 
 
 def _unconditional() -> list[str]:

@@ -1,0 +1,75 @@
+"""Stand-ins for OOD nodes, made of validation nodes: what a score can be weighed on before it meets a real one."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from types import MappingProxyType
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphsde.base.seeds import numpy_stream
+from graphsde.graph.graph import Graph
+from graphsde.graph.masks import mask_of
+from graphsde.uncertainty.evidence import evidence_of, in_order_of_ids, reference_nodes
+from graphsde.uncertainty.mismatch import feature_mismatch
+
+
+@dataclass(frozen=True, eq=False)
+class Surrogates:
+    """What validation nodes would look like if they were OOD, as fields over the whole graph.
+
+    Args:
+        mixed_evidence, mixed_mismatch: with the features of each validation node replaced by a mixture of two other
+            nodes', all else as it is.  # [N], [N]
+        unknown_evidence: as if the class most like a node had never been trained on; ``None`` with one class.  # [N]
+    """
+
+    mixed_evidence: np.ndarray
+    mixed_mismatch: np.ndarray
+    unknown_evidence: np.ndarray | None
+
+
+_MADE: WeakKeyDictionary[Graph, dict[bool, Surrogates]] = WeakKeyDictionary()
+
+
+def surrogates_of(graph: Graph, *, alone: bool = False) -> Surrogates:
+    """The surrogates of a graph, once per graph; no test node, OOD node or label of these is touched."""
+    kept = _MADE.setdefault(graph, {})
+    if alone not in kept:
+        evidence = evidence_of(graph, alone=alone)
+        mixed = mix_features(graph, reference_nodes(graph))
+        kept[alone] = Surrogates(
+            evidence.of(mixed), feature_mismatch(mixed, evidence.encoder), evidence.without_nearest
+        )
+    return kept[alone]
+
+
+def mix_features(graph: Graph, nodes: np.ndarray) -> Graph:
+    """A copy in which ``x_i ← w x_a + (1 − w) x_b`` on some nodes; a, b are training or validation nodes, w ~ U(0, 1).
+
+    As the shift ``interpolate-features``, on few nodes and from known ones alone. Text columns are taken from a.
+    """
+    rng = numpy_stream(0, "surrogates", "mixed features")
+    count, total = len(nodes), graph.num_nodes
+    nodes = in_order_of_ids(graph, nodes)
+    known = in_order_of_ids(graph, np.union1d(np.flatnonzero(graph.role("train")), nodes))
+    first, second = rng.choice(known, size=(2, count))
+    weight = rng.random(count, dtype=np.float32)
+    kept = np.flatnonzero(~mask_of(nodes, total))
+    mixture = sp.csr_array(
+        (
+            np.concatenate([np.ones(kept.size, dtype=np.float32), weight, 1 - weight]),
+            (np.concatenate([kept, nodes, nodes]), np.concatenate([kept, first, second])),
+        ),
+        shape=(total, total),
+    )
+    mixed = mixture @ graph.features
+    texts = {}
+    for name, column in graph.categorical.items():
+        texts[name] = column.copy()
+        texts[name][nodes] = column[first]
+    mixed = sp.csr_array(mixed) if graph.is_sparse else mixed
+    return dataclasses.replace(graph, features=mixed, categorical=MappingProxyType(texts))
