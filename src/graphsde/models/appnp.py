@@ -83,5 +83,8 @@ class APPNP(NeuralModel):
     def __init__(self, **settings: Unpack[APPNPOptions]) -> None:
         super().__init__(**settings)
 
+    def linear_filter(self) -> tuple[float, int] | None:
+        return (1.0 - self.settings.teleport, self.settings.steps) if self.settings.steps else None
+
     def activations(self, graph: Graph) -> int:
         return 6 * self.settings.hidden + (6 + 2 * self.settings.steps) * graph.num_classes

@@ -205,8 +205,9 @@ class Model(ABC):
 
         Args:
             graph: that the model was fitted on, with its masks.
-            by: ``temperature``, ``vector`` or ``gats``, for numbers ``deviation`` (see ``graphsde list calibrators``);
-                ``auto`` is the first of these. ``None`` takes the present one away. A former one is replaced.
+            by: ``temperature``, ``vector``, ``gats`` or ``diffusion``, for numbers ``deviation`` (see
+                ``graphsde list calibrators``); ``auto`` is the first of these. ``None`` takes the present one away. A
+                former one is replaced.
             nodes: mask of the nodes to fit on, instead of the validation nodes.
             samples: of the prediction that it is fitted to.
 
@@ -225,8 +226,17 @@ class Model(ABC):
             require_calibrator(by, self.target_kind)
         self.calibrator = None
         if by is not None:
-            self.calibrator = fit_calibrator(self.predict(graph, samples=samples), graph, by=by, nodes=nodes)
+            prediction = self.predict(graph, samples=samples)
+            self.calibrator = fit_calibrator(prediction, graph, by=by, nodes=nodes, linear_filter=self.linear_filter())
         return self
+
+    def linear_filter(self) -> tuple[float, int] | None:
+        """κ and K of ``H ← κ Â H + (1 − |κ|) H(0)``, K times, where that is how a fitted model makes its logits.
+
+        The ``diffusion`` calibrator propagates noise by the same equation. ``None``, as for most models, lets it take
+        personalised PageRank's usual one, κ = 0.9 and K = 10.
+        """
+        return None
 
     def _calibrated(self, prediction: Prediction, graph: Graph) -> Prediction:
         """Every ``predict`` ends with this."""

@@ -324,6 +324,7 @@ MIXTURES: Rules[Callable[[Sequence[Any]], Prediction]] = Rules("a mixture of pre
 def _mixture_of_classes(answers: Sequence[ClassPrediction]) -> ClassPrediction:
     """Members' probabilities as samples of one prediction."""
     logits = [answer.logits for answer in answers if answer.logits is not None]
+    known = [answer.known_state for answer in answers if answer.known_state is not None]
     return ClassPrediction(
         probs=_in_turns([answer.probs for answer in answers]),
         ids=answers[0].ids,
@@ -332,6 +333,7 @@ def _mixture_of_classes(answers: Sequence[ClassPrediction]) -> ClassPrediction:
         logits=_in_turns(logits) if len(logits) == len(answers) else None,
         embedding=_side_by_side(answers),
         temperature=float(np.exp(np.mean([np.log(answer.temperature) for answer in answers]))),
+        known_state=_in_turns(known) if len(known) == len(answers) else None,
     )
 
 

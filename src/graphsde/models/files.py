@@ -71,13 +71,16 @@ def load_model(folder: str | Path) -> Model:
 def _description_of(calibrator: Calibrator) -> dict[str, Any]:
     """A calibrator in plain numbers: few, and beside the rest, so that calibrating a saved model changes one file."""
     numbers = {name: tensor.tolist() for name, tensor in calibrator.state_dict().items()}
-    return {"name": calibrator.name, "trained": calibrator.trained, "numbers": numbers}
+    kept = {"name": calibrator.name, "trained": calibrator.trained, "numbers": numbers}
+    values = calibrator.plain_values()
+    return kept | {"values": values} if values else kept
 
 
 def _calibrator(kept: dict[str, Any], classes: int) -> Calibrator:
     from graphsde.uncertainty.calibration import CALIBRATORS
 
     calibrator = CALIBRATORS.get(kept["name"])(classes, list(kept["trained"]))
+    calibrator.recall(kept.get("values", {}))
     load_tensors(calibrator, {name: torch.tensor(n, dtype=torch.float64) for name, n in kept["numbers"].items()})
     return calibrator.eval()
 

@@ -25,12 +25,15 @@ class ClassPrediction(Prediction):
         probs: probabilities per sample; one sample for a deterministic or an evidential model.  # [S, N, C]
         ids: of the items predicted.  # [N]
         class_names: one per column.
-        kind: ``samples`` (draws from a posterior), ``deterministic`` or ``dirichlet``.
+        kind: ``samples`` (draws from a posterior), ``deterministic``, ``dirichlet``, or ``gaussian`` (one sample whose
+            state is Gaussian, in closed form).
         logits: unnormalised scores where the model has them, before any temperature.  # [S, N, C]
         embedding: the last hidden state where the model has one.  # [N, h]
         alpha: Dirichlet concentrations of an evidential model.  # [N, C]
         temperature: what the logits were divided by to calibrate ``probs``; 1 where nothing was.
         uncalibrated: the prediction before a calibrator was applied, where one was.
+        known_state: probabilities that each sample would have if its hidden state were known to be at its mean, where
+            the spread of the state is part of ``probs`` in closed form.  # [S, N, C]
 
     Example:
         >>> import numpy as np
@@ -50,6 +53,7 @@ class ClassPrediction(Prediction):
     alpha: np.ndarray | None = None
     temperature: float = 1.0
     uncalibrated: ClassPrediction | None = None
+    known_state: np.ndarray | None = None
     target_kind = "classification"
     speaks_of = "classes"
 
@@ -67,6 +71,14 @@ class ClassPrediction(Prediction):
         if self.kind == "dirichlet" and self.alpha is None:
             raise BadInput(
                 "a Dirichlet prediction needs its concentrations", expected="alpha of shape [nodes, classes]"
+            )
+        if self.kind == "gaussian" and self.known_state is None:
+            raise BadInput(
+                "a Gaussian prediction needs the probabilities of a known state", expected="known_state as probs"
+            )
+        if self.known_state is not None and self.known_state.shape != shape:
+            raise BadInput(
+                f"known_state has the shape {self.known_state.shape}", code="E-LEN", expected=f"{shape}, as probs"
             )
 
     @property
@@ -105,7 +117,7 @@ class ClassPrediction(Prediction):
 
     @cached_property
     def aleatoric(self) -> np.ndarray:
-        """Entropy that remains once the sample is known: ambiguity of the node itself.  # [N]
+        """Entropy that remains once the sample, or the state, is known: ambiguity of the node itself.  # [N]
 
         For a deterministic model this is the whole of :attr:`total`.
         """
@@ -116,13 +128,19 @@ class ClassPrediction(Prediction):
             strength = alpha.sum(axis=-1, keepdims=True)
             return -np.sum(alpha / strength * (digamma(alpha + 1) - digamma(strength + 1)), axis=-1)
         mean = np.zeros(self.num_items)
-        for sample in self.probs:  # one sample at a time: a float64 copy of all of them could be large
+        samples = self.probs if self.known_state is None else self.known_state
+        for sample in samples:  # one sample at a time: a float64 copy of all of them could be large
             mean += entropy(sample)
-        return mean / self.num_samples
+        mean /= self.num_samples
+        # H(softmax(z/T)) grows with T, as dH/dT = Var(z)/T³ ≥ 0 under that softmax: not knowing the state, which
+        # raises T, never lowers the entropy. What is above the total is rounding, or a calibrator applied on top.
+        return mean if self.known_state is None else np.minimum(mean, self.total)
 
     @cached_property
     def epistemic(self) -> np.ndarray:
         """Mutual information between class and sample: disagreement among the samples.  # [N]
+
+        With :attr:`known_state`, also the entropy that is due to not knowing the state.
 
         NaN for a deterministic model: it has no notion of it, which is not the same as having none.
         """
@@ -141,7 +159,10 @@ class ClassPrediction(Prediction):
         if self.temperature == 1.0 or self.logits is None:
             return self
         shifted = np.exp(self.logits - self.logits.max(axis=-1, keepdims=True))
-        return replace(self, probs=shifted / shifted.sum(axis=-1, keepdims=True), temperature=1.0)
+        probs = shifted / shifted.sum(axis=-1, keepdims=True)
+        # logits are at the mean of the state: without its spread a Gaussian is a deterministic prediction
+        kind: Kind = "deterministic" if self.kind == "gaussian" else self.kind
+        return replace(self, probs=probs, temperature=1.0, known_state=None, kind=kind)
 
     def subset(self, items: np.ndarray) -> ClassPrediction:
         """The prediction of some items (positions or a boolean mask)."""
@@ -153,6 +174,7 @@ class ClassPrediction(Prediction):
             embedding=None if self.embedding is None else self.embedding[items],
             alpha=None if self.alpha is None else self.alpha[items],
             uncalibrated=None if self.uncalibrated is None else self.uncalibrated.subset(items),
+            known_state=None if self.known_state is None else self.known_state[:, items],
         )
 
 

@@ -132,7 +132,7 @@ def unit_variance(
     shift = int(channel == "smoothing")
     energies = row_energies(adjacency, steps + shift, relative_error=relative_error, seed=seed)[:, shift:]
     kappa = torch.as_tensor(kappa, dtype=None if isinstance(kappa, Tensor) else energies.dtype).reshape(-1)
-    powers = kappa.abs()[None, :] ** torch.arange(steps)[:, None]  # [K, d]
+    powers = kappa.square()[None, :] ** torch.arange(steps)[:, None]  # [K, d]
     variance = energies.to(powers.dtype) @ powers
     return variance * smoothing_scale(adjacency) ** 2 if shift else variance
 

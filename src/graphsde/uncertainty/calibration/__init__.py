@@ -2,5 +2,14 @@
 
 from graphsde.uncertainty.calibration.base import CALIBRATORS, Calibrator, Surroundings
 from graphsde.uncertainty.calibration.calibrators import DEFAULT_CALIBRATOR, fit_calibrator, require_calibrator
+from graphsde.uncertainty.calibration.diffusion import Diffusion
 
-__all__ = ["CALIBRATORS", "DEFAULT_CALIBRATOR", "Calibrator", "Surroundings", "fit_calibrator", "require_calibrator"]
+__all__ = [
+    "CALIBRATORS",
+    "DEFAULT_CALIBRATOR",
+    "Calibrator",
+    "Diffusion",
+    "Surroundings",
+    "fit_calibrator",
+    "require_calibrator",
+]

@@ -75,6 +75,31 @@ class Calibrator(nn.Module, ABC):
     def forward(self, logits: Tensor, surroundings: Surroundings) -> Tensor:
         """Calibrated logits.  # [S, N, C] -> [S, N, C], float64"""
 
+    def fit_to(
+        self, logits: Tensor, graph: Graph, rows: Tensor, truth: Tensor, linear_filter: tuple[float, int] | None
+    ) -> bool:
+        """A way of its own to fit the parameters to the classes ``truth`` of the nodes ``rows``, for a calibrator that
+        has one; ``False`` leaves it to the general minimiser.  # [S, N, C], [n], [n]
+
+        Args:
+            logits: centred, of all nodes.
+            graph: with the masks that the model was fitted with.
+            rows, truth: the nodes to fit to, and their classes.
+            linear_filter: κ and K of the model's linear drift, where it says so (:meth:`Model.linear_filter`).
+        """
+        return False
+
+    def known_state(self, logits: Tensor, surroundings: Surroundings) -> Tensor | None:
+        """Logits as they would be if the hidden state were known, for a calibrator that thinks of one.  # [S, N, C]"""
+        return None
+
+    def plain_values(self) -> dict[str, Any]:
+        """What must be kept besides the tensors, such as ids: whatever JSON can hold."""
+        return {}
+
+    def recall(self, values: dict[str, Any]) -> None:
+        """The inverse of :meth:`plain_values`, on a freshly made calibrator."""
+
     def resting_place(self) -> list[Tensor]:
         """What the decay pulls the parameters towards: where they start."""
         return [parameter.detach().clone() for parameter in self.parameters()]
@@ -89,8 +114,17 @@ class Calibrator(nn.Module, ABC):
         Concentrations of a Dirichlet keep their sum, which is the evidence, and take the new mean.
         """
         prediction = require(prediction, ClassPrediction, f"the calibrator '{self.name}'")
+        surroundings, logits = self.surroundings(graph), centred_logits(prediction)
+        kind = prediction.kind
         with torch.no_grad():
-            probs = torch.softmax(self(centred_logits(prediction), self.surroundings(graph)), -1).numpy()
+            probs = torch.softmax(self(logits, surroundings), -1).numpy()
+            # concentrations have a division of their own
+            known = None if kind == "dirichlet" else self.known_state(logits, surroundings)
+            if known is None and prediction.known_state is not None:
+                own = replace(prediction, probs=prediction.known_state)
+                known = self(centred_logits(own), surroundings)
+            elif known is not None and kind == "deterministic":
+                kind = "gaussian"
         alpha = prediction.alpha
         if alpha is not None:
             alpha = (alpha.sum(axis=-1, keepdims=True) * probs[0]).astype(alpha.dtype)
@@ -100,6 +134,8 @@ class Calibrator(nn.Module, ABC):
             alpha=alpha,
             temperature=prediction.temperature * self.common_temperature,
             uncalibrated=prediction,
+            kind=kind,
+            known_state=None if known is None else torch.softmax(known, -1).numpy().astype(prediction.probs.dtype),
         )
 
     @property

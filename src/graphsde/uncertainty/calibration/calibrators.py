@@ -254,7 +254,12 @@ def require_calibrator(by: str, target: str) -> None:
 
 
 def fit_calibrator(
-    prediction: Prediction, graph: Graph, *, by: str = "temperature", nodes: np.ndarray | None = None
+    prediction: Prediction,
+    graph: Graph,
+    *,
+    by: str = "temperature",
+    nodes: np.ndarray | None = None,
+    linear_filter: tuple[float, int] | None = None,
 ) -> Calibrator:
     """Fit a calibrator on some nodes, by their negative log-likelihood under the mean over samples.
 
@@ -264,6 +269,8 @@ def fit_calibrator(
         by: one of ``CALIBRATORS``.
         nodes: mask; the validation nodes if not given. Keep calibration nodes out of it: they are for conformal sets
             and for abstaining, which guarantee something only on nodes that nothing was fitted to.
+        linear_filter: κ and K of the linear graph SDE whose mean is the model's logits, for calibrators that ask for it
+            (``diffusion``).
 
     Example:
         >>> import graphsde as gs
@@ -274,20 +281,28 @@ def fit_calibrator(
     """
     require_calibrator(by, prediction.target_kind)
     require_same_nodes(prediction, graph)
-    return FITTING.of(prediction)(prediction, graph, by, nodes)
+    return FITTING.of(prediction)(prediction, graph, by, nodes, linear_filter)
 
 
 DEFAULT_CALIBRATOR: Rules[str] = Rules("calibrating")
 DEFAULT_CALIBRATOR.register("classification")(Temperature.name)
 DEFAULT_CALIBRATOR.register("regression")(Deviation.name)
-FITTING: Rules[Callable[[Any, Graph, str, np.ndarray | None], Calibrator]] = Rules("fitting a calibrator")
+FITTING: Rules[Callable[[Any, Graph, str, np.ndarray | None, tuple[float, int] | None], Calibrator]] = Rules(
+    "fitting a calibrator"
+)
 
 
-FITTING.register("regression")(lambda prediction, graph, by, nodes: fit_deviation(prediction, graph, nodes))
+FITTING.register("regression")(lambda prediction, graph, by, nodes, _: fit_deviation(prediction, graph, nodes))
 
 
 @FITTING.register("classification")
-def _fit_to_classes(prediction: ClassPrediction, graph: Graph, by: str, nodes: np.ndarray | None) -> Calibrator:
+def _fit_to_classes(
+    prediction: ClassPrediction,
+    graph: Graph,
+    by: str,
+    nodes: np.ndarray | None,
+    linear_filter: tuple[float, int] | None,
+) -> Calibrator:
     kind = CALIBRATORS.get(by)
     labels = align_labels(graph, prediction.class_names)
     mask = graph.val_mask if nodes is None else np.asarray(nodes, dtype=bool)
@@ -305,7 +320,7 @@ def _fit_to_classes(prediction: ClassPrediction, graph: Graph, by: str, nodes: n
         chosen = logits[:, torch.from_numpy(rows)].transpose(0, 1)
         with torch.no_grad():
             calibrator.log_temperature.fill_(math.log(best_temperature(chosen, truth)))
-    else:
+    elif not calibrator.fit_to(logits, graph, torch.from_numpy(rows), truth, linear_filter):
         _minimise(calibrator, logits, graph, torch.from_numpy(rows), truth)
     return calibrator.eval()
 

@@ -124,12 +124,13 @@ def expected_entropy(prediction: ClassPrediction) -> np.ndarray:
     paper="Houlsby et al., Bayesian Active Learning for Classification and Preference Learning",
     year=2011,
     needs=("probs", "samples"),
-    kinds=("samples", "dirichlet"),
+    kinds=("samples", "dirichlet", "gaussian"),
 )
 def mutual_information(prediction: ClassPrediction) -> np.ndarray:
     """Epistemic part ``H(p̄) − mean_s H(p_s)`` in nats.  # [N]
 
-    From S samples it is low by about a factor 1 − 1/S: compare models at equal S.
+    From S samples it is low by about a factor 1 − 1/S: compare models at equal S. Of a Gaussian state it is the entropy
+    that is due to not knowing the state.
     """
     return prediction.epistemic
 

@@ -121,6 +121,10 @@ def decompose(prediction: ClassPrediction, by: Literal["entropy", "variance"] = 
     total = np.sum(prediction.mean * (1.0 - prediction.mean), axis=-1)
     if prediction.kind == "deterministic":
         return _parts(prediction, total, total)
+    if prediction.kind == "gaussian" and prediction.known_state is not None:
+        # Σp² falls as a temperature rises, so the part of the known state never exceeds the total
+        known = np.asarray(prediction.known_state[0], dtype=np.float64)
+        return _parts(prediction, total, np.maximum(total - np.sum(known * (1.0 - known), axis=-1), 0.0))
     if prediction.kind == "samples" and prediction.num_samples < 2:
         raise BadUsage(
             "a variance needs at least two samples, and this prediction has one",

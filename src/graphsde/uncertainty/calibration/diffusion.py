@@ -1,0 +1,178 @@
+"""The propagated variance of a linear graph SDE, fitted after training, as a temperature per node."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from graphsde.base.errors import BadUsage
+from graphsde.graph.sparse import SparseMatrix
+from graphsde.uncertainty.calibration.base import Calibrator, Surroundings, register_calibrator
+from graphsde.uncertainty.calibration.covariates import (
+    COVARIATES,
+    FittedNodes,
+    TailShare,
+    raw_covariates,
+    scale_of,
+    standardised,
+)
+from graphsde.uncertainty.calibration.diffusion_forms import DiffusionData, FittedForm, fit_form
+
+if TYPE_CHECKING:
+    from graphsde.graph.graph import Graph
+
+DEFAULT_FILTER = (0.9, 10)
+"""κ and K for a model that has no linear drift of its own: personalised PageRank's usual ones."""
+
+
+@dataclass(frozen=True, eq=False)
+class DiffusedSurroundings(Surroundings):
+    """The graph with what noise depends on.
+
+    Args:
+        adjacency: Â.
+        covariates: φ.  # [N, 3]
+    """
+
+    adjacency: SparseMatrix
+    covariates: Tensor
+
+
+@register_calibrator
+class Diffusion(Calibrator):
+    r"""A temperature per node from the variance that noise would leave in its state:
+    :math:`p_i = \mathrm{softmax}(\mu_i / \sqrt{\tau^2 + v_i})`.
+
+    Paper: MacKay, "The evidence framework applied to classification networks", 1992, for the closed form of the mean
+    softmax of a Gaussian state (and the choice of the ridge).
+
+    .. math::
+        v_i = c \sum_{k < K} \kappa^{2k} \sum_j (\hat A^k)_{ij}^2\, s_j^2, \qquad
+        \log s_j^2 = a + \varphi_j \cdot \theta
+
+    is the variance at node i of :math:`dH = [(\kappa\hat A - I) H + (1 - |\kappa|) H_0] dt + s_j dW_j`, whose mean path
+    makes the logits. κ and K are the model's (:meth:`~graphsde.models.base.Model.linear_filter`), or 0.9 and 10.
+    φ holds the tail of the training-free evidence, the degree and the distance to training nodes: noise may be larger
+    where a node looks unfamiliar, and spreads from there. τ, a and θ are fitted on validation nodes by their NLL, θ
+    with a ridge whose strength follows from the nodes
+    (:mod:`graphsde.uncertainty.calibration.diffusion_forms`). Predicted classes stay the same for a model with one
+    sample.
+
+    The prediction then says how much of its entropy is due to not knowing the state: ``known_state`` has the
+    probabilities softmax(μ/τ), their entropy is the aleatoric part, the rest the epistemic one.
+
+    Kept with the model are the numbers and the ids and classes of training and validation nodes. The evidence is fitted
+    anew to every graph predicted on, with those nodes of it that are known: the same before and after a model is saved.
+    So what is unfamiliar is so within that graph; a change of all its nodes alike, training nodes too, is not seen in
+    v. Without any known node, φ says nothing of familiarity.
+
+    Args:
+        classes: how many.
+        trained: ids of the training nodes.
+        tail: where tail shares come from, in place of the evidence; not kept in files.
+    """
+
+    name = "diffusion"
+    summary = "a temperature per node from the propagated variance of a linear graph SDE; keeps labels"
+    paper = "MacKay, The evidence framework applied to classification networks"
+    year = 1992
+    listens = True
+    scale: Tensor
+    filter: Tensor
+    looseness: Tensor
+    centre: Tensor
+    spread: Tensor
+
+    def __init__(self, classes: int, trained: Sequence[Any] = (), *, tail: TailShare | None = None) -> None:
+        super().__init__(classes, trained)
+        zero = torch.zeros((), dtype=torch.float64)
+        self.log_temperature = nn.Parameter(zero.clone())
+        self.log_variance = nn.Parameter(zero.clone())
+        self.slopes = nn.Parameter(torch.zeros(len(COVARIATES), dtype=torch.float64))
+        # no noise before a fit; 1/λ instead of λ, as files hold finite numbers
+        self.register_buffer("scale", zero.clone())
+        self.register_buffer("filter", torch.tensor(DEFAULT_FILTER, dtype=torch.float64))
+        self.register_buffer("looseness", zero.clone())
+        self.register_buffer("centre", torch.zeros(2, dtype=torch.float64))
+        self.register_buffer("spread", torch.ones(2, dtype=torch.float64))
+        self.nodes = FittedNodes(trained=tuple(trained), trained_classes=(-1,) * len(trained))
+        self.tail = tail
+
+    @property
+    def linear_filter(self) -> tuple[float, int]:
+        return float(self.filter[0]), int(self.filter[1])
+
+    @property
+    def ridge(self) -> float:
+        """λ that was chosen; infinite where noise is the same at every node."""
+        return 1.0 / float(self.looseness) if float(self.looseness) > 0 else math.inf
+
+    @property
+    def fitted_form(self) -> FittedForm:
+        parameters = torch.cat([self.log_temperature[None], self.log_variance[None], self.slopes]).detach()
+        return FittedForm("closed", parameters, self.ridge, math.nan, float(self.scale), self.linear_filter)
+
+    def fit_to(
+        self, logits: Tensor, graph: Graph, rows: Tensor, truth: Tensor, linear_filter: tuple[float, int] | None
+    ) -> bool:
+        labels = np.full(graph.num_nodes, -1) if graph.labels is None else graph.labels
+        train = np.flatnonzero(graph.role("train"))
+        self.nodes = FittedNodes(
+            tuple(self.trained),
+            tuple(labels[train].tolist()),
+            tuple(graph.node_ids[rows.numpy()].tolist()),
+            tuple(labels[rows.numpy()].tolist()),
+        )
+        raw = raw_covariates(graph, self.nodes, self.tail)
+        centre, spread = scale_of(raw)
+        adjacency = graph.adjacency.operator
+        chosen = DEFAULT_FILTER if linear_filter is None else linear_filter
+        data = DiffusionData.of(logits, rows, truth, standardised(raw, centre, spread), adjacency, chosen)
+        found = fit_form("closed", data)
+        with torch.no_grad():
+            self.log_temperature.fill_(found.parameters[0])
+            self.log_variance.fill_(found.parameters[1])
+            self.slopes.copy_(found.parameters[2:])
+            self.scale.fill_(found.scale)
+            self.filter.copy_(torch.tensor(chosen, dtype=torch.float64))
+            self.looseness.fill_(1.0 / found.ridge)
+            self.centre.copy_(centre)
+            self.spread.copy_(spread)
+        return True
+
+    def surroundings(self, graph: Graph) -> DiffusedSurroundings:
+        around = super().surroundings(graph)
+        covariates = standardised(raw_covariates(graph, self.nodes, self.tail), self.centre, self.spread)
+        return DiffusedSurroundings(
+            around.receivers, around.senders, around.distance, graph.adjacency.operator, covariates
+        )
+
+    def forward(self, logits: Tensor, surroundings: Surroundings) -> Tensor:
+        return logits / self.temperatures(surroundings)[None, :, None]
+
+    def temperatures(self, surroundings: Surroundings) -> Tensor:
+        """One per node.  # [N]"""
+        if not isinstance(surroundings, DiffusedSurroundings):
+            raise BadUsage("the calibrator 'diffusion' needs covariates", fix="pass calibrator.surroundings(graph)")
+        variance = self.fitted_form.variance(surroundings.covariates, surroundings.adjacency)
+        return torch.sqrt(self.log_temperature.exp().square() + variance)
+
+    def known_state(self, logits: Tensor, surroundings: Surroundings) -> Tensor:
+        return logits / self.log_temperature.exp()
+
+    def plain_values(self) -> dict[str, Any]:
+        return {
+            "trained_classes": list(self.nodes.trained_classes),
+            "validated": list(self.nodes.validated),
+            "validated_classes": list(self.nodes.validated_classes),
+        }
+
+    def recall(self, values: dict[str, Any]) -> None:
+        kept = {name: tuple(values[name]) for name in ("trained_classes", "validated", "validated_classes")}
+        self.nodes = FittedNodes(trained=tuple(self.trained), **kept)
