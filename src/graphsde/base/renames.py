@@ -26,7 +26,14 @@ FORMER: dict[str, dict[str, str]] = {
 A former spelling is never given to something else, and no two things had the same: both ways must be clear.
 """
 
-PLACES = {"drift": "drift", "drifts": "drift", "force": "drift", "prior": "prior", "groups": "groups", "objective": "objective"}
+PLACES = {
+    "drift": "drift",
+    "drifts": "drift",
+    "force": "drift",
+    "prior": "prior",
+    "groups": "groups",
+    "objective": "objective",
+}
 """The kind of the names that stand under a key of settings or options: ``drift: x``, ``drift: {name: x}``, a list."""
 
 _KEYS = {"settings": "setting", "options": "option"}

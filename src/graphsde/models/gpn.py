@@ -14,10 +14,10 @@ from torch.utils.checkpoint import checkpoint
 from graphsde.graph.graph import Graph
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.models.base import Estimate, register_model
-from graphsde.models.parameters import merge_settings
 from graphsde.models.evidential import LARGEST_LOG_EVIDENCE, EvidentialModel, dirichlet_entropy, uncertain_cross_entropy
 from graphsde.models.neural import GraphLearner, Inputs, NetworkSettings, NeuralModel, Outputs
 from graphsde.models.options import GPNOptions
+from graphsde.models.parameters import merge_settings
 from graphsde.nn.encoding import FeatureEncoder
 from graphsde.nn.layers import Linear, Randomness, dropout, uniform
 

@@ -223,7 +223,9 @@ class NeuralModel(Model):
 
     @property
     def _races(self) -> bool:
-        return self.settings.race if isinstance(self.settings, NeuralSettings) and self._first_tensors is None else False
+        return (
+            self.settings.race if isinstance(self.settings, NeuralSettings) and self._first_tensors is None else False
+        )
 
     def candidates(self, graph: Graph) -> list[Candidate]:
         """The members that a race on ``graph`` would have, the likeliest first; none for a model without a family."""
@@ -241,7 +243,9 @@ class NeuralModel(Model):
         values = self.defaults_for(graph)
         if self._candidate is not None:
             values = merge_settings(values, self._candidate.settings)
-        self.settings = self.Settings.parse(merge_settings(values, self._given), f"model '{self.name}'")
+        parsed = self.Settings.parse(merge_settings(values, self._given), f"model '{self.name}'")
+        assert isinstance(parsed, NetworkSettings)
+        self.settings = parsed
 
     def predict(
         self, graph: Graph, *, samples: int = 64, seed: int | None = None, perturb: Perturb | None = None

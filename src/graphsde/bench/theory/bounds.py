@@ -95,8 +95,10 @@ def constants_of(subject: Subject) -> Constants:
 
 
 def readout_lipschitz(subject: Subject) -> float:
-    """‖W‖ of the decoder, times ‖Â‖ for a graph convolution; relu never stretches."""
+    """‖W‖ of the decoder, times ‖Â‖ for a graph convolution; relu never stretches. The sum of B blocks of logits: √B."""
     module = subject.module
+    if module.decoder is None:
+        return math.sqrt(module.settings.hidden)
     bound = spectral_norm_bound(module.decoder.weight)
     if module.settings.decoder == "gcn":
         bound *= operator_norm_bound(subject.inputs.adjacency)

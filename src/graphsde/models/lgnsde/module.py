@@ -150,7 +150,7 @@ class LGNSDEModule(nn.Module):
         elif self.settings.sigma_is == "ratio":
             latent = self._superpose(inputs, noise, initial, generator, kl=kl, unit=unit)
         else:
-            # under noise without full rank the KL can't be had from the difference of drifts, but perhaps in closed form
+            # without full rank the KL can't be had from the difference of drifts, but perhaps in closed form
             closed = kl and not self.diffusion.full_rank and self.drift.closed_kl(self.prior, self.diffusion)
             path = self.trajectory(inputs, noise, initial, generator, kl=kl and not closed)
             latent = Latent(path.final, self._closed_kl(initial, self.settings.sigma) if closed else path.kl)
@@ -375,9 +375,9 @@ class LGNSDEModule(nn.Module):
             raise BadUsage(
                 "the marginals of these dynamics are not known in closed form",
                 code="E-SETTING",
-                expected="drift 'graph-filter' or 'graph-heat' without a learned rest or attention, diffusion 'constant' "
-                "or 'smoothed', solver 'euler' with steps of length one, a decoder that reads each node alone, an "
-                "objective that needs no joint paths",
+                expected="drift 'graph-filter' or 'graph-heat' without a learned rest or attention, diffusion "
+                "'constant' or 'smoothed', solver 'euler' with steps of length one, a decoder that reads each node "
+                "alone, an objective that needs no joint paths",
                 fix="set noise_by=paths",
             )
         if s.kl_weight > 0 and not self.drift.closed_kl(self.prior, self.diffusion):

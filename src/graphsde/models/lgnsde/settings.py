@@ -62,8 +62,8 @@ class LGNSDESettings(NeuralSettings):
 
     Args:
         preset: where the other defaults come from. Without one it is ``auto``; where parts are given (drift, prior,
-            diffusion, solver, decoder, ...) it is ``universal``, and with a drift or prior that is not made for relative
-            noise it is ``paper``.
+            diffusion, solver, decoder, ...) it is ``universal``, and with a drift or prior that is not made for
+            relative noise it is ``paper``.
         hidden: width of the latent state; in the space of logits, channels per class.
         state: ``wide``, with a decoder that reads it, or ``logits``: H lives in the space of logits, whose channels
             are summed class by class.

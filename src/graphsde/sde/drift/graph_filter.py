@@ -28,8 +28,8 @@ class GraphFilterDrift(Drift):
 
     Paper: Gasteiger, Bojchevski and Günnemann, "Predict then propagate: graph neural networks meet personalized
     PageRank", ICLR 2019. With Euler steps of length one the mean path is
-    :math:`H \leftarrow \kappa \hat A H + (1 - |\kappa|) H(0)`: theirs with teleport 1 − κ where κ > 0, the initial state
-    alone where κ = 0, a high-pass filter where κ < 0.
+    :math:`H \leftarrow \kappa \hat A H + (1 - |\kappa|) H(0)`: theirs with teleport 1 − κ where κ > 0, the initial
+    state alone where κ = 0, a high-pass filter where κ < 0.
 
     Args:
         width: d of the state.
@@ -81,7 +81,9 @@ class GraphFilterDrift(Drift):
                 code="E-SETTING",
                 expected=f"from 1 to {width}",
             )
-        spread = torch.tensor([checked[channel * len(checked) // width] for channel in range(width)], dtype=torch.float64)
+        spread = torch.tensor(
+            [checked[channel * len(checked) // width] for channel in range(width)], dtype=torch.float64
+        )
         self.register_buffer("fixed", spread)
         self.raw = nn.Parameter(torch.atanh(spread.clamp(-LARGEST, LARGEST)).float()) if learn else None
         self.residual = choice(residual, "residual", RESIDUALS)
