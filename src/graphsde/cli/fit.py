@@ -23,7 +23,8 @@ def fit(
     out: Annotated[Path, typer.Option("--out", help="The folder to write the run to.")],
     model: Annotated[str, typer.Option("--model", help="See: graphsde list models.")] = DEFAULT_MODEL,
     preset: Annotated[
-        str | None, typer.Option("--preset", help="Of lgnsde: universal, closed-world, open-world, paper, released.")
+        str | None,
+        typer.Option("--preset", help="Of lgnsde: auto, universal, closed-world, open-world, paper, released."),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of the model and, for random splits, of the split.")] = 0,
     split: Annotated[str | None, typer.Option("--split", help="See: graphsde list splits.")] = None,
@@ -36,6 +37,10 @@ def fit(
     read: Annotated[list[str], READ] = [],  # noqa: B006
     samples: Annotated[int, SAMPLES] = 64,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace another run in the same folder.")] = False,
+    race: Annotated[
+        bool | None,
+        typer.Option("--race/--no-race", help="Choose settings by a race on validation nodes, or take the rule's own."),
+    ] = None,
     no_early_stop: Annotated[
         bool, typer.Option("--no-early-stop", help="Run all epochs; then no validation nodes are needed.")
     ] = False,
@@ -50,6 +55,8 @@ def fit(
     values: dict[str, Any] = key_values(settings, "--set")
     if preset is not None:
         values["preset"] = preset
+    if race is not None:
+        values["race"] = race
     if no_early_stop:
         values |= _all_epochs(model, values)
     source = GraphSource.typed(

@@ -25,11 +25,33 @@ def check(
     from graphsde.datasets.source import open_graph
     from graphsde.graph.checks import check as check_graph
 
-    report = check_graph(open_graph(graph, **key_values(read, "--read")))
+    opened = open_graph(graph, **key_values(read, "--read"))
+    report = check_graph(opened)
+    default = _default_model(opened)
     if json:
-        print_json(report.as_dict())
-    else:
-        typer.echo(str(report))
+        print_json({**report.as_dict(), **default})
+        return
+    typer.echo(str(report))
+    if default:
+        told = default["default_model"]
+        typer.echo(f"\nfit would take '{told['members'][0]}' of the LGNSDE family ({told['why']}),")
+        typer.echo(f"after a race with {', '.join(told['members'][1:])}; --no-race takes it at once.")
+
+
+def _default_model(graph: Any) -> dict[str, Any]:
+    """What the rule says of a graph, on the split that ``fit`` would make; nothing where it can't be fitted."""
+    from graphsde.datasets.splits import default_split, make_split
+    from graphsde.models.lgnsde.rule import choose
+
+    if graph.target_kind != "classification":
+        return {}
+    try:
+        if graph.train_mask is None or not graph.train_mask.any():
+            graph = make_split(graph, default_split(graph)).apply(graph)
+    except GraphsdeError:
+        return {}
+    found = choose(graph)
+    return {"default_model": {"members": list(found.members), "why": found.why}}
 
 
 def report(

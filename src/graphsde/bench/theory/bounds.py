@@ -95,7 +95,7 @@ def constants_of(subject: Subject) -> Constants:
 
 
 def readout_lipschitz(subject: Subject) -> float:
-    """‖W‖ of the decoder, times ‖Â‖ for a graph convolution; relu never stretches. The sum of B blocks of logits: √B."""
+    """‖W‖ of the decoder, times ‖Â‖ for a graph convolution, or √B for the sum of B blocks; relu never stretches."""
     module = subject.module
     if module.decoder is None:
         return math.sqrt(module.settings.hidden)

@@ -1,0 +1,163 @@
+"""A race ends where its winner would have ended alone, can be interrupted anywhere, and knows no names."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import graphsde as gs
+from graphsde.base.interrupt import Interrupted
+from graphsde.graph.graph import Graph
+from graphsde.models import MODELS
+from graphsde.models.race import FIRST_EPOCHS, Candidate, listed_candidates, run_race, rungs, tempered_nll
+from graphsde.nn.callbacks import Callback
+from graphsde.nn.checkpoint import Checkpoint
+
+from support import block_graph
+
+EPOCHS = 120
+
+
+class Notes(Callback):
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def on_note(self, text: str) -> None:
+        self.told.append(text)
+
+
+class Stop:
+    """Says that a signal came once it was asked so many times."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    @property
+    def received(self) -> int | None:
+        self.left -= 1
+        return 2 if self.left < 0 else None
+
+
+def raced(graph: Graph, **given: Any) -> gs.GCN:
+    return gs.GCN(race=True, epochs=EPOCHS, patience=EPOCHS, seed=3, **given)
+
+
+def tensors(model: gs.GCN) -> dict[str, torch.Tensor]:
+    return dict(model.state()[0])
+
+
+def same(one: dict[str, torch.Tensor], two: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
+
+
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    return block_graph(per_class=20)
+
+
+@pytest.fixture(scope="module")
+def winner(graph: Graph) -> gs.GCN:
+    return raced(graph).fit(graph)
+
+
+def test_half_of_them_drop_out_at_every_rung() -> None:
+    assert rungs(8) == [(8, FIRST_EPOCHS), (4, 2 * FIRST_EPOCHS), (2, 4 * FIRST_EPOCHS)]
+    assert rungs(5) == [(5, FIRST_EPOCHS), (2, 2 * FIRST_EPOCHS)]
+    assert rungs(1) == []
+
+
+def test_the_winner_ends_where_it_would_have_ended_alone(graph: Graph, winner: gs.GCN) -> None:
+    assert winner._candidate is not None
+    alone = raced(graph)
+    alone._given = {**winner._candidate.settings, **alone._given, "race": False}
+    alone._given |= winner.settings.model_dump(include={"scaling", "temperature"})
+    alone.fit(graph)
+    assert same(tensors(winner), tensors(alone)) and winner.best_epoch == alone.best_epoch
+    assert winner.temperature_of_logits() == alone.temperature_of_logits()
+
+
+def test_the_best_validation_nll_of_each_rung_goes_on(graph: Graph, winner: gs.GCN) -> None:
+    assert winner._candidate is not None
+    for rung, (running, epochs) in enumerate(rungs(len(listed_candidates("gcn"))), start=1):
+        stood = [one for one in winner.standings if one.rung == rung]
+        assert len(stood) == running and {one.epochs for one in stood} == {epochs}
+        assert [one.val_nll for one in stood] == sorted(one.val_nll for one in stood)
+        assert [one.kept for one in stood] == [place < running // 2 for place in range(running)]
+    assert winner.standings[-2].name == winner._candidate.name
+
+
+def test_it_is_told_as_it_goes(graph: Graph) -> None:
+    notes = Notes()
+    run_race(raced(graph), graph, listed_candidates("gcn"), callbacks=[notes])
+    assert len(notes.told) == 2 and "validation NLL" in notes.told[0] and "goes on" in notes.told[1]
+
+
+@pytest.mark.parametrize("after", [30, 120, 230, 330])
+def test_it_can_be_interrupted_anywhere(graph: Graph, winner: gs.GCN, tmp_path: Path, after: int) -> None:
+    """At the first member, at the last ones, at the second rung, and after the race."""
+    checkpoint = Checkpoint(tmp_path / "checkpoint.safetensors")
+    with pytest.raises(Interrupted):
+        raced(graph).fit(graph, checkpoint=checkpoint, interrupt=Stop(after))  # type: ignore[arg-type]
+    assert checkpoint.path.exists()
+    again = raced(graph).fit(graph, checkpoint=checkpoint)
+    assert same(tensors(winner), tensors(again)) and again.standings == winner.standings
+    assert not checkpoint.path.exists()
+
+
+def test_what_is_given_stays(graph: Graph) -> None:
+    model = raced(graph, hidden=7).fit(graph)
+    assert model.settings.hidden == 7 and model.module is not None
+    assert {one.shape[-1] for name, one in tensors(model).items() if name.endswith("weight")} >= {7}
+
+
+def test_files_keep_the_standings(winner: gs.GCN, graph: Graph, tmp_path: Path) -> None:
+    winner.save(tmp_path / "model")
+    again = gs.load_model(tmp_path / "model")
+    assert again.standings == winner.standings and again.settings == winner.settings
+
+
+def test_a_successor_goes_on_with_the_winner(winner: gs.GCN, graph: Graph) -> None:
+    successor = gs.GCN(race=True, epochs=2).start_from(winner).fit(graph)
+    assert successor.settings.hidden == winner.settings.hidden and successor.settings.epochs == 2
+    assert len(successor.history) == 2 and not successor.standings
+
+
+def test_which_benchmark_it_is_plays_no_part(graph: Graph) -> None:
+    named = dataclasses.replace(graph, benchmark="photo")
+    settings = []
+    for one in (graph, named):
+        model = gs.GCN(race=True)
+        model.resolve(one)
+        settings.append(model.settings)
+    assert settings[0] == settings[1]
+    by_name = gs.GCN()
+    by_name.resolve(named)
+    assert by_name.settings.scaling == "none"  # the recipe that reproduction takes
+
+
+def test_a_network_that_is_right_but_unsure_does_not_lose_for_it() -> None:
+    labels = torch.arange(30) % 3
+    unsure = torch.nn.functional.one_hot(labels, 3).float()[:, None] * 0.1
+    unsure[::5] = unsure[::5].roll(1, -1)
+    assert tempered_nll(unsure, labels) == pytest.approx(tempered_nll(unsure * 30, labels), abs=1e-3)
+    plain = torch.nn.functional.cross_entropy(unsure[:, 0], labels)
+    assert tempered_nll(unsure, labels) < float(plain) - 0.3
+
+
+def test_the_estimate_covers_all_members(graph: Graph) -> None:
+    alone = gs.GCN(epochs=EPOCHS)
+    assert raced(graph).estimate(graph).bytes > 2 * alone.estimate(graph).bytes
+
+
+def test_every_candidate_is_a_valid_setting_of_its_model(graph: Graph) -> None:
+    for name in ("gcn", "gat", "appnp", "mlp"):
+        members = listed_candidates(name)
+        assert len(members) >= 4 and len({one.name for one in members}) == len(members)
+        for one in members:
+            MODELS.get(name)(**one.settings)
+    assert listed_candidates("gpn") == []
+    assert isinstance(listed_candidates("lgnsde")[0], Candidate)
