@@ -59,7 +59,7 @@ def test_without_listening_it_is_a_perceptron(blocks: Graph) -> None:
 
 def test_blocks_of_logits_are_summed_class_by_class(blocks: Graph) -> None:
     drift = {"name": "graph-filter", "options": {"kappas": [0.9, 0.0, -0.5]}}
-    model, module, inputs = made(blocks, drift=drift, hidden=3)
+    _, module, inputs = made(blocks, drift=drift, hidden=3)
     classes = blocks.num_classes
     assert module.width == 3 * classes
     assert module.drift.kappa().tolist() == [0.9] * classes + [0.0] * classes + [-0.5] * classes
