@@ -41,7 +41,7 @@ def test_pagerank_is_that_of_networkx(directed: bool) -> None:
     rng = np.random.default_rng(0)
     pairs = {(int(a), int(b)) for a, b in rng.integers(0, 40, (90, 2)) if a != b and (directed or a < b)}
     edges, weights = np.array(sorted(pairs)).T, rng.random(len(pairs)) + 0.1
-    graph = from_arrays(np.eye(40), edges, labels=np.arange(40) % 2, edge_weight=weights, directed=directed)
+    graph = from_arrays(np.eye(40), edges, labels=np.arange(40) % 2, weights=weights, directed=directed)
     theirs = networkx.DiGraph() if directed else networkx.Graph()
     theirs.add_nodes_from(range(40))
     theirs.add_weighted_edges_from((int(a), int(b), float(w)) for a, b, w in zip(*edges, weights, strict=True))
