@@ -23,6 +23,14 @@ def real_data() -> Path | None:
 needs_real_data = pytest.mark.skipif(real_data() is None, reason="the benchmark files are not on this machine")
 
 
+def more_data(name: str) -> Path:
+    """A file of the folder ``more`` beside the benchmark files; the test is skipped where it is not there."""
+    folder = real_data()
+    if folder is None or not (folder / "more" / name).is_file():
+        pytest.skip(f"more/{name} is not on this machine")
+    return folder / "more" / name
+
+
 def block_graph(seed: int = 0, per_class: int = 10, classes: int = 3, features: int = 8) -> Graph:
     """A small, easy graph: dense blocks, features that tell the class, half of the nodes for training."""
     rng = np.random.default_rng(seed)

@@ -117,7 +117,9 @@ def test_what_a_graph_is_called_decides_nothing(path: Path) -> None:
     assert chosen_by_name(tree) == []
     if path.relative_to(PACKAGE).as_posix() not in ("datasets/benchmarks.py", "bench/engines/ray_cluster.py"):
         # nobody else says which benchmark a graph is: the one proves it, the other hands it on
-        assert not [node for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == "benchmark"]
+        # (whether it matters, benchmark=False, may be said anywhere)
+        said = [node.value for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == "benchmark"]
+        assert all(isinstance(value, ast.Constant) and isinstance(value.value, bool) for value in said)
 
 
 @pytest.mark.parametrize(

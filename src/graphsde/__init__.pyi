@@ -44,6 +44,8 @@ from .models import Ensemble as Ensemble
 from .models import GNNSafe as GNNSafe
 from .models import GraphGP as GraphGP
 from .models import LabelPropagation as LabelPropagation
+from .models import Logistic as Logistic
+from .models import LogisticHops as LogisticHops
 from .models import MCDropout as MCDropout
 from .models import Model as Model
 from .models import load_model as load_model

@@ -57,8 +57,11 @@ def test_facts() -> None:
     facts = check(plain()).facts
     assert (facts["nodes"], facts["edges"], facts["components"]) == (30, 60, 1)
     assert facts["degree"] == {"min": 2, "median": 2.0, "mean": 2.0, "max": 2}
-    assert facts["homophily"]["edge"] == pytest.approx(56 / 60)
-    assert facts["homophily"]["adjusted"] == pytest.approx((56 / 60 - 0.5) / 0.5)
+    # of the two edges between classes each has a test node at one end
+    assert facts["homophily"] == {"edge": 1.0, "adjusted": 1.0, "edges": 20}
+    without_roles = check(plain(train_mask=None, val_mask=None, test_mask=None)).facts["homophily"]
+    assert without_roles["edge"] == pytest.approx(56 / 60) and without_roles["edges"] == 60
+    assert without_roles["adjusted"] == pytest.approx((56 / 60 - 0.5) / 0.5)
     assert facts["classes"] == {"left": 15, "right": 15}
     assert facts["labels_per_split"]["train"] == {"left": 5, "right": 5}
     assert facts["splits"] == {"train": 10, "val": 10, "test": 10}
@@ -102,8 +105,8 @@ def test_directed_edges() -> None:
 
 
 def test_neighbours_that_disagree() -> None:
-    labels = np.where(np.arange(30) % 2, "left", "right")
-    finding = found(plain(labels=labels), "W-HETEROPHILY")
+    labels = np.where(np.arange(90) % 2, "left", "right")
+    finding = found(plain(90, labels=labels), "W-HETEROPHILY")
     assert "0% of edges" in finding.message
     assert "-1.00" in finding.message
     assert "mlp" in (finding.hint or "")

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from graphsde.base.errors import BadInput
+from graphsde.base.errors import BadInput, BadUsage
 from graphsde.graph.build import from_arrays
 from graphsde.io.npz import ZipArrays
 from graphsde.io.opening import refuse_bomb
 from graphsde.io.read import read
 
-from support import needs_real_data, real_data
+from support import more_data, needs_real_data, real_data
 
 X = np.array([[0.0, 1.0, 0.0], [2.0, 0.0, 0.0], [0.0, 0.0, 3.0], [1.0, 1.0, 1.0]], dtype=np.float32)
 EDGES = np.array([[0, 1, 2], [1, 2, 3]])
@@ -165,3 +165,79 @@ def test_real_graphs(file: str, nodes: int, edges: int, features: int, classes: 
     )
     assert graph.is_sparse
     assert graph.labelled.all()
+
+
+SPLITS = np.array([[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]], dtype=bool)
+
+
+def heterophilous(folder: Path, **arrays: np.ndarray) -> Path:
+    """The layout of Platonov et al.'s collection."""
+    masks = {"train_masks": SPLITS, "val_masks": np.roll(SPLITS, 1, axis=1) & ~SPLITS, "test_masks": ~SPLITS[:, ::-1]}
+    masks["test_masks"] &= ~masks["train_masks"] & ~masks["val_masks"]
+    return saved(folder, **{"node_features": X, "node_labels": LABELS, "edges": EDGES.T, **masks, **arrays})
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_one_of_several_splits(tmp_path: Path, number: int) -> None:
+    path = heterophilous(tmp_path)
+    graph = read(path, mask=number) if number else read(path)
+    assert graph.fingerprint == from_arrays(X, EDGES, labels=LABELS).fingerprint
+    np.testing.assert_array_equal(graph.train_mask, SPLITS[number])
+    (note,) = [one for one in graph.notes if one.code == "W-MASK-CHOSEN"]
+    assert f"3 splits, of which number {number} was taken" in note.message
+
+
+@pytest.mark.parametrize("number", [3, 10, -1, 1.0, True, "first"])
+def test_a_split_that_is_not_there_is_refused(tmp_path: Path, number: Any) -> None:
+    with pytest.raises(BadUsage) as caught:
+        read(heterophilous(tmp_path), mask=number)
+    assert caught.value.code == "E-MASK-NUMBER"
+
+
+def test_files_with_one_split_have_no_other(tmp_path: Path) -> None:
+    plain = saved(tmp_path, features=X, edge_index=EDGES, labels=LABELS, train_mask=SPLITS[0])
+    np.testing.assert_array_equal(read(plain, mask=0).train_mask, SPLITS[0])
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    (folder / "nodes.csv").write_text("id,x,label\na,1,u\nb,2,v\n")
+    (folder / "edges.csv").write_text("source,target\na,b\n")
+    for path in (plain, folder):
+        with pytest.raises(BadUsage) as caught:
+            read(path, mask=1)
+        assert caught.value.code == "E-MASK-NUMBER"
+    (folder / "graph.yaml").write_text("mask: 1\n")
+    with pytest.raises(BadInput, match="mask"):
+        read(folder)
+
+
+def test_masks_of_another_shape_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="E-SHAPE"):
+        read(heterophilous(tmp_path, train_masks=SPLITS[0]))
+    with pytest.raises(BadInput):
+        read(heterophilous(tmp_path, train_masks=SPLITS[:, :3]))
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes", "edges", "columns", "classes"),
+    [
+        ("wisconsin", 251, 450, 1703, 5),
+        ("chameleon_filtered", 890, 8854, 2325, 5),
+        ("minesweeper", 10_000, 39_402, 7, 2),
+        ("tolokers", 11_758, 519_000, 10, 2),
+    ],
+)
+def test_heterophilous_graphs(name: str, nodes: int, edges: int, columns: int, classes: int) -> None:
+    path = more_data(f"{name}.npz")
+    graph, other = read(path), read(path, mask=9)
+    assert (graph.num_nodes, graph.num_edges // 2, graph.num_features) == (nodes, edges, columns)
+    assert graph.num_classes == classes and set(graph.masks) == {"train", "val", "test"}
+    assert not np.array_equal(graph.train_mask, other.train_mask)
+    with np.load(path) as arrays:
+        np.testing.assert_array_equal(other.val_mask, arrays["val_masks"][9])
+
+
+def test_coauthors_without_unpickling_their_class_names() -> None:
+    graph = read(more_data("ms_academic_cs.npz"))
+    assert (graph.num_nodes, graph.num_edges // 2, graph.num_features) == (18_333, 81_894, 6_805)
+    assert graph.is_sparse and graph.class_names == tuple(map(str, range(15)))
+    assert "classes are called by their numbers" in " ".join(note.message for note in graph.notes)

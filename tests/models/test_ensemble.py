@@ -34,18 +34,18 @@ def seed_of(seed: int, member: int) -> int:
 
 
 def test_members_are_the_base_model_with_seeds_of_their_own(blocks: Graph) -> None:
-    prediction = Ensemble(**SMALL, seed=5).fit(blocks).predict(blocks)
+    prediction = Ensemble(**SMALL, seed=5, temperature=False).fit(blocks).predict(blocks)
     alone = [gs.GCN(hidden=4, epochs=6, seed=seed_of(5, m)).fit(blocks).predict(blocks) for m in range(3)]
     np.testing.assert_array_equal(prediction.probs, np.concatenate([one.probs for one in alone]))
     np.testing.assert_array_equal(prediction.logits, np.concatenate([one.logits for one in alone]))
     np.testing.assert_array_equal(prediction.embedding, np.hstack([one.embedding for one in alone]))
     np.testing.assert_allclose(prediction.mean, np.mean([one.mean for one in alone], axis=0))
     assert prediction.kind == "samples" and (prediction.epistemic > 0).all()
-    assert prediction.temperature == 1.0
+    assert prediction.temperature == pytest.approx(np.exp(np.mean([np.log(one.temperature) for one in alone])))
 
 
 def test_samples_of_a_sampled_base_take_turns(blocks: Graph) -> None:
-    model = Ensemble(**SMALL, base="mc-dropout").fit(blocks)
+    model = Ensemble(**SMALL, base="mc-dropout", temperature=False).fit(blocks)
     alone = [MCDropout(hidden=4, epochs=6, seed=seed_of(0, m)).fit(blocks).predict(blocks, samples=3) for m in range(3)]
     for samples in (7, 2):
         prediction = model.predict(blocks, samples=samples)
@@ -61,7 +61,7 @@ def test_samples_of_a_sampled_base_take_turns(blocks: Graph) -> None:
 
 def test_fitted_temperatures_are_undone_member_by_member(blocks: Graph) -> None:
     settings = {"hidden": 4, "epochs": 6, "evaluate_every": 1, "temperature": True}
-    model = Ensemble(base="lgnsde", base_settings=settings, members=2).fit(blocks)
+    model = Ensemble(base="lgnsde", base_settings=settings, members=2, temperature=False).fit(blocks)
     prediction = model.predict(blocks, samples=4)
     temperatures = [member.predict(blocks, samples=2).temperature for member in model.members]
     assert temperatures[0] != temperatures[1]
@@ -71,8 +71,37 @@ def test_fitted_temperatures_are_undone_member_by_member(blocks: Graph) -> None:
         np.testing.assert_allclose(prediction.probs[k], scaled, atol=1e-5)
 
 
+@pytest.mark.parametrize("base", ["gcn", "mc-dropout", "gpn", "label-propagation"])
+def test_one_temperature_on_top_is_the_best_for_the_mean(blocks: Graph, base: str, tmp_path: Path) -> None:
+    own = {} if base == "label-propagation" else {"epochs": 6}
+    model = Ensemble(base=base, base_settings=own, members=2).fit(blocks)
+    factor, validation, chosen = model._temperature, np.flatnonzero(blocks.val_mask), {}
+    seed = derive(0, "ensemble temperature")
+    for trial in (factor, 0.9 * factor, 1.1 * factor):
+        model._temperature = trial
+        mean = model.predict(blocks, samples=32, seed=seed).mean[validation]
+        right = mean[np.arange(len(validation)), blocks.labels[validation]].astype(np.float64)
+        # as in the search: one wrong answer where all are right
+        wrong = -np.log(1 - right).mean() / len(right) if (mean.argmax(1) == blocks.labels[validation]).all() else 0.0
+        chosen[trial] = -np.log(right).mean() + wrong
+    assert min(chosen, key=chosen.__getitem__) == factor != 1.0
+    model._temperature = factor
+    model.save(tmp_path)
+    np.testing.assert_array_equal(load_model(tmp_path).predict(blocks).probs, model.predict(blocks).probs)
+    plain = Ensemble(base=base, base_settings=own, members=2, temperature=False).fit(blocks).predict(blocks)
+    assert not np.array_equal(plain.probs, model.predict(blocks).probs)
+    assert model.predict(blocks).temperature == pytest.approx(factor * plain.temperature)
+
+
+def test_numbers_have_no_temperature() -> None:
+    numbers = gs.load("diabetes")
+    assert not Ensemble(base_settings={"epochs": 2}, members=2).fit(numbers).settings.temperature
+    with pytest.raises(BadUsage, match="class probabilities"):
+        Ensemble(temperature=True, members=2).fit(numbers)
+
+
 def test_perturbed_features_are_each_members_own(blocks: Graph) -> None:
-    model = Ensemble(**SMALL).fit(blocks)
+    model = Ensemble(**SMALL, temperature=False).fit(blocks)
     step = Perturb(0.5)
     expected = [member.predict(blocks, perturb=step).probs for member in model.members]
     np.testing.assert_array_equal(model.predict(blocks, perturb=step).probs, np.concatenate(expected))

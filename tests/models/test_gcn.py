@@ -100,7 +100,7 @@ def test_a_warm_start_keeps_the_encoding_that_its_weights_were_learned_under() -
     old = graph(np.arange(500))
     # another choice of the 200 most frequent values: the same width, other columns
     grown = graph(np.concatenate([np.arange(500), np.repeat(np.arange(200, 251), 3)]))
-    model = gs.MLP(epochs=30).fit(old)
+    model = gs.MLP(epochs=30, temperature=False).fit(old)
     before = model.predict(grown).probs
-    warm = gs.MLP(epochs=1, lr=1e-9, early_stop=False).start_from(model).fit(grown)
+    warm = gs.MLP(epochs=1, lr=1e-9, early_stop=False, temperature=False).start_from(model).fit(grown)
     np.testing.assert_allclose(warm.predict(grown).probs, before, atol=1e-4)

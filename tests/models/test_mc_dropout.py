@@ -33,7 +33,7 @@ def test_samples_of_a_linear_network_average_to_the_network_without_dropout(bloc
 
 
 def test_training_is_validated_by_samples_with_dropout(blocks: Graph) -> None:
-    model = MCDropout(hidden=8, seed=3)
+    model = MCDropout(hidden=8, seed=3, validation_samples=5)
     learner = model.learner(blocks)
     assert isinstance(learner, SampledLearner)
     seed, keys = derive(3, "validation samples"), node_keys(blocks.node_ids)
@@ -43,6 +43,12 @@ def test_training_is_validated_by_samples_with_dropout(blocks: Graph) -> None:
     expected = -probs[torch.arange(len(probs)), learner.val_labels].log().mean()
     found = learner.validate(1)
     assert found is not None and found.nll == pytest.approx(float(expected), rel=1e-6)
+
+
+def test_a_temperature_is_fitted_to_many_samples(blocks: Graph) -> None:
+    learner = MCDropout(hidden=8, validation_samples=5).learner(blocks)
+    assert learner.validation_logits().shape == (len(learner.val), 32, 3)
+    assert MCDropout(validation_samples=40).learner(blocks).validation_logits().shape[1] == 40
 
 
 def test_without_dropout_there_is_nothing_to_sample() -> None:

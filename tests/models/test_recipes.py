@@ -16,7 +16,7 @@ from graphsde.models import MODELS
 from graphsde.models import recipes as book
 from graphsde.models.recipes import KINDS, named_recipe, recipe, recipes
 
-WORDS = (np.arange(240).reshape(30, 8) % 7 == 0).astype(np.float32)
+WORDS = (np.arange(750).reshape(30, 25) % 7 == 0).astype(np.float32)
 
 
 def resolved(model: str, graph: Graph, **settings: Any) -> Any:
@@ -64,8 +64,36 @@ def test_other_graphs_take_the_recipe_of_their_kind(blocks: Graph) -> None:
         assert recipe("lgnsde", graph) == named_recipe("lgnsde", kind)
         assert recipe("lgnsde", dataclasses.replace(graph, benchmark="digits")) == named_recipe("lgnsde", kind)
     assert recipe("gcn", numbers) == named_recipe("gcn", "unknown-regression") != {}
-    assert recipe("gcn", blocks) == recipe("mlp", blocks) == {}
+    assert recipe("gcn", blocks) == named_recipe("gcn", "user") != {}
+    assert recipe("gcn", by_kind["unknown-words"]) == named_recipe("gcn", "user-words") != {}
+    assert recipe("grand", blocks) == {}
     assert recipe("gnnsafe++", blocks) == named_recipe("gnnsafe++", "unknown")
+
+
+CONTROLS = ("gcn", "gat", "appnp", "mlp", "sgc", "mc-dropout", "bgcn-meanfield")
+
+
+@pytest.mark.parametrize("model", CONTROLS)
+def test_controls_are_trained_to_the_end_on_users_graphs_alone(blocks: Graph, model: str) -> None:
+    for graph, scaling in ((blocks, "auto"), (blocks.with_features(WORDS), "l2")):
+        settings = resolved(model, graph)
+        assert (settings.epochs, settings.patience, settings.temperature) == (1000, 100, True)
+        assert settings.scaling == scaling and getattr(settings, "validation_samples", 32) == 32
+        assert resolved("ensemble", graph, base=model).base_settings["temperature"]
+        for name in ("cora", "photo", "digits"):
+            known = dataclasses.replace(graph, benchmark=name)
+            asked = named_recipe(model, name) or (named_recipe("gcn", name) if model == "mc-dropout" else {})
+            assert recipe(model, known) == named_recipe(model, name)
+            assert not resolved(model, known).temperature and not resolved("ensemble", known, base=model).temperature
+            assert resolved(model, known).epochs == asked.get("epochs", MODELS.get(model)().settings.epochs)
+            assert recipe(model, known, benchmark=False) == recipe(model, graph) != {}
+
+
+def test_without_the_benchmark_only_the_kind_counts(blocks: Graph) -> None:
+    cora = dataclasses.replace(blocks.with_features(WORDS), benchmark="cora")
+    assert recipe("lgnsde", cora) == named_recipe("lgnsde", "cora")
+    assert recipe("lgnsde", cora, benchmark=False) == named_recipe("lgnsde", "unknown-words")
+    assert resolved("gcn", cora).scaling == "auto" and resolved("logistic-hops", cora).scaling == "l2"
 
 
 def test_a_descendant_takes_its_parents_recipe_and_what_is_given_wins(blocks: Graph) -> None:

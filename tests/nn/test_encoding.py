@@ -56,6 +56,41 @@ def test_noise_on_words_leaves_their_scale(blocks: Graph) -> None:
     np.testing.assert_array_equal(again.transform(blocks.with_features(noisy)), moved)
 
 
+def test_l2_scaling_equals_scikit_learn_and_stays_sparse(blocks: Graph) -> None:
+    graph = blocks.with_features(words())
+    encoder = FeatureEncoder.fit(graph, "l2")
+    encoded = encoder.transform(graph)
+    assert sp.issparse(encoded) and encoded.dtype == np.float32
+    np.testing.assert_allclose(encoded.toarray(), normalize(words().toarray(), "l2"), atol=1e-6)
+    dense = encoder.transform(graph.with_features(words().toarray()))
+    np.testing.assert_allclose(dense, encoded.toarray(), atol=1e-7)
+    measured = blocks.features - blocks.features.mean()
+    plain = FeatureEncoder.fit(blocks.with_features(measured), "l2")
+    assert plain.least_sum is None
+    np.testing.assert_allclose(plain.transform(blocks.with_features(measured)), normalize(measured, "l2"), atol=1e-6)
+
+
+def test_noise_on_words_leaves_their_norm(blocks: Graph) -> None:
+    rng = np.random.default_rng(0)
+    counts = (rng.random((blocks.num_nodes, 2000)) < 0.01).astype(np.float32)
+    counts[0] = 0
+    encoder = FeatureEncoder.fit(blocks.with_features(counts), "l2")
+    assert encoder.least_sum == pytest.approx(np.quantile(np.linalg.norm(counts[1:], axis=1), 0.05))
+    noisy = counts + rng.normal(0, 0.1, counts.shape).astype(np.float32)
+    clean, moved = (encoder.transform(blocks.with_features(x)) for x in (counts, noisy))
+    present = counts[1:] > 0
+    # the noise has as large a norm as the words: dividing by the plain norm would shrink them by a third
+    assert np.mean(normalize(noisy[1:])[present]) < 0.8 * np.mean(clean[1:][present])
+    assert np.mean(moved[1:][present]) == pytest.approx(np.mean(clean[1:][present]), rel=0.03)
+    # a row of noise alone gets no larger than a row of few words
+    signed = float((noisy[0] * np.abs(noisy[0])).sum())
+    np.testing.assert_allclose(moved[0], noisy[0] / max(np.sqrt(max(signed, 0)), encoder.least_sum), rtol=1e-5)
+    sparse = encoder.transform(blocks.with_features(sp.csr_array(noisy)))
+    np.testing.assert_allclose(sparse.toarray(), moved, rtol=1e-5)
+    again = FeatureEncoder.from_dict(json.loads(json.dumps(encoder.as_dict())))
+    np.testing.assert_array_equal(again.transform(blocks.with_features(noisy)), moved)
+
+
 def test_rows_of_measurements_go_by_absolute_values(blocks: Graph) -> None:
     features = blocks.features - blocks.features.mean()
     graph = blocks.with_features(features)
@@ -64,7 +99,9 @@ def test_rows_of_measurements_go_by_absolute_values(blocks: Graph) -> None:
     np.testing.assert_allclose(encoder.transform(graph), normalize(features, "l1"), atol=1e-6)
 
 
-@pytest.mark.parametrize(("columns", "share", "expected"), [(50, 0.5, True), (5, 0.5, False), (5, 0.1, True)])
+@pytest.mark.parametrize(
+    ("columns", "share", "expected"), [(50, 0.5, True), (5, 0.5, False), (50, 0.1, True), (7, 0.1, False)]
+)
 def test_indicators_are_words_where_there_are_many(columns: int, share: float, expected: bool) -> None:
     ones = (np.random.default_rng(0).random((200, columns)) < share).astype(np.float32)
     assert looks_like_bag_of_words(ones) is looks_like_bag_of_words(sp.csr_array(ones)) is expected

@@ -17,6 +17,7 @@ from graphsde.base.registry import Rules
 from graphsde.base.seeds import derive
 from graphsde.graph.graph import Graph
 from graphsde.models.base import MODELS, Estimate, Model, ModelSettings, register_model
+from graphsde.models.neural import require_classes
 from graphsde.models.options import EnsembleOptions
 from graphsde.models.sampled import TEMPERATURE_SAMPLES
 from graphsde.nn.callbacks import Callback, EpochRecord
@@ -166,12 +167,8 @@ class Ensemble(Model):
     def resolve(self, graph: Graph) -> None:
         values = {**self.defaults_for(graph), **self._given}
         self.settings = self.Settings.parse(values, f"model '{self.name}'")
-        if self.settings.temperature and graph.target_kind != "classification":
-            raise BadUsage(
-                "a temperature is for class probabilities, and this is regression",
-                code="E-TARGET",
-                fix="leave temperature out, and call calibrate for numbers",
-            )
+        if self.settings.temperature:
+            require_classes(graph)
         member = self._member(0)
         member.resolve(graph)
         plain = member.settings.model_dump(mode="json", exclude={"seed"})

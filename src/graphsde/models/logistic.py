@@ -159,7 +159,8 @@ class Logistic(Model):
     Paper: Cox, "The regression analysis of binary sequences", Journal of the Royal Statistical Society B, 1958.
     Minimises :math:`C \sum_i -\log p_{i y_i} + \frac12 \|W\|^2`, scikit-learn's objective, by L-BFGS in float64. Each
     C gets a temperature on the validation nodes, and the one with the lowest NLL there is kept. Deterministic, and
-    nothing is drawn: seeds play no part. Two classes have two logits; a class without training nodes gets a probability of 0.
+    nothing is drawn: seeds play no part. Two classes have two logits; a class without training nodes gets a
+    probability of 0.
 
     Example:
         >>> import graphsde as gs

@@ -59,6 +59,16 @@ class NeuralSettings(NetworkSettings):
     race: bool = False
 
 
+def require_classes(graph: Graph) -> None:
+    """Refuse a temperature where there are no class probabilities that it could divide."""
+    if not graph.num_classes:
+        raise BadUsage(
+            "a temperature is for class probabilities, and this is regression",
+            code="E-TARGET",
+            fix="leave temperature out, and call calibrate for numbers",
+        )
+
+
 @dataclass(frozen=True)
 class Inputs:
     """A graph as a module sees it."""
@@ -88,12 +98,8 @@ class GraphLearner:
     """A module, a graph and the loss between them, as the training loop wants it."""
 
     def __init__(self, model: NeuralModel, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> None:
-        if graph.target_kind == "regression" and model.fits_temperature:
-            raise BadUsage(
-                "a temperature is for class probabilities, and this is regression",
-                code="E-TARGET",
-                fix="leave temperature out, and call calibrate for numbers",
-            )
+        if model.fits_temperature:
+            require_classes(graph)
         self.model, self.module, self.encoder = model, module, encoder
         self.settings: Any = model.settings
         self.inputs = Inputs(encode(encoder, graph), graph.adjacency.operator)

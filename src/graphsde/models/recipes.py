@@ -26,8 +26,8 @@ def has_words(graph: Graph) -> bool:
 KINDS: dict[str, Callable[[Graph], bool]] = {
     "unknown-dense-regression": lambda graph: graph.target_kind == "regression" and not has_words(graph),
     "unknown-regression": lambda graph: graph.target_kind == "regression",
-    "user-words": lambda graph: graph.target_kind == "classification" and has_words(graph),
-    "user": lambda graph: graph.target_kind == "classification",
+    "user-words": lambda graph: graph.num_classes > 0 and has_words(graph),
+    "user": lambda graph: graph.num_classes > 0,
     "unknown-words": has_words,
     "unknown-dense": lambda graph: not has_words(graph),
     "unknown": lambda graph: True,
