@@ -1,0 +1,186 @@
+"""The default model judged: known graphs and unknown ones, against rivals that are raced as it is.
+
+    python studies/default.py run [--part standard|ood] [--graphs cora,facebook] [--models lgnsde,gcn] [--seeds 5]
+    python studies/default.py page
+
+**Question.** Is the default LGNSDE, without a name of any graph in it, as good as the best of GCN, GAT, APPNP, an MLP,
+logistic regression on features and on averaged features, and an ensemble of GCNs, on graphs that nobody tuned for; and
+does its one OOD score find what nobody was trained on?
+
+**Rivals.** GCN, GAT, APPNP and MLP choose among their members of `models/candidates.yaml` by the same race on
+validation NLL, train for up to 1,000 epochs with patience 100 on rows of the same scaling, and get a temperature. The
+ensemble has five GCNs with the settings of the raced one. Logistic regression searches its ridge (and hops) on
+validation nodes.
+
+**Parts.** ``standard``: accuracy, AURC, NLL on the five benchmarks and on seven other graphs. ``ood``: label leave-out,
+mixed features, rewired edges and every class left out in turn, on the benchmarks, by the one OOD score; for rivals also
+by entropy and by GNNSafe's propagated energy, the best of which counts for them.
+
+Figures are of test nodes and were looked at once, after the settings had been committed. One line of
+results/default/journal.jsonl is one run: what is there is not run again, unless the model's results version has
+changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import graphs
+import torch
+
+import graphsde as gs
+from graphsde.acting.shifted import detect_shift
+from graphsde.base.errors import GraphsdeError
+from graphsde.bench.tasks.task import validation_figures
+from graphsde.datasets.splits import make_split
+from graphsde.metrics.evaluation import evaluate
+from graphsde.models import MODELS, Model
+from graphsde.uncertainty.scores import available_scores
+
+JOURNAL = graphs.ROOT / "results" / "default" / "journal.jsonl"
+RACED = ("gcn", "gat", "appnp", "mlp")
+MODELS_JUDGED = ("lgnsde", *RACED, "logistic", "logistic-hops", "ensemble")
+SMALL = ("wisconsin", "chameleon_filtered", "cora", "citeseer", "pubmed")
+"""Graphs with ten seeds in the standard setting; the others have five."""
+PROTOCOLS = ("label-leave-out", "features", "structure", "leave-class-out")
+SHIFTS = {"features": "interpolate-features", "structure": "rewire-sbm"}
+SCORES = ("entropy", "gnnsafe", "ood")
+KEPT = ("accuracy", "aurc", "nll", "ece", "brier", "micro_auroc", "macro_f1", "val_nll", "val_accuracy")
+
+
+def fitted(name: str, graph: gs.Graph, seed: int, settings: dict[str, Any]) -> Model:
+    """A system, raced where it has a family."""
+    if name == "ensemble":
+        if _last_gcn.get("graph") is not graph:
+            fitted("gcn", graph, seed, {})
+        chosen = _last_gcn["settings"]
+        return gs.Ensemble(base="gcn", base_settings=chosen, temperature=True, seed=seed, **settings).fit(graph)
+    given = {"race": True, **settings} if name in RACED else settings
+    model = MODELS.get(name)(**given, seed=seed).fit(graph)
+    if name == "gcn":  # an ensemble on the same graph takes the settings that won here
+        _last_gcn.update(graph=graph, settings=model.settings.model_dump(exclude={"seed", "race"}))
+    return model
+
+
+_last_gcn: dict[str, Any] = {}
+
+
+def measure(name: str, part: str, graph: gs.Graph, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
+    begin = time.process_time()
+    model = fitted(name, graph, seed, settings)
+    cpu = time.process_time() - begin
+    prediction = model.predict(graph)
+    found = evaluate(prediction, graph) | validation_figures(prediction, graph)
+    record: dict[str, Any] = {key: found[key] for key in KEPT if key in found} | {"cpu_seconds": round(cpu, 2)}
+    record |= {"epochs": len(model.history), "best_epoch": model.best_epoch}
+    if getattr(model, "standings", None):
+        record["race"] = [[one.rung, one.name, round(one.val_nll, 5), one.kept] for one in model.standings]
+        record["winner"] = model._candidate.name
+    if part in SHIFTS:
+        names = [one for one in SCORES if one in available_scores(prediction, graph, model)]
+        told = detect_shift(model, graph, SHIFTS[part], names, seed=seed)["scores"]
+    elif part != "standard":
+        names = [one for one in SCORES if one in available_scores(prediction, graph, model)]
+        told = evaluate(prediction, graph, scores=names, model=model)["scores"]
+    else:
+        return record
+    record["ood"] = {
+        one: {key: figures[key] for key in ("ood_auroc", "ood_auroc_propagated", "ood_fpr95")}
+        for one, figures in told.items()
+    }
+    return record
+
+
+def cases(part: str, name: str, seed: int) -> list[tuple[str, str, gs.Graph]]:
+    """Protocol, variant and graph of every run of a part on a graph."""
+    if part == "standard":
+        return [("standard", "", graphs.standard(name, seed))]
+    whole = graphs.source(name).graph
+    found = []
+    for protocol in PROTOCOLS if part == "ood" else (part,):
+        if protocol == "leave-class-out":
+            for position in range(whole.num_classes):
+                split = make_split(whole, "leave-class-out", seed=seed, leave=position)
+                found.append((protocol, str(position), split.apply(whole)))
+        elif protocol == "label-leave-out":
+            found.append((protocol, "", make_split(whole, protocol, seed=seed).apply(whole)))
+        else:
+            kind = "planetoid" if name in ("cora", "citeseer", "pubmed") else "uniform-10-10-80"
+            found.append((protocol, "", make_split(whole, kind, seed=seed).apply(whole)))
+    return found
+
+
+def run(arguments: argparse.Namespace) -> None:
+    torch.set_num_threads(1)
+    settings = dict(pair.split("=", 1) for pair in arguments.set)
+    settings = {key: json.loads(value) for key, value in settings.items()}
+    done = {_key(record) for record in records(arguments.journal)}
+    arguments.journal.parent.mkdir(parents=True, exist_ok=True)
+    standard = arguments.part == "standard"
+    for name in arguments.graphs or (graphs.KNOWN + graphs.UNKNOWN if standard else graphs.KNOWN):
+        seeds = arguments.seeds or (10 if name in SMALL and standard else 5)
+        for seed in range(seeds):
+            for protocol, variant, graph in cases(arguments.part, name, seed):
+                for model in arguments.models:
+                    record: dict[str, Any] = {
+                        "graph": name, "protocol": protocol, "variant": variant, "seed": seed, "model": model,
+                        "called": arguments.called or model, "settings": settings,
+                        "version": MODELS.get(model).version,
+                    }  # fmt: skip
+                    if _key(record) in done:
+                        continue
+                    try:
+                        record |= measure(model, protocol, graph, seed, settings)
+                    except GraphsdeError as error:
+                        record["error"] = str(error)
+                    with arguments.journal.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps(record) + "\n")
+                    print(
+                        name, protocol, variant, seed, model, record.get("error", record.get("cpu_seconds")), flush=True
+                    )
+
+
+def _key(record: dict[str, Any]) -> str:
+    parts = ("graph", "protocol", "variant", "seed", "model", "settings", "version")
+    return json.dumps([record[part] for part in parts], sort_keys=True)
+
+
+def records(journal: Path) -> list[dict[str, Any]]:
+    """Whole lines; one that a kill cut short is run again."""
+    found = []
+    for line in journal.read_text(encoding="utf-8").splitlines() if journal.is_file() else ():
+        try:
+            found.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    return found
+
+
+def listed(text: str) -> tuple[str, ...]:
+    return tuple(part for part in text.split(",") if part)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("verb", choices=("run", "page"))
+    parser.add_argument("--part", choices=("standard", "ood", *PROTOCOLS), default="standard")
+    parser.add_argument("--graphs", type=listed, default=())
+    parser.add_argument("--models", type=listed, default=MODELS_JUDGED)
+    parser.add_argument("--seeds", type=int, default=None)
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=JSON", help="a setting of the models")
+    parser.add_argument("--called", default="", help="what tables call the model under these settings")
+    parser.add_argument("--journal", type=Path, default=JOURNAL)
+    given = parser.parse_args()
+    if given.verb == "run":
+        run(given)
+    else:
+        from default_page import write_page
+
+        write_page(records(given.journal))
