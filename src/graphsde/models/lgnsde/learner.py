@@ -19,7 +19,7 @@ from graphsde.nn.encoding import FeatureEncoder
 from graphsde.nn.likelihood import ClassLikelihood, Likelihood
 from graphsde.nn.training import Validation
 from graphsde.sde.brownian import node_keys
-from graphsde.uncertainty.evidence import Evidence
+from graphsde.uncertainty.evidence import evidence_of
 
 # a node is asked to agree in full once a quarter of the validation nodes are no more like the classes than it is
 FULL_AGREEMENT = 4.0
@@ -109,7 +109,7 @@ class LGNSDELearner(GraphLearner):
         wanted = self.settings.consistency
         if not wanted.by_evidence or wanted.kind == "none" or not len(self.val):
             return None
-        return torch.from_numpy(np.minimum(1.0, FULL_AGREEMENT * Evidence.fit(graph).tail_share())).float()
+        return torch.from_numpy(np.minimum(1.0, FULL_AGREEMENT * evidence_of(graph).tail_share())).float()
 
     def loss(self, epoch: int) -> Tensor:
         s = self.settings
