@@ -66,6 +66,18 @@ class FittedNodes:
     validated: tuple[Any, ...] = ()
     validated_classes: tuple[int, ...] = ()
 
+    @classmethod
+    def of(cls, graph: Graph, validated: np.ndarray) -> FittedNodes:
+        """The training nodes of ``graph``, and those at the positions ``validated``.  # [n]"""
+        labels = np.full(graph.num_nodes, -1) if graph.labels is None else graph.labels
+        trained = np.flatnonzero(graph.role("train"))
+        return cls(
+            tuple(graph.node_ids[trained].tolist()),
+            tuple(labels[trained].tolist()),
+            tuple(graph.node_ids[validated].tolist()),
+            tuple(labels[validated].tolist()),
+        )
+
     def seen_in(self, graph: Graph) -> Graph:
         """``graph`` with these roles and classes, and no others."""
         labels = np.full(graph.num_nodes, -1, dtype=np.int64)
