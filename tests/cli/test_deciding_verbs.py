@@ -93,5 +93,5 @@ def test_calibrate_speaks(run: Path) -> None:
     wrong = graphsde("calibrate", run, "--by", "gatts")
     assert wrong.exit_code == 2 and "did you mean 'gats'" in wrong.stderr
     names = {row["name"] for row in answer("list", "calibrators", "--json")}
-    assert names == {"temperature", "vector", "gats", "deviation"}
+    assert names == {"temperature", "vector", "gats", "deviation", "diffusion"}
     assert {row["name"] for row in answer("list", "conformal", "--json")} == {"thr", "lac", "aps", "raps", "daps"}

@@ -14,11 +14,12 @@ import graphsde as gs
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.graph.build import from_arrays
 from graphsde.graph.graph import Graph
+from graphsde.metrics.calibration import nll
 from graphsde.models import load_model
 from graphsde.prediction import ClassPrediction
 from graphsde.prediction.classification import entropy
 from graphsde.sde.marginals import propagated_variance
-from graphsde.uncertainty.calibration import CALIBRATORS, Diffusion, Surroundings, covariates, fit_calibrator
+from graphsde.uncertainty.calibration import CALIBRATORS, DiffusionTemperature, Surroundings, covariates, fit_calibrator
 from graphsde.uncertainty.calibration.base import centred_logits
 from graphsde.uncertainty.calibration.covariates import (
     FittedNodes,
@@ -235,7 +236,7 @@ def test_a_model_keeps_it(blocks: Graph, tmp_path: Path) -> None:
     model = gs.APPNP(epochs=10, hidden=8).fit(blocks)
     plain = model.predict(blocks)
     calibrated = model.calibrate(blocks, by="diffusion").predict(blocks)
-    assert isinstance(model.calibrator, Diffusion) and model.calibrator.linear_filter == (0.9, 10)
+    assert isinstance(model.calibrator, DiffusionTemperature) and model.calibrator.linear_filter == (0.9, 10)
     assert not np.allclose(calibrated.probs, plain.probs)
     assert np.array_equal(calibrated.index, plain.index)
     assert np.array_equal(calibrated.untempered().probs, plain.probs)
@@ -255,7 +256,7 @@ def test_a_model_without_a_linear_drift_takes_the_usual_filter(blocks: Graph) ->
     model = gs.GCN(epochs=5, hidden=8).fit(blocks)
     assert model.linear_filter() is None
     fitted = model.calibrate(blocks, by="diffusion").calibrator
-    assert isinstance(fitted, Diffusion) and fitted.linear_filter == (0.9, 10)
+    assert isinstance(fitted, DiffusionTemperature) and fitted.linear_filter == (0.9, 10)
     assert gs.APPNP(teleport=0.3, steps=4).linear_filter() == (0.7, 4)
     assert gs.APPNP(steps=0).linear_filter() is None
 
@@ -265,7 +266,7 @@ def test_entropy_has_two_parts(blocks: Graph) -> None:
     model = gs.APPNP(epochs=20, hidden=8).fit(blocks).calibrate(blocks, by="diffusion")
     prediction = model.predict(blocks)
     assert prediction.kind == "gaussian" and prediction.known_state is not None
-    assert isinstance(model.calibrator, Diffusion)
+    assert isinstance(model.calibrator, DiffusionTemperature)
     temperature = float(model.calibrator.log_temperature.detach().exp())
     known = torch.softmax(centred_logits(prediction.untempered()) / temperature, -1)[0].numpy()
     assert np.allclose(prediction.aleatoric, entropy(known), atol=1e-6)
@@ -329,7 +330,7 @@ def test_bad_predictions_and_surroundings_are_refused() -> None:
         ClassPrediction(probs, graph.node_ids, graph.class_names, "gaussian")
     with pytest.raises(BadInput, match="known_state has the shape"):
         ClassPrediction(probs, graph.node_ids, graph.class_names, "gaussian", known_state=probs[0])
-    calibrator = Diffusion(CLASSES)
+    calibrator = DiffusionTemperature(CLASSES)
     with pytest.raises(BadUsage, match="covariates"):
         calibrator(torch.zeros(1, 20, CLASSES).double(), Surroundings.of(graph, np.zeros(20, dtype=bool)))
     with pytest.raises(BadUsage, match="form"):
@@ -339,7 +340,7 @@ def test_bad_predictions_and_surroundings_are_refused() -> None:
 def test_before_a_fit_nothing_changes() -> None:
     graph = ring(30)
     logits = torch.from_numpy(np.random.default_rng(0).normal(size=(1, 30, CLASSES)))
-    calibrator = Diffusion(CLASSES, [0, 10], tail=by_number)
+    calibrator = DiffusionTemperature(CLASSES, [0, 10], tail=by_number)
     assert torch.equal(calibrator(logits, calibrator.surroundings(graph)), logits)
 
 
@@ -357,3 +358,34 @@ def test_flawless_validation_nodes_do_not_make_certainty() -> None:
 
 def test_it_is_the_last_calibrator() -> None:
     assert list(CALIBRATORS) == ["deviation", "gats", "temperature", "vector", "diffusion"]
+
+
+@pytest.mark.usefixtures("no_evidence")
+def test_the_verb_calibrates_a_run(tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from graphsde.cli.app import app
+
+    run = str(tmp_path / "run")
+    fitted = CliRunner().invoke(app, ["fit", "digits", "--model", "appnp", "--out", run, "--set", "epochs=3"])
+    assert fitted.exit_code == 0, fitted.output
+    done = CliRunner().invoke(app, ["calibrate", run, "--by", "diffusion", "--json"])
+    assert done.exit_code == 0 and '"calibrator": "diffusion"' in done.stdout, done.output
+    model = load_model(run)
+    assert isinstance(model.calibrator, DiffusionTemperature) and float(model.calibrator.scale) > 0
+
+
+def test_with_the_evidence_of_a_real_graph() -> None:
+    reason = "the evidence is another part of the package"
+    pytest.importorskip("graphsde.uncertainty.evidence", reason=reason)
+    graph = gs.load("digits")
+    assert graph.labels is not None and graph.val_mask is not None
+    model = gs.APPNP(epochs=20).fit(graph)
+    rows, truth = np.flatnonzero(graph.val_mask), graph.labels[graph.val_mask]
+
+    def fitted_nll(by: str) -> float:
+        return nll(model.calibrate(graph, by=by).predict(graph).mean[rows], truth)
+
+    before = model.predict(graph)
+    assert fitted_nll("diffusion") < fitted_nll("temperature") < nll(before.mean[rows], truth)
+    assert np.array_equal(model.predict(graph).index, before.index)

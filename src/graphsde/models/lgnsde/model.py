@@ -170,6 +170,14 @@ class LGNSDE(NeuralModel):
         noise = Noise(derive(self.settings.seed, "central paths"), node_keys(graph.node_ids), paths)
         return self.module.decode(inputs, self.module.evolve(inputs, noise, None).state).mean(1)
 
+    def linear_filter(self) -> tuple[float, int] | None:
+        """Of a member whose state is one block of logits."""
+        s = self.settings
+        kappa = self.module.drift.coefficients()
+        if kappa is None or s.state != "logits" or s.hidden != 1 or s.steps != s.horizon:
+            return None
+        return float(kappa.detach().mean()), s.steps
+
     @property
     def has_trajectories(self) -> bool:
         """Whether :meth:`trajectories` has anything to tell: they are of class probabilities."""

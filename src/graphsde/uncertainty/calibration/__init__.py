@@ -2,13 +2,13 @@
 
 from graphsde.uncertainty.calibration.base import CALIBRATORS, Calibrator, Surroundings
 from graphsde.uncertainty.calibration.calibrators import DEFAULT_CALIBRATOR, fit_calibrator, require_calibrator
-from graphsde.uncertainty.calibration.diffusion import Diffusion
+from graphsde.uncertainty.calibration.diffusion import DiffusionTemperature
 
 __all__ = [
     "CALIBRATORS",
     "DEFAULT_CALIBRATOR",
     "Calibrator",
-    "Diffusion",
+    "DiffusionTemperature",
     "Surroundings",
     "fit_calibrator",
     "require_calibrator",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor
 
 from graphsde.graph.graph import Graph
+from graphsde.uncertainty.evidence import evidence_of
 
 COVARIATES = ("evidence", "degree", "hops")
 MOST_HOPS = 5
@@ -25,8 +25,7 @@ TailShare = Callable[[Graph], np.ndarray]
 
 def evidence_tail(graph: Graph) -> np.ndarray:
     """Tail shares by the training-free evidence of ``graph``, with its training and validation nodes.  # [N]"""
-    evidence = importlib.import_module("graphsde.uncertainty.evidence")
-    return np.asarray(evidence.Evidence.fit(graph).tail_share())
+    return evidence_of(graph).tail_share()
 
 
 def hops_to(graph: Graph, sources: np.ndarray, most: int = MOST_HOPS) -> np.ndarray:
@@ -65,6 +64,18 @@ class FittedNodes:
     trained_classes: tuple[int, ...] = ()
     validated: tuple[Any, ...] = ()
     validated_classes: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, graph: Graph, validated: np.ndarray) -> FittedNodes:
+        """The training nodes of ``graph``, and those at the positions ``validated``.  # [n]"""
+        labels = np.full(graph.num_nodes, -1) if graph.labels is None else graph.labels
+        trained = np.flatnonzero(graph.role("train"))
+        return cls(
+            tuple(graph.node_ids[trained].tolist()),
+            tuple(labels[trained].tolist()),
+            tuple(graph.node_ids[validated].tolist()),
+            tuple(labels[validated].tolist()),
+        )
 
     def seen_in(self, graph: Graph) -> Graph:
         """``graph`` with these roles and classes, and no others."""

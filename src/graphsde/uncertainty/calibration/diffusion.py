@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -45,7 +44,7 @@ class DiffusedSurroundings(Surroundings):
 
 
 @register_calibrator
-class Diffusion(Calibrator):
+class DiffusionTemperature(Calibrator):
     r"""A temperature per node from the variance that noise would leave in its state:
     :math:`p_i = \mathrm{softmax}(\mu_i / \sqrt{\tau^2 + v_i})`.
 
@@ -65,7 +64,8 @@ class Diffusion(Calibrator):
     sample.
 
     The prediction then says how much of its entropy is due to not knowing the state: ``known_state`` has the
-    probabilities softmax(μ/τ), their entropy is the aleatoric part, the rest the epistemic one.
+    probabilities softmax(μ/τ), their entropy is the aleatoric part, the rest the epistemic one. The division is only as
+    good as the fit tells τ from v: where v alone explains the errors, τ is small and nearly all entropy is epistemic.
 
     Kept with the model are the numbers and the ids and classes of training and validation nodes. The evidence is fitted
     anew to every graph predicted on, with those nodes of it that are known: the same before and after a model is saved.
@@ -121,14 +121,7 @@ class Diffusion(Calibrator):
     def fit_to(
         self, logits: Tensor, graph: Graph, rows: Tensor, truth: Tensor, linear_filter: tuple[float, int] | None
     ) -> bool:
-        labels = np.full(graph.num_nodes, -1) if graph.labels is None else graph.labels
-        train = np.flatnonzero(graph.role("train"))
-        self.nodes = FittedNodes(
-            tuple(self.trained),
-            tuple(labels[train].tolist()),
-            tuple(graph.node_ids[rows.numpy()].tolist()),
-            tuple(labels[rows.numpy()].tolist()),
-        )
+        self.nodes = FittedNodes.of(graph, rows.numpy())
         raw = raw_covariates(graph, self.nodes, self.tail)
         centre, spread = scale_of(raw)
         adjacency = graph.adjacency.operator

@@ -50,7 +50,7 @@ PREDICTION_ERROR = 0.05
 
 LOWEST_SHARE = 0.1
 """Of the temperature that suits all nodes alike: τ stays above it, or draws would act as votes."""
-_BOUNDS = [(math.log(LOWEST_SHARE), -math.log(LOWEST_SHARE)), (-12.0, 4.0), (-6.0, 6.0), (-6.0, 6.0), (-6.0, 6.0)]
+_BOUNDS = [(math.log(LOWEST_SHARE), -math.log(LOWEST_SHARE)), (-12.0, 8.0), (-6.0, 6.0), (-6.0, 6.0), (-6.0, 6.0)]
 _FREE = {
     "temperature": (0,),
     "covariates": (0, 2, 3, 4),
@@ -83,6 +83,11 @@ class DiffusionData:
     rows: Tensor
     scale: float
     filter: tuple[float, int]
+
+    @property
+    def signal(self) -> float:
+        """Variance of the logits over nodes, and the mean of v where a = 0."""
+        return max(self.scale * float(self.weights.sum(1, dtype=torch.float64).mean()), 1e-12)
 
     @classmethod
     def of(
@@ -187,16 +192,24 @@ def fit_form(form: str, data: DiffusionData) -> FittedForm:
     plain = tuple(index for index in free if index < 2)
     common = math.log(best_temperature(data.logits.transpose(0, 1), data.truth))
     starts = [np.array([common, FIRST_VARIANCE, 0.0, 0.0, 0.0])]
-    if has_state(form):  # little noise, or much of it and a lower temperature: two valleys
-        starts.append(starts[0] + np.array([-0.3, -FIRST_VARIANCE, 0.0, 0.0, 0.0]))
-    objective = _objective(form, data, math.inf)
-    best = min((_minimise(objective, start, plain, common) for start in starts), key=lambda found: found[1])
-    chosen, at = (_evidence(objective, best[0], plain, len(data.truth)), best[0], math.inf), best[0]
-    for ridge in RIDGES if len(free) > len(plain) else ():
+    if has_state(form):
+        # two valleys: little noise, or noise that makes most of the temperature; from the one θ can't be seen
+        noisy = math.log(0.75) + 2.0 * common - math.log(data.signal)
+        starts.append(np.array([common - math.log(2.0), noisy, 0.0, 0.0, 0.0]))
+
+    def best(ridge: float, index: tuple[int, ...]) -> tuple[float, np.ndarray, float]:
+        """The evidence for a ridge and the lowest point, from where the last ridge ended in each valley."""
         objective = _objective(form, data, ridge)
-        at, _ = _minimise(objective, at, free, common)
-        evidence = _evidence(objective, at, free, len(data.truth)) + 1.5 * math.log(ridge) - PERSUASION
-        chosen = max(chosen, (evidence, at, ridge), key=lambda found: found[0])
+        found = [_minimise(objective, start, index, common) for start in starts]
+        starts[:] = [at for at, _ in found]
+        lowest = min(found, key=lambda one: one[1])[0]
+        return _evidence(objective, lowest, index, len(data.truth)), lowest, ridge
+
+    chosen = best(math.inf, plain)
+    for ridge in RIDGES if len(free) > len(plain) else ():
+        evidence, at, _ = best(ridge, free)
+        gain = 1.5 * math.log(ridge) - PERSUASION  # of the prior's own density, ½ log λ per slope
+        chosen = max(chosen, (evidence + gain, at, ridge), key=lambda found: found[0])
     _, at, ridge = chosen
     parameters = torch.zeros(5, dtype=torch.float64)
     parameters[list(free)] = torch.from_numpy(at)[list(free)]
