@@ -23,7 +23,7 @@ EVERY = ["entropy", "energy", "gnnsafe", "odin", "mahalanobis", "gebm"]
 @pytest.fixture(scope="module")
 def fitted() -> tuple[gs.GCN, Graph]:
     graph = block_graph(per_class=20)
-    return gs.GCN(epochs=30, hidden=8).fit(graph), graph
+    return gs.GCN(epochs=30, hidden=8, temperature=False).fit(graph), graph
 
 
 @pytest.mark.parametrize("shift", ["interpolate-features", "rewire-sbm"])
