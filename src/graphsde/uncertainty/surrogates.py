@@ -12,7 +12,6 @@ import scipy.sparse as sp
 
 from graphsde.base.seeds import numpy_stream
 from graphsde.graph.graph import Graph
-from graphsde.graph.masks import mask_of
 from graphsde.uncertainty.evidence import evidence_of, in_order_of_ids, reference_nodes
 from graphsde.uncertainty.mismatch import feature_mismatch
 
@@ -22,8 +21,8 @@ class Surrogates:
     """What validation nodes would look like if they were OOD, as fields over the whole graph.
 
     Args:
-        mixed_evidence, mixed_mismatch: with the features of each validation node replaced by a mixture of two other
-            nodes', all else as it is.  # [N], [N]
+        mixed_evidence, mixed_mismatch: with the features of every node replaced by a mixture of two known nodes'.
+            # [N], [N]
         unknown_evidence: as if the class most like a node had never been trained on; ``None`` with one class.  # [N]
     """
 
@@ -48,28 +47,25 @@ def surrogates_of(graph: Graph, *, alone: bool = False) -> Surrogates:
 
 
 def mix_features(graph: Graph, nodes: np.ndarray) -> Graph:
-    """A copy in which ``x_i ← w x_a + (1 − w) x_b`` on some nodes; a, b are training or validation nodes, w ~ U(0, 1).
+    """A copy in which ``x_i ← w x_a + (1 − w) x_b`` at every node; a, b are training nodes or ``nodes``, w ~ U(0, 1).
 
-    As the shift ``interpolate-features``, on few nodes and from known ones alone. Text columns are taken from a.
+    As the shift ``interpolate-features``, from known nodes alone: no feature of another node is left. Text columns are
+    taken from a.
     """
     rng = numpy_stream(0, "surrogates", "mixed features")
-    count, total = len(nodes), graph.num_nodes
-    nodes = in_order_of_ids(graph, nodes)
+    total = graph.num_nodes
     known = in_order_of_ids(graph, np.union1d(np.flatnonzero(graph.role("train")), nodes))
-    first, second = rng.choice(known, size=(2, count))
-    weight = rng.random(count, dtype=np.float32)
-    kept = np.flatnonzero(~mask_of(nodes, total))
+    places = in_order_of_ids(graph, np.arange(total))
+    first, second = (np.empty(total, dtype=np.int64) for _ in range(2))
+    weight = np.empty(total, dtype=np.float32)
+    first[places], second[places] = rng.choice(known, size=(2, total))
+    weight[places] = rng.random(total, dtype=np.float32)
+    rows = np.arange(total)
     mixture = sp.csr_array(
-        (
-            np.concatenate([np.ones(kept.size, dtype=np.float32), weight, 1 - weight]),
-            (np.concatenate([kept, nodes, nodes]), np.concatenate([kept, first, second])),
-        ),
+        (np.concatenate([weight, 1 - weight]), (np.concatenate([rows, rows]), np.concatenate([first, second]))),
         shape=(total, total),
     )
     mixed = mixture @ graph.features
-    texts = {}
-    for name, column in graph.categorical.items():
-        texts[name] = column.copy()
-        texts[name][nodes] = column[first]
+    texts = {name: column[first] for name, column in graph.categorical.items()}
     mixed = sp.csr_array(mixed) if graph.is_sparse else mixed
     return dataclasses.replace(graph, features=mixed, categorical=MappingProxyType(texts))

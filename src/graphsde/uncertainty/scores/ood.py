@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from graphsde.graph.graph import Graph
 
 PARTS = ("energy", "evidence", "features")
-ALLOWANCES = (np.inf, 2.0, 1.0, 0.0)
+ALLOWANCES = (np.inf, 4.0, 3.0, 2.0, 1.0, 0.0)
 """How surprising a mismatch of features may be, in nats, before it counts; infinite = it never does."""
 FALLBACK_ALLOWANCE = 2.0
-TOLERANCE = 0.015
+TOLERANCE = 0.005
 """AUROC on unknown classes that features may cost, by surrogates: they say nothing of these and add noise."""
 
 
@@ -59,10 +59,10 @@ def ood(
     * features: m of :func:`~graphsde.uncertainty.mismatch.feature_mismatch`: do its features fit its neighbours?
       Catches wrong or mixed features; blind to unknown classes, where it only adds noise.
 
-    The allowance a is one of ∞, 2, 1, 0, chosen on surrogates made of validation nodes, never on OOD nodes. Some of
+    The allowance a is one of ∞, 4, 3, 2, 1, 0, chosen on surrogates made of validation nodes, never on OOD nodes. Some of
     them are unknown classes: validation nodes as if their class had not been trained on (evidence without the nearest
-    class). Others are mixed features: copies whose features are a mixture of two other nodes'. Chosen is what detects
-    mixed features best, among those that cost at most 0.015 AUROC on unknown classes. Energies of surrogates stay as
+    class). Others are mixed features: copies whose features are a mixture of two known nodes'. Chosen is what detects
+    mixed features best, among those that cost at most 0.005 AUROC on unknown classes. Energies of surrogates stay as
     they are, since the model is not asked again. With one class there are no unknown classes to try, and a = 2.
 
     All references come from validation nodes, which selection has seen: p-values are slightly optimistic, ranks are
