@@ -233,7 +233,7 @@ def test_covariates() -> None:
 
 @pytest.mark.usefixtures("no_evidence")
 def test_a_model_keeps_it(blocks: Graph, tmp_path: Path) -> None:
-    model = gs.APPNP(epochs=10, hidden=8).fit(blocks)
+    model = gs.APPNP(temperature=False, epochs=10, hidden=8).fit(blocks)
     plain = model.predict(blocks)
     calibrated = model.calibrate(blocks, by="diffusion").predict(blocks)
     assert isinstance(model.calibrator, DiffusionTemperature) and model.calibrator.linear_filter == (0.9, 10)
@@ -253,7 +253,7 @@ def test_a_model_keeps_it(blocks: Graph, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("no_evidence")
 def test_a_model_without_a_linear_drift_takes_the_usual_filter(blocks: Graph) -> None:
-    model = gs.GCN(epochs=5, hidden=8).fit(blocks)
+    model = gs.GCN(temperature=False, epochs=5, hidden=8).fit(blocks)
     assert model.linear_filter() is None
     fitted = model.calibrate(blocks, by="diffusion").calibrator
     assert isinstance(fitted, DiffusionTemperature) and fitted.linear_filter == (0.9, 10)
@@ -263,7 +263,7 @@ def test_a_model_without_a_linear_drift_takes_the_usual_filter(blocks: Graph) ->
 
 @pytest.mark.usefixtures("no_evidence")
 def test_entropy_has_two_parts(blocks: Graph) -> None:
-    model = gs.APPNP(epochs=20, hidden=8).fit(blocks).calibrate(blocks, by="diffusion")
+    model = gs.APPNP(temperature=False, epochs=20, hidden=8).fit(blocks).calibrate(blocks, by="diffusion")
     prediction = model.predict(blocks)
     assert prediction.kind == "gaussian" and prediction.known_state is not None
     assert isinstance(model.calibrator, DiffusionTemperature)
@@ -380,7 +380,7 @@ def test_with_the_evidence_of_a_real_graph() -> None:
     pytest.importorskip("graphsde.uncertainty.evidence", reason=reason)
     graph = gs.load("digits")
     assert graph.labels is not None and graph.val_mask is not None
-    model = gs.APPNP(epochs=20).fit(graph)
+    model = gs.APPNP(temperature=False, epochs=20).fit(graph)
     rows, truth = np.flatnonzero(graph.val_mask), graph.labels[graph.val_mask]
 
     def fitted_nll(by: str) -> float:
