@@ -9,7 +9,16 @@ import pytest
 
 import graphsde as gs
 from graphsde.graph.graph import Graph
-from graphsde.models.lgnsde.rule import FREE, MANY_LABELS, SMOOTH, choose, labels_per_class
+from graphsde.models.lgnsde.rule import (
+    MANY_LABELS,
+    OWN,
+    OWN_MANY,
+    SMOOTH,
+    SMOOTH_MANY,
+    UNSURE,
+    choose,
+    labels_per_class,
+)
 
 from support import block_graph
 
@@ -31,17 +40,19 @@ def test_neighbours_that_agree_want_a_smooth_member() -> None:
 
 def test_neighbours_that_disagree_want_one_that_can_do_without_them() -> None:
     found = choose(ring([0, 1] * 30))
-    assert found.members[: len(FREE)] == FREE and "-1.00" in found.why
+    assert found.members == OWN and "-1.00" in found.why
 
 
 def test_too_few_edges_to_tell_take_both_kinds() -> None:
     found = choose(ring([0, 1] * 4))
-    assert set(found.members) & set(SMOOTH) and set(found.members) & set(FREE) and "too few" in found.why
+    assert found.members == UNSURE and "too few" in found.why
+    assert set(UNSURE) & set(SMOOTH) and set(UNSURE) & set(OWN) - set(SMOOTH)
 
 
 def test_many_labels_allow_more_freedom() -> None:
     many = ring([0] * 2 * MANY_LABELS + [1] * 2 * MANY_LABELS)
-    assert labels_per_class(many) >= MANY_LABELS and choose(many).members == (*SMOOTH, "wide")
+    assert labels_per_class(many) >= MANY_LABELS and choose(many).members == SMOOTH_MANY
+    assert choose(ring([0, 1] * 2 * MANY_LABELS)).members == OWN_MANY
 
 
 def test_no_test_label_and_no_name_is_read() -> None:

@@ -24,7 +24,7 @@ def fit(
     model: Annotated[str, typer.Option("--model", help="See: graphsde list models.")] = DEFAULT_MODEL,
     preset: Annotated[
         str | None,
-        typer.Option("--preset", help="Of lgnsde; see: graphsde list presets."),
+        typer.Option("--preset", help="auto, universal, closed-world, open-world, paper or released: of lgnsde."),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of the model and, for random splits, of the split.")] = 0,
     split: Annotated[str | None, typer.Option("--split", help="See: graphsde list splits.")] = None,

@@ -101,8 +101,8 @@ def _disagreement(facts: dict[str, Any]) -> list[Finding]:
         f"(adjusted homophily {measured['adjusted']:.2f}, where 0 is chance)"
     )
     hint = (
-        "averaging over neighbours, as a diffusion along edges does, blurs such classes: compare with mlp, which "
-        "ignores the edges, or take a drift that can push neighbours apart"
+        "averaging over neighbours blurs such classes: the default model therefore tries members that can do without "
+        "them; compare with logistic and mlp, which ignore the edges"
     )
     return [Finding("W-HETEROPHILY", "warning", message, measured["edges"], hint=hint)]
 

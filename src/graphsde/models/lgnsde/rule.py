@@ -13,11 +13,15 @@ from graphsde.models.recipes import has_words
 
 LISTENING = 0.4
 """Adjusted homophily from which neighbours are worth listening to; over twelve graphs there is none from .10 to .67."""
-MANY_LABELS = 50
+MANY_LABELS = 100
 """Training nodes per class from which a network with more freedom does not overfit."""
 
 SMOOTH = ("far", "near", "near-free", "linear")
-FREE = ("wide", "blocks", "rest", "rest-normed")
+SMOOTH_MANY = ("far-free", "far", "near-free", "wide", "rest-free")
+OWN = ("wide", "blocks", "rest", "rest-normed", "far")
+OWN_MANY = ("rest-free", "rest", "blocks", "wide")
+UNSURE = ("far", "near", "near-free", "wide", "blocks")
+"""Members where neighbours agree, where they don't, each with few labels and with many; and where nobody can tell."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +51,12 @@ def choose(graph: Graph) -> Choice:
     features = "words" if has_words(graph) else "columns"
     labels = f"{rate:.0f} training nodes a class, {features} as features"
     if found is None:
-        members = (*SMOOTH[:3], *FREE[:3])
-        return Choice(members, f"{entries} edge entries between labelled nodes are too few to tell homophily; {labels}")
+        return Choice(UNSURE, f"{entries} edge entries between labelled nodes are too few to tell homophily; {labels}")
     told = f"adjusted homophily {found:.2f} over {entries} edge entries between labelled nodes; {labels}"
+    many = rate >= MANY_LABELS
     if found < LISTENING:
-        return Choice((*FREE, "far"), f"neighbours tend to disagree: {told}")
-    return Choice((*SMOOTH, "wide") if rate >= MANY_LABELS else SMOOTH, f"neighbours agree: {told}")
+        return Choice(OWN_MANY if many else OWN, f"neighbours tend to disagree: {told}")
+    return Choice(SMOOTH_MANY if many else SMOOTH, f"neighbours agree: {told}")
 
 
 def labels_per_class(graph: Graph) -> float:
