@@ -33,15 +33,18 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import graphs
+import numpy as np
 import torch
 
 import graphsde as gs
-from graphsde.acting.shifted import detect_shift
 from graphsde.base.errors import GraphsdeError
 from graphsde.bench.tasks.task import validation_figures
+from graphsde.datasets.shifts import SHIFTS as SHIFTS_BY_NAME
 from graphsde.datasets.splits import make_split
 from graphsde.metrics.evaluation import evaluate
+from graphsde.metrics.summary import familiar_and_ood, summarise_detection
 from graphsde.models import MODELS, Model
+from graphsde.prediction import Prediction
 from graphsde.uncertainty.scores import available_scores
 
 JOURNAL = graphs.ROOT / "results" / "default" / "journal.jsonl"
@@ -51,7 +54,17 @@ SMALL = ("wisconsin", "chameleon_filtered", "cora", "citeseer", "pubmed")
 """Graphs with ten seeds in the standard setting; the others have five."""
 PROTOCOLS = ("label-leave-out", "features", "structure", "leave-class-out")
 SHIFTS = {"features": "interpolate-features", "structure": "rewire-sbm"}
-SCORES = ("entropy", "gnnsafe", "ood")
+SCORES: dict[str, tuple[str, dict[str, Any]]] = {
+    "entropy": ("entropy", {}),
+    "entropy+propagated": ("entropy+propagated", {}),
+    "gnnsafe": ("gnnsafe", {}),
+    "ood": ("ood", {}),
+    "ood: energy and evidence": ("ood", {"parts": ("energy", "evidence")}),
+    "ood: evidence": ("ood", {"parts": ("evidence",)}),
+    "ood: features": ("ood", {"parts": ("features",)}),
+    "ood: alone": ("ood", {"alone": True}),
+}
+"""The default score, its parts, and what rivals are also judged by."""
 KEPT = ("accuracy", "aurc", "nll", "ece", "brier", "micro_auroc", "macro_f1", "val_nll", "val_accuracy")
 
 
@@ -83,19 +96,31 @@ def measure(name: str, part: str, graph: gs.Graph, seed: int, settings: dict[str
     if getattr(model, "standings", None):
         record["race"] = [[one.rung, one.name, round(one.val_nll, 5), one.kept] for one in model.standings]
         record["winner"] = model._candidate.name
-    if part in SHIFTS:
-        names = [one for one in SCORES if one in available_scores(prediction, graph, model)]
-        told = detect_shift(model, graph, SHIFTS[part], names, seed=seed)["scores"]
-    elif part != "standard":
-        names = [one for one in SCORES if one in available_scores(prediction, graph, model)]
-        told = evaluate(prediction, graph, scores=names, model=model)["scores"]
-    else:
-        return record
-    record["ood"] = {
-        one: {key: figures[key] for key in ("ood_auroc", "ood_auroc_propagated", "ood_fpr95")}
-        for one, figures in told.items()
-    }
+    if part != "standard":
+        record["ood"] = detection(model, prediction, graph, part, seed)
     return record
+
+
+def detection(
+    model: Model, prediction: Prediction, graph: gs.Graph, part: str, seed: int
+) -> dict[str, dict[str, float]]:
+    """AUROC and FPR95 of every score that the model has."""
+    clean, shifted = (prediction.untempered(), graph), None
+    if part in SHIFTS:
+        moved = SHIFTS_BY_NAME.get(SHIFTS[part])(graph, seed=seed)
+        shifted = (model.predict(moved).untempered(), moved)
+        inside, outside = graph.role("test") & graph.familiar, np.ones(graph.num_nodes, dtype=bool)
+    else:
+        inside, outside = familiar_and_ood(graph)
+    found = {}
+    for called, (name, options) in SCORES.items():
+        if name.partition("+")[0] not in available_scores(prediction, graph, model):
+            continue
+        own = gs.score(name, *clean, model, **options)
+        other = own if shifted is None else gs.score(name, *shifted, model, reference=clean, **options)
+        figures = summarise_detection(own[inside], other[outside])
+        found[called] = {key: figures[key] for key in ("ood_auroc", "ood_fpr95")}
+    return found
 
 
 def cases(part: str, name: str, seed: int) -> list[tuple[str, str, gs.Graph]]:

@@ -61,9 +61,10 @@ def ood(
 
     The allowance a is one of ∞, 4, 3, 2, 1, 0, chosen on surrogates made of validation nodes, never on OOD nodes.
     Some of them are unknown classes: validation nodes as if their class had not been trained on (evidence without the
-    nearest class). Others are mixed features: copies whose features are a mixture of two known nodes'. Chosen is what detects
-    mixed features best, among those that cost at most 0.005 AUROC on unknown classes. Energies of surrogates stay as
-    they are, since the model is not asked again. With one class there are no unknown classes to try, and a = 2.
+    nearest class). Others are mixed features: copies whose features are a mixture of two known nodes'. Chosen is what
+    detects mixed features best, among those that cost at most 0.005 AUROC on unknown classes. Energies of surrogates
+    stay as they are, since the model is not asked again. With one class there are no unknown classes to try, and
+    a = 2.
 
     All references come from validation nodes, which selection has seen: p-values are slightly optimistic, ranks are
     not affected. Calibration and test nodes are treated alike, so thresholds on it (``graphsde decide``) keep their
