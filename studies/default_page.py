@@ -1,0 +1,246 @@
+"""docs/results/default.md from the journal of studies/default.py."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import graphs
+import numpy as np
+
+from graphsde.bench.statistics import verdicts
+
+PAGE = graphs.ROOT / "docs" / "results" / "default.md"
+METRICS = {"accuracy": True, "aurc": False, "nll": False}
+"""Whether higher is better."""
+OURS = "lgnsde"
+RIVALS = ("gcn", "gat", "appnp", "mlp", "logistic", "logistic-hops", "ensemble")
+DIGITS = {"accuracy": 3, "aurc": 4, "nll": 3}
+GOALS = {
+    "cora": {"accuracy": 0.842, "aurc": 0.045, "nll": 0.495},
+    "pubmed": {"accuracy": 0.808, "aurc": 0.091, "nll": 0.50},
+    "photo": {"accuracy": 0.927, "aurc": 0.0120, "nll": 0.255},
+}
+"""Set before the runs."""
+OOD_GOALS = {
+    ("cora", "leave-class-out"): 0.90,
+    ("citeseer", "leave-class-out"): 0.82,
+    ("photo", "leave-class-out"): 0.955,
+    ("cora", "label-leave-out"): 0.955,
+    ("computers", "label-leave-out"): 0.955,
+    ("cora", "features"): 0.96,
+    ("computers", "features"): 0.93,
+}
+PROTOCOL_NAMES = {
+    "label-leave-out": "several classes left out",
+    "leave-class-out": "each class left out",
+    "features": "mixed features",
+    "structure": "rewired edges",
+}
+RIVAL_SCORES = ("entropy", "entropy+propagated", "gnnsafe", "ood")
+Runs = dict[str, dict[str, float]]
+"""Value by pair by model."""
+
+
+def write_page(records: Sequence[dict[str, Any]]) -> None:
+    done = [record for record in records if "error" not in record]
+    failed = [record for record in records if "error" in record]
+    parts = [_HEAD, *_standard(done), *_ood(done), *_ablations(done), *_failed(failed)]
+    PAGE.write_text("\n".join(parts) + "\n", encoding="utf-8")
+    print(f"{len(done)} runs, {len(failed)} failed: {PAGE}")
+
+
+_HEAD = """# The default model, judged
+
+Made by `python studies/default.py page` from `results/default/journal.jsonl`, which `python studies/default.py run`
+writes; settings were committed before the runs, and test nodes were looked at once. Mean ± standard deviation over n
+runs (seeds of model and split). **Bold** is best or statistically tied with the best: paired t-tests against the leader
+of each column, Holm over the rivals, 5 %. Every rival was raced as the default was (`models/candidates.yaml`), with the
+same scaling of rows, up to 1,000 epochs and a temperature.
+"""
+
+
+def _pairs(records: Iterable[dict[str, Any]], metric: str) -> Runs:
+    found: Runs = defaultdict(dict)
+    for record in records:
+        if metric in record and record[metric] is not None and np.isfinite(record[metric]):
+            found[record["called"]][f"{record['seed']}/{record['variant']}"] = record[metric]
+    return found
+
+
+def _standard(records: Sequence[dict[str, Any]]) -> list[str]:
+    lines = []
+    for title, names in (("Unknown graphs", graphs.UNKNOWN), ("Known graphs", graphs.KNOWN)):
+        lines += [f"## {title}: accuracy / AURC / NLL", ""]
+        models = (OURS, *RIVALS)
+        lines += ["| graph (n) | " + " | ".join(models) + " |", "|" + "---|" * (len(models) + 1)]
+        told = []
+        for name in names:
+            own = [r for r in records if r["graph"] == name and r["protocol"] == "standard" and r["called"] in models]
+            if not own:
+                continue
+            by_metric = {metric: _pairs(own, metric) for metric in METRICS}
+            said = {
+                metric: verdicts(runs, higher_is_better=METRICS[metric]) if len(runs) > 1 else {}
+                for metric, runs in by_metric.items()
+            }
+            n = max((len(runs) for runs in by_metric["accuracy"].values()), default=0)
+            cells = [_cell(model, by_metric, said) for model in models]
+            lines.append(f"| {name} ({n}) | " + " | ".join(cells) + " |")
+            told.append((name, {metric: said[metric].get(OURS, "missing") for metric in METRICS}, by_metric))
+        lines += ["", *_summary(told), ""]
+    return lines
+
+
+def _cell(model: str, by_metric: dict[str, Runs], said: dict[str, dict[str, str]]) -> str:
+    parts = []
+    for metric in METRICS:
+        values = list(by_metric[metric].get(model, {}).values())
+        if not values:
+            return "–"
+        text = f"{np.mean(values):.{DIGITS[metric]}f}".lstrip("0")
+        if len(values) > 1:
+            text += f" ± {np.std(values, ddof=1):.{DIGITS[metric]}f}".replace("± 0.", "± .")
+        parts.append(f"**{text}**" if said[metric].get(model) in ("best", "tied") else text)
+    return " / ".join(parts)
+
+
+def _summary(told: list[tuple[str, dict[str, str], dict[str, Runs]]]) -> list[str]:
+    lines = []
+    for metric in METRICS:
+        good = [name for name, said, _ in told if said[metric] in ("best", "tied", "only")]
+        lines.append(f"- {metric}: best or tied on {len(good)} of {len(told)} ({', '.join(good) or 'none'}).")
+    behind = []
+    for name, _, by_metric in told:
+        means = {model: np.mean(list(runs.values())) for model, runs in by_metric["accuracy"].items() if runs}
+        if OURS in means and len(means) > 1:
+            best = max((value, model) for model, value in means.items() if model != OURS)
+            behind.append(f"{name} {means[OURS] - best[0]:+.3f} ({best[1]})")
+    lines.append(f"- accuracy less that of the best rival: {'; '.join(behind)}.")
+    for name, _, by_metric in told:
+        if name in GOALS and OURS in by_metric["accuracy"]:
+            parts = []
+            for metric, goal in GOALS[name].items():
+                mean = float(np.mean(list(by_metric[metric][OURS].values())))
+                met = mean >= goal if METRICS[metric] else mean <= goal
+                parts.append(f"{metric} {mean:.4f} (goal {goal}, {'met' if met else 'missed'})")
+            lines.append(f"- {name}: {', '.join(parts)}.")
+    return lines
+
+
+def _ood(records: Sequence[dict[str, Any]]) -> list[str]:
+    own = [record for record in records if "ood" in record]
+    if not own:
+        return []
+    lines = ["## OOD nodes: AUROC (FPR95)", ""]
+    lines += [
+        "The default model by its one score `ood`; rivals by whichever of entropy, propagated entropy, propagated",
+        "energy and `ood` has the best mean for them.",
+        "",
+    ]
+    models = [OURS, *(name for name in RIVALS if any(r["called"] == name for r in own))]
+    lines += ["| graph, protocol (n) | " + " | ".join(models) + " | goal |", "|" + "---|" * (len(models) + 2)]
+    good = cells = 0
+    for name in graphs.KNOWN:
+        for protocol, words in PROTOCOL_NAMES.items():
+            here = [r for r in own if r["graph"] == name and r["protocol"] == protocol and r["called"] in models]
+            if not any(record["called"] == OURS for record in here):
+                continue
+            runs: Runs = {}
+            shown = {}
+            for model in models:
+                scores = ("ood",) if model == OURS else RIVAL_SCORES
+                best = max(
+                    (
+                        (np.mean(list(values.values())), score, values)
+                        for score in scores
+                        if (values := _by_score(here, model, score, "ood_auroc"))
+                    ),
+                    default=None,
+                    key=lambda one: one[0],
+                )
+                if best is None:
+                    shown[model] = "–"
+                    continue
+                runs[model] = best[2]
+                rate = np.mean(list(_by_score(here, model, best[1], "ood_fpr95").values()))
+                shown[model] = f"{best[0]:.3f} ({rate:.2f})" + ("" if model == OURS else f" {best[1]}")
+            said = verdicts(runs, higher_is_better=True) if len(runs) > 1 else {}
+            cells += len(runs) > 1
+            good += said.get(OURS) in ("best", "tied")
+            for model in runs:
+                if said.get(model) in ("best", "tied"):
+                    shown[model] = f"**{shown[model]}**"
+            goal = OOD_GOALS.get((name, protocol))
+            n = len({record["seed"] for record in here if record["called"] == OURS})
+            row = " | ".join(shown[model] for model in models)
+            lines.append(f"| {name}, {words} ({n}) | {row} | {'' if goal is None else f'≥ {goal}'} |")
+    lines += ["", f"Best or tied in {good} of {cells} cells.", ""]
+    return lines + _parts_of_score(own)
+
+
+def _by_score(records: Iterable[dict[str, Any]], model: str, score: str, metric: str) -> dict[str, float]:
+    """Mean over the classes left out, by seed."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for record in records:
+        if record["called"] == model and score in record["ood"]:
+            found[str(record["seed"])].append(record["ood"][score][metric])
+    return {seed: float(np.mean(values)) for seed, values in found.items()}
+
+
+def _parts_of_score(records: Sequence[dict[str, Any]]) -> list[str]:
+    names = list(dict.fromkeys(name for record in records if record["called"] == OURS for name in record["ood"]))
+    lines = ["### Parts of the score, default model: AUROC", ""]
+    lines += ["| graph, protocol | " + " | ".join(names) + " |", "|" + "---|" * (len(names) + 1)]
+    for name in graphs.KNOWN:
+        for protocol, words in PROTOCOL_NAMES.items():
+            here = [r for r in records if r["graph"] == name and r["protocol"] == protocol]
+            values = [_by_score(here, OURS, score, "ood_auroc") for score in names]
+            if any(values):
+                means = [f"{np.mean(list(one.values())):.3f}" if one else "–" for one in values]
+                lines.append(f"| {name}, {words} | " + " | ".join(means) + " |")
+    return [*lines, ""]
+
+
+def _ablations(records: Sequence[dict[str, Any]]) -> list[str]:
+    others = [called for called in dict.fromkeys(r["called"] for r in records) if called.startswith(f"{OURS}:")]
+    if not others:
+        return []
+    lines = ["## What each part is worth", ""]
+    lines += [
+        "Difference of the variant to the default on common runs: accuracy, AURC, NLL; OOD AUROC by `ood` and entropy.",
+        "",
+    ]
+    lines += [
+        "| variant | graph, protocol (n) | accuracy | AURC | NLL | AUROC, ood | AUROC, entropy |",
+        "|" + "---|" * 7,
+    ]
+    for called in others:
+        own = [record for record in records if record["called"] == called]
+        for name, protocol in dict.fromkeys((record["graph"], record["protocol"]) for record in own):
+            here = [r for r in records if r["graph"] == name and r["protocol"] == protocol]
+            row = [_difference(_pairs(here, metric), called) for metric in METRICS]
+            for score in ("ood", "entropy"):
+                with_ood = [record for record in here if "ood" in record]
+                pair = {model: _by_score(with_ood, model, score, "ood_auroc") for model in (OURS, called)}
+                row.append(_difference(pair, called))
+            n = len({record["seed"] for record in own if record["graph"] == name and record["protocol"] == protocol})
+            lines.append(f"| {called[len(OURS) + 2 :]} | {name}, {protocol} ({n}) | " + " | ".join(row) + " |")
+    return [*lines, ""]
+
+
+def _difference(runs: Runs, called: str) -> str:
+    common = sorted(set(runs.get(OURS, {})) & set(runs.get(called, {})))
+    gaps = [runs[called][pair] - runs[OURS][pair] for pair in common]
+    if not gaps:
+        return ""
+    spread = f" ± {np.std(gaps, ddof=1) / np.sqrt(len(gaps)):.4f}" if len(gaps) > 1 else ""
+    return f"{np.mean(gaps):+.4f}{spread}"
+
+
+def _failed(records: Sequence[dict[str, Any]]) -> list[str]:
+    if not records:
+        return []
+    rows = [f"- {r['graph']}, {r['protocol']}, seed {r['seed']}, {r['called']}: {r['error']}" for r in records]
+    return ["## Runs that failed", "", *rows, ""]
