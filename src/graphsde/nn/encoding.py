@@ -92,6 +92,8 @@ class FeatureEncoder:
         return np.hstack([numeric, *[block.toarray() for block in blocks]]).astype(np.float32)
 
     def _scale(self, features: np.ndarray | sp.csr_array) -> np.ndarray | sp.csr_array:
+        if self.scaling == "l2" and not sp.issparse(features) and _mostly_zero(features):
+            features = sp.csr_array(features)  # words that came in a dense table: products and dropout cost a fraction
         if self.scaling in ("row", "l2"):
             return _row_normalize(features, self.scaling, self.least_sum)
         if self.scaling == "standard" and self.mean is not None and self.std is not None:
@@ -149,8 +151,12 @@ def looks_like_bag_of_words(features: np.ndarray | sp.csr_array) -> bool:
     values: np.ndarray = features.data if sp.issparse(features) else features  # type: ignore[assignment]
     if values.size and values.min() < 0:
         return False
-    mostly_zero = np.count_nonzero(values) <= (1 - BAG_OF_WORDS_ZEROS) * rows * columns
-    return bool(mostly_zero or np.isin(values, (0.0, 1.0)).all())
+    return bool(_mostly_zero(features) or np.isin(values, (0.0, 1.0)).all())
+
+
+def _mostly_zero(features: np.ndarray | sp.csr_array) -> bool:
+    values: np.ndarray = features.data if sp.issparse(features) else features  # type: ignore[assignment]
+    return bool(np.count_nonzero(values) <= (1 - BAG_OF_WORDS_ZEROS) * features.shape[0] * features.shape[1])
 
 
 def _choose(graph: Graph) -> Literal["row", "standard"]:
