@@ -16,7 +16,7 @@ LISTENING = 0.4
 MANY_LABELS = 100
 """Training nodes per class from which a network with more freedom does not overfit."""
 
-SMOOTH = ("far", "near", "near-free", "linear")
+SMOOTH = ("far", "noisy", "near", "near-free", "linear")
 SMOOTH_MANY = ("far-free", "far", "near-free", "wide", "rest-free")
 OWN = ("wide", "blocks", "rest", "rest-normed", "far")
 OWN_MANY = ("rest-free", "rest", "blocks", "wide")
