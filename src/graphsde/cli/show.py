@@ -43,7 +43,7 @@ def _default_model(graph: Any) -> dict[str, Any]:
     from graphsde.datasets.splits import default_split, make_split
     from graphsde.models.lgnsde.rule import choose
 
-    if graph.target_kind != "classification":
+    if not graph.class_names:
         return {}
     try:
         if graph.train_mask is None or not graph.train_mask.any():

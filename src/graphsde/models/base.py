@@ -126,8 +126,9 @@ class Model(ABC):
         which benchmark a graph is.
         """
         names = [cls.__dict__["name"] for cls in type(self).__mro__ if "name" in cls.__dict__]
-        known = not self._given.get("race", False)
-        return next((found for name in names if (found := recipe(name, graph, benchmark=known))), {})
+        if self._given.get("race", False):
+            return next((found for name in names if (found := recipe(name, graph, benchmark=False))), {})
+        return next((found for name in names if (found := recipe(name, graph))), {})
 
     def resolve(self, graph: Graph) -> None:
         """Fill in :meth:`defaults_for` ``graph``, so that ``settings`` says everything that a fit will use."""

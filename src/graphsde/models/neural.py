@@ -235,7 +235,7 @@ class NeuralModel(Model):
 
     def candidates(self, graph: Graph) -> list[Candidate]:
         """The members that a race on ``graph`` would have, the likeliest first; none for a model without a family."""
-        return listed_candidates(self.name) if graph.target_kind == "classification" else []
+        return listed_candidates(self.name) if graph.class_names else []
 
     def as_candidate(self, candidate: Candidate) -> Self:
         """A model like this one with the settings of a member below those that were given."""

@@ -108,7 +108,7 @@ class LGNSDE(NeuralModel):
         return merge_settings(values, REGRESSION) if graph.target_kind == "regression" else values
 
     def candidates(self, graph: Graph) -> list[Candidate]:
-        if self.settings.preset != "auto" or graph.target_kind != "classification":
+        if self.settings.preset != "auto" or not graph.class_names:
             return []
         return choose(graph).candidates()
 

@@ -89,7 +89,7 @@ def preset_settings(preset: str, graph: Graph | None) -> dict[str, Any]:
     if preset not in PRESETS:
         raise unknown_name("preset", preset, list(PRESETS))
     if preset == "auto":
-        if graph is not None and graph.target_kind == "regression":
+        if graph is not None and not graph.class_names:
             return _graph_diffusion("universal", graph)  # the family is about class probabilities
         likeliest = listed_candidates("lgnsde")[0] if graph is None else choose(graph).candidates()[0]
         return merge_settings(family_settings(graph), likeliest.settings)
