@@ -198,7 +198,7 @@ def test_power_iteration_finds_a_worse_direction_than_chance() -> None:
 
 @pytest.fixture(scope="module")
 def fitted() -> gs.LGNSDE:
-    return gs.LGNSDE(epochs=3, seed=1).fit(block_graph())
+    return gs.LGNSDE(preset="universal", epochs=3, seed=1).fit(block_graph())
 
 
 def test_the_states_looked_at_are_those_of_predict(fitted: gs.LGNSDE) -> None:

@@ -28,7 +28,9 @@ def blocks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def fitted(blocks: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "directed"
-    answer("fit", blocks, "--out", out, "--read", "directed=true", "--set", "epochs=10", "--json")
+    answer(
+        "fit", blocks, "--out", out, "--read", "directed=true", "--preset", "universal", "--set", "epochs=10", "--json"
+    )
     return out
 
 

@@ -27,7 +27,7 @@ def fit(folder: Path, *words: object) -> Path:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return fit(tmp_path_factory.mktemp("theory"), "--model", "lgnsde")
+    return fit(tmp_path_factory.mktemp("theory"), "--model", "lgnsde", "--preset", "universal")
 
 
 def test_json_is_one_object_with_both_propositions(run: Path) -> None:

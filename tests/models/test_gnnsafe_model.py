@@ -119,7 +119,7 @@ def test_the_copy_is_drawn_from_the_models_seed(blocks: Graph) -> None:
 def test_without_weight_it_is_the_gcn_but_for_the_running_statistics(blocks: Graph) -> None:
     graph = exposed(blocks, 3, 4)
     backbone = {"hidden": 6, "batch_norm": True, "dropout": 0.0, "weight_decay": 0.01, "decay_all": True}
-    gcn = GCN(**backbone, epochs=20, patience=200).fit(graph)
+    gcn = GCN(**backbone, epochs=20, patience=200, temperature=False).fit(graph)
     quiet = GNNSafe(hidden=6, epochs=20, energy_weight=0.0).fit(graph)
     np.testing.assert_array_equal(quiet.predict(graph).probs, gcn.predict(graph).probs)
 
