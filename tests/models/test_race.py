@@ -148,6 +148,14 @@ def test_a_network_that_is_right_but_unsure_does_not_lose_for_it() -> None:
     assert tempered_nll(unsure, labels) < float(plain) - 0.3
 
 
+def test_without_validation_nodes_there_is_nothing_to_race_by(graph: Graph) -> None:
+    assert graph.train_mask is not None and graph.val_mask is not None
+    bare = graph.with_masks(split="given", train=graph.train_mask, test=~graph.train_mask)
+    for one, name in ((graph, "gcn"), (bare, "gcn"), (bare, "lgnsde")):
+        model = MODELS.get(name)(race=True, epochs=3, early_stop=False).fit(one)
+        assert not model.standings and len(model.history) == 3  # type: ignore[attr-defined]
+
+
 def test_the_estimate_covers_all_members(graph: Graph) -> None:
     alone = gs.GCN(epochs=EPOCHS)
     assert raced(graph).estimate(graph).bytes > 2 * alone.estimate(graph).bytes

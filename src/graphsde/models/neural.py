@@ -208,7 +208,7 @@ class NeuralModel(Model):
         """Where a fit stands once it is clear what is trained: after the race, if there is one."""
         self.resolve(graph)
         state = None if checkpoint is None else checkpoint.load()
-        candidates = self.candidates(graph) if self._races else []
+        candidates = self._field(graph)
         if len(candidates) < 2:
             training = Training(self.learner(graph), self.settings, momentum=self._first_momentum)
             if state is not None:
@@ -227,11 +227,12 @@ class NeuralModel(Model):
         self.resolve(graph)
         return runner.training
 
-    @property
-    def _races(self) -> bool:
-        return (
-            self.settings.race if isinstance(self.settings, NeuralSettings) and self._first_tensors is None else False
-        )
+    def _field(self, graph: Graph) -> list[Candidate]:
+        """Who takes part in the race of a fit; nobody where there is none, or nothing to judge by."""
+        s = self.settings
+        if not isinstance(s, NeuralSettings) or not s.race or not s.early_stop or self._first_tensors is not None:
+            return []
+        return self.candidates(graph) if len(rows_of_masks(graph)[1]) else []
 
     def candidates(self, graph: Graph) -> list[Candidate]:
         """The members that a race on ``graph`` would have, the likeliest first; none for a model without a family."""
@@ -305,7 +306,7 @@ class NeuralModel(Model):
     def estimate(self, graph: Graph) -> Estimate:
         """Memory by arithmetic, checked against what is free; time by rehearsing three epochs on a scratch copy."""
         self.resolve(graph)
-        candidates = self.candidates(graph) if self._races else []
+        candidates = self._field(graph)
         if len(candidates) > 1:
             return self._estimate_of_race(graph, candidates)
         needed = self.memory(graph)
