@@ -6,12 +6,14 @@ distribution. What is learned about the class by learning z is their mutual info
 .. math:: I(y; z) = E\,\mathrm{KL}(p(z) \,\|\, E p(z)) = \tfrac{v}{2} \operatorname{tr}(\mathrm{diag}(p) - p p^\top)
     + O(v^2) = \tfrac{v}{2} \sum_c p_c (1 - p_c) + O(v^2),
 
-since diag(p) − ppᵀ is the Fisher information of a softmax; for large v every z names one class, and it is all of the
-entropy h of p. Between the two stands
+since diag(p) − ppᵀ is the Fisher information of a softmax. For large v nearly every z names one class, and doubt is
+left only where the two largest logits are closer than about 1, which happens with a probability of order 1/√v. So the
+entropy h of p falls to
 
-.. math:: I = h\,\frac{x}{1 + x}, \qquad x = \frac{v}{2 h} \sum_c p_c (1 - p_c),
+.. math:: E\,H(p(z)) = h - I \approx \frac{h}{\sqrt{1 + v\, g / h}}, \qquad g = \sum_c p_c (1 - p_c),
 
-with the right slope at 0 and the right limit; against draws it is within a few hundredths of h.
+with the right slope at v = 0 and the right order for large v; in between, against draws, it is within .04 h for up to
+five classes and .1 h for twenty.
 
 MacKay's closed form softmax(m/√(1 + πv/8)) says how far the *mean* softmax is flattened. The softmax at the mean state
 m is no measure of the aleatoric part, though: it is flat wherever p is, so that a node of which nothing is known at all
@@ -30,20 +32,21 @@ _TOLERANCE = 1e-10  # nats
 _ROUNDS = 60
 # exponents beyond this tell apart only probabilities that rounding made different
 _LARGEST = 20.0
+_FLAT = 1e-12  # a slope below this has nothing to say but that the bracket must be halved
 _SMALLEST = 1e-300
 
 
 def remaining_entropy(probs: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """Entropy that is left on average once the logits of each node are known, h²/(h + v Σ p(1 − p)/2).
+    """Entropy that is left on average once the logits of each node are known, h/√(1 + v g/h).
 
     Args:
-        probs: per sample; h and Σ p(1 − p) are means over samples.  # [S, N, C]
+        probs: per sample; h and g = Σ p(1 − p) are means over samples.  # [S, N, C]
         variance: of each node's logits, beyond what the samples differ.  # [N]
 
     Example:
         >>> flat = np.full((1, 2, 2), 0.5)
         >>> [round(float(left), 3) for left in remaining_entropy(flat, np.array([0.0, 4.0]))]
-        [0.693, 0.284]
+        [0.693, 0.352]
     """
     if variance.shape != probs.shape[1:2] or not bool((variance >= 0).all()):
         raise BadUsage(
@@ -58,8 +61,9 @@ def remaining_entropy(probs: np.ndarray, variance: np.ndarray) -> np.ndarray:
         own += entropy(p)
         spread += np.sum(p * (1.0 - p), axis=-1)
     own, spread = own / len(probs), spread / len(probs)
-    weight = own + 0.5 * variance * spread
-    return np.divide(own * own, weight, out=np.zeros_like(own), where=weight > 0)
+    # h √(h / (h + v g)): without a division by an entropy that may be 0
+    weight = own + variance * spread
+    return own * np.sqrt(np.divide(own, weight, out=np.zeros_like(own), where=weight > 0))
 
 
 def known_state(probs: np.ndarray, variance: np.ndarray) -> np.ndarray:
@@ -96,7 +100,7 @@ def _sharpened(logs: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         if not open_.any():
             break
         low, high = np.where(excess > 0, at, low), np.where(excess < 0, at, high)
-        step = np.divide(excess, slope, out=np.full_like(at, np.inf), where=slope > 0)
+        step = np.divide(excess, slope, out=np.full_like(at, np.inf), where=slope > _FLAT)
         following = at + step
         # far from the root Newton's steps can be short: every third halves the bracket
         inside = (following > low) & (following < high) & (round_ % 3 != 2)
