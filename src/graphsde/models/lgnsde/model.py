@@ -60,7 +60,9 @@ class LGNSDE(NeuralModel):
     For regression the decoder gives mean and variance of a Gaussian on every path.
 
     The spread over paths is reported as epistemic. Whether it is the posterior over H or noise is a matter of reading:
-    in the paper it is called both.
+    in the paper it is called both. The preset ``auto`` adds what the training nodes leave unknown of the logits
+    (:mod:`graphsde.uncertainty.state_posterior`), so that its members without noise have an epistemic part too; the
+    probabilities are the same with it and without.
 
     Example:
         >>> import graphsde as gs
