@@ -310,8 +310,13 @@ def _member_seed(seed: int, number: int) -> int:
 
 def _tempered(answer: ClassPrediction, temperature: float) -> ClassPrediction:
     """The same answer, its logits divided by ``temperature`` on top of its own."""
-    probs = torch.softmax(centred_logits(answer) / temperature, -1).numpy().astype(answer.probs.dtype)
-    return replace(answer, probs=probs, temperature=answer.temperature * temperature)
+
+    def divided(probs: np.ndarray) -> np.ndarray:
+        logits = centred_logits(replace(answer, probs=probs))
+        return torch.softmax(logits / temperature, -1).numpy().astype(probs.dtype)
+
+    known = None if answer.known_state is None else divided(answer.known_state)
+    return replace(answer, probs=divided(answer.probs), known_state=known, temperature=answer.temperature * temperature)
 
 
 MIXTURES: Rules[Callable[[Sequence[Any]], Prediction]] = Rules("a mixture of predictions")

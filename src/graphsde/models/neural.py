@@ -33,6 +33,7 @@ from graphsde.nn.settings import TrainSettings
 from graphsde.nn.training import Training, Validation, rehearse, rows_of_masks
 from graphsde.prediction import ClassPrediction, Kind, Perturb, Prediction, RegressionPrediction
 from graphsde.uncertainty.calibration.calibrators import best_temperature
+from graphsde.uncertainty.known_state import known_state
 
 
 class NetworkSettings(ModelSettings, TrainSettings):
@@ -87,11 +88,13 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Response:
-    """What a model says of all nodes at prediction: logits per sample, embedding, Dirichlet concentrations."""
+    """What a model says of all nodes at prediction: logits per sample, embedding, Dirichlet concentrations, and the
+    variance of calibrated logits beyond that of the samples."""
 
     logits: Tensor  # [S, N, C]
     hidden: Tensor | None = None  # [N, h]
     alpha: Tensor | None = None  # [N, C]
+    variance: Tensor | None = None  # [N]
 
 
 class GraphLearner:
@@ -419,8 +422,10 @@ def _classes(model: NeuralModel, response: Response, ids: np.ndarray) -> ClassPr
         probs = torch.softmax(response.logits.double() / temperature, -1)
     else:
         probs = (response.alpha / response.alpha.sum(-1, keepdim=True))[None]
+    values = (probs.float() if model.kind == "samples" else probs).numpy()
+    known = None if response.variance is None else known_state(values, response.variance.numpy())
     return ClassPrediction(
-        probs=(probs.float() if model.kind == "samples" else probs).numpy(),
+        probs=values,
         ids=ids,
         class_names=model._require_fitted(),
         kind=model.kind,
@@ -428,6 +433,7 @@ def _classes(model: NeuralModel, response: Response, ids: np.ndarray) -> ClassPr
         embedding=None if response.hidden is None else response.hidden.float().numpy(),
         alpha=None if response.alpha is None else response.alpha.numpy(),
         temperature=temperature,
+        known_state=None if known is None else known.astype(values.dtype),
     )
 
 

@@ -17,6 +17,11 @@ def entropy(probs: np.ndarray, axis: int = -1) -> np.ndarray:
     return -np.sum(p * np.log(np.where(p > 0, p, 1.0)), axis=axis)
 
 
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    shifted = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return shifted / shifted.sum(axis=-1, keepdims=True)
+
+
 @dataclass(frozen=True, eq=False)
 class ClassPrediction(Prediction):
     """Class probabilities of every item, with the spread that the model has over them.
@@ -32,8 +37,8 @@ class ClassPrediction(Prediction):
         alpha: Dirichlet concentrations of an evidential model.  # [N, C]
         temperature: what the logits were divided by to calibrate ``probs``; 1 where nothing was.
         uncalibrated: the prediction before a calibrator was applied, where one was.
-        known_state: probabilities that each sample would have if its hidden state were known to be at its mean, where
-            the spread of the state is part of ``probs`` in closed form.  # [S, N, C]
+        known_state: probabilities with the entropy that would be left if the hidden state were known, where what is
+            unknown of it is part of ``probs`` in closed form: for every sample, or once for all.  # [S or 1, N, C]
 
     Example:
         >>> import numpy as np
@@ -76,7 +81,9 @@ class ClassPrediction(Prediction):
             raise BadInput(
                 "a Gaussian prediction needs the probabilities of a known state", expected="known_state as probs"
             )
-        if self.known_state is not None and self.known_state.shape != shape:
+        if self.known_state is not None and (
+            self.known_state.ndim != 3 or not len(self.known_state) or self.known_state.shape[1:] != shape[1:]
+        ):
             raise BadInput(
                 f"known_state has the shape {self.known_state.shape}", code="E-LEN", expected=f"{shape}, as probs"
             )
@@ -131,7 +138,7 @@ class ClassPrediction(Prediction):
         samples = self.probs if self.known_state is None else self.known_state
         for sample in samples:  # one sample at a time: a float64 copy of all of them could be large
             mean += entropy(sample)
-        mean /= self.num_samples
+        mean /= len(samples)
         # H(softmax(z/T)) grows with T, as dH/dT = Var(z)/T³ ≥ 0 under that softmax: not knowing the state, which
         # raises T, never lowers the entropy. What is above the total is rounding, or a calibrator applied on top.
         return mean if self.known_state is None else np.minimum(mean, self.total)
@@ -158,11 +165,11 @@ class ClassPrediction(Prediction):
             return self.uncalibrated.untempered()
         if self.temperature == 1.0 or self.logits is None:
             return self
-        shifted = np.exp(self.logits - self.logits.max(axis=-1, keepdims=True))
-        probs = shifted / shifted.sum(axis=-1, keepdims=True)
-        # logits are at the mean of the state: without its spread a Gaussian is a deterministic prediction
-        kind: Kind = "deterministic" if self.kind == "gaussian" else self.kind
-        return replace(self, probs=probs, temperature=1.0, known_state=None, kind=kind)
+        known = self.known_state
+        if known is not None:
+            logs = np.log(np.maximum(np.asarray(known, dtype=np.float64), np.finfo(np.float64).tiny))
+            known = _softmax(self.temperature * logs).astype(known.dtype)
+        return replace(self, probs=_softmax(self.logits), temperature=1.0, known_state=known)
 
     def subset(self, items: np.ndarray) -> ClassPrediction:
         """The prediction of some items (positions or a boolean mask)."""

@@ -12,6 +12,7 @@ from torch import Tensor
 from graphsde.base.errors import BadUsage
 from graphsde.base.seeds import derive
 from graphsde.graph.graph import Graph
+from graphsde.models.lgnsde.last_layer import last_layer_features
 from graphsde.models.lgnsde.module import LGNSDEModule, Noise, no_closed_kl
 from graphsde.models.lgnsde.settings import ConsistencySettings, LGNSDESettings
 from graphsde.models.neural import GraphLearner, NeuralModel
@@ -20,6 +21,7 @@ from graphsde.nn.likelihood import ClassLikelihood, Likelihood
 from graphsde.nn.training import Validation
 from graphsde.sde.brownian import node_keys
 from graphsde.uncertainty.evidence import evidence_of
+from graphsde.uncertainty.state_posterior import StatePosterior
 
 # a node is asked to agree in full once a quarter of the validation nodes are no more like the classes than it is
 FULL_AGREEMENT = 4.0
@@ -170,6 +172,28 @@ class LGNSDELearner(GraphLearner):
     def measure_signal(self) -> None:
         self.module.eval()
         self.module.measure_signal(self.inputs, Noise(derive(self.settings.seed, "validation paths"), self.keys, (0,)))
+
+    def state_posterior(self) -> StatePosterior | None:
+        """What the training nodes leave unknown of the logits; ``None`` where the last layer has no linear features.
+
+        Scales are those of the calibrated, noise-free prediction of the validation nodes (of the training nodes where
+        there are none): s² is the mean square of its logits around their mean over classes, β the mean of p(1 − p).
+        """
+        if not isinstance(self.likelihood, ClassLikelihood):
+            return None
+        self.module.eval()
+        features = last_layer_features(self.module, self.inputs)
+        if features is None:
+            return None
+        with torch.no_grad():
+            initial, final = self.module.mean_path(self.inputs)
+            rows = self.val if len(self.val) else self.train
+            logits = self.module.decode_at(self.inputs, self.module.beside(final, initial), rows)[:, 0].double()
+        logits = logits / self.module.log_temperature.double().exp()
+        probs = torch.softmax(logits, -1)
+        prior = (logits - logits.mean(-1, keepdim=True)).square().mean()
+        curvature = (probs * (1.0 - probs)).mean()
+        return StatePosterior.of(features, self.train, prior=float(prior), curvature=float(curvature))
 
     def _paths(self, epoch: int) -> Noise:
         count = self.settings.paths

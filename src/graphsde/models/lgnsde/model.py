@@ -14,6 +14,7 @@ from graphsde.base.errors import BadUsage
 from graphsde.base.seeds import derive
 from graphsde.graph.graph import Graph
 from graphsde.models.base import encode, register_model
+from graphsde.models.lgnsde.last_layer import last_layer_features
 from graphsde.models.lgnsde.learner import LGNSDELearner
 from graphsde.models.lgnsde.module import LGNSDEModule, Noise
 from graphsde.models.lgnsde.presets import REGRESSION, family_settings, follow_parts, preset_for, preset_settings
@@ -23,15 +24,19 @@ from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, Response
 from graphsde.models.options import LGNSDEOptions
 from graphsde.models.parameters import merge_settings
 from graphsde.models.race import Candidate
+from graphsde.nn.checkpoint import under
 from graphsde.prediction import Kind, Trajectories
 from graphsde.sde.brownian import node_keys
 from graphsde.sde.drift import DRIFTS
 from graphsde.uncertainty.calibration.calibrators import best_temperature
+from graphsde.uncertainty.state_posterior import StatePosterior
 
 # floats of latent state that a chunk of prediction paths may hold
 CHUNK_FLOATS = 4_000_000
 # how much faster than weights the coefficients of a filter learn
 FILTER_RATE = 3.0
+# how the posterior's tensors are called in a model's file
+POSTERIOR = "posterior."
 
 
 @register_model
@@ -55,7 +60,9 @@ class LGNSDE(NeuralModel):
     For regression the decoder gives mean and variance of a Gaussian on every path.
 
     The spread over paths is reported as epistemic. Whether it is the posterior over H or noise is a matter of reading:
-    in the paper it is called both.
+    in the paper it is called both. The preset ``auto`` adds what the training nodes leave unknown of the logits
+    (:mod:`graphsde.uncertainty.state_posterior`), so that its members without noise have an epistemic part too; the
+    probabilities are the same with it and without.
 
     Example:
         >>> import graphsde as gs
@@ -85,6 +92,7 @@ class LGNSDE(NeuralModel):
         preset = given.get("preset", self.default_preset)
         super().__init__(**merge_settings(follow_parts(self.preset_values(preset, None), given), given))
         self._given = given
+        self._posterior: StatePosterior | None = None
 
     @classmethod
     def preset(cls, preset: str, **settings: Any) -> Self:
@@ -132,16 +140,22 @@ class LGNSDE(NeuralModel):
         return [{"params": weight, "weight_decay": decay}, {"params": biases + rest, "weight_decay": 0.0}, *own_rate]
 
     def finish(self, learner: GraphLearner) -> None:
-        """The noise to the signal of the epoch that was kept; one temperature, fitted on the validation nodes."""
+        """The noise to the signal of the epoch that was kept; one temperature, fitted on the validation nodes; what the
+        training nodes leave unknown."""
         assert isinstance(learner, LGNSDELearner)
         learner.measure_signal()
         if self.settings.temperature and len(learner.val):
             fitted = best_temperature(learner.validation_logits(), learner.val_labels)
             learner.module.log_temperature.fill_(math.log(fitted))
+        # other presets, and the graph ODE, stay what they were when their results were recorded
+        family = self.settings.preset == self.default_preset == "auto"
+        self._posterior = learner.state_posterior() if family else None
 
     @property
     def kind(self) -> Kind:
-        return "samples" if self.module.noisy else "deterministic"
+        if self.module.noisy:
+            return "samples"
+        return "deterministic" if self._posterior is None else "gaussian"
 
     def temperature_of_logits(self) -> float:
         return float(self.module.log_temperature.exp())
@@ -162,7 +176,23 @@ class LGNSDE(NeuralModel):
             drawn = self.module.decode(inputs, state).transpose(0, 1)  # [S, N, C]
             logits[paths.start : paths.start + used] = drawn[:used]
             embedding += state[:, :used, :width].double().sum(1)
-        return Response(logits, embedding / kept)
+        return Response(logits, embedding / kept, variance=self._state_variance(inputs))
+
+    def _state_variance(self, inputs: Inputs) -> Tensor | None:
+        """Variance of every node's calibrated logits, given which nodes were trained on.  # [N]"""
+        features = None if self._posterior is None else last_layer_features(self.module, inputs)
+        return None if self._posterior is None or features is None else self._posterior.variance(features)
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        tensors, values = super().state()
+        if self._posterior is not None:
+            tensors |= {POSTERIOR + name: one for name, one in self._posterior.tensors().items()}
+        return tensors, values
+
+    def restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        own = under(POSTERIOR, tensors)  # models of earlier versions have none
+        super().restore({name: one for name, one in tensors.items() if not name.startswith(POSTERIOR)}, values)
+        self._posterior = StatePosterior.from_tensors(own) if own else None
 
     def central_logits(self, inputs: Inputs, graph: Graph) -> Tensor:
         """Mean over a few paths."""

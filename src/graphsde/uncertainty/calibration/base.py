@@ -93,6 +93,11 @@ class Calibrator(nn.Module, ABC):
         """Logits as they would be if the hidden state were known, for a calibrator that thinks of one.  # [S, N, C]"""
         return None
 
+    def likewise(self, other: Tensor, logits: Tensor, surroundings: Surroundings) -> Tensor:
+        """Other logits of the same nodes under the map that ``logits`` get: a calibrator whose map depends on them, say
+        by a temperature per node, takes that of ``logits``.  # [R, N, C], [S, N, C] -> [R, N, C]"""
+        return self(other, surroundings)
+
     def plain_values(self) -> dict[str, Any]:
         """What must be kept besides the tensors, such as ids: whatever JSON can hold."""
         return {}
@@ -122,7 +127,7 @@ class Calibrator(nn.Module, ABC):
             known = None if kind == "dirichlet" else self.known_state(logits, surroundings)
             if known is None and prediction.known_state is not None:
                 own = replace(prediction, probs=prediction.known_state)
-                known = self(centred_logits(own), surroundings)
+                known = self.likewise(centred_logits(own), logits, surroundings)
             elif known is not None and kind == "deterministic":
                 kind = "gaussian"
         alpha = prediction.alpha

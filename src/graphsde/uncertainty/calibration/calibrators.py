@@ -135,6 +135,9 @@ class GATS(Calibrator):
     def forward(self, logits: Tensor, surroundings: Surroundings) -> Tensor:
         return logits / self.temperatures(logits.mean(0), surroundings)[None, :, None]
 
+    def likewise(self, other: Tensor, logits: Tensor, surroundings: Surroundings) -> Tensor:
+        return other / self.temperatures(logits.mean(0), surroundings)[None, :, None]
+
     def resting_place(self) -> list[Tensor]:
         """The temperature 1 for every node; weights start at random only so that heads differ."""
         return [

@@ -1,0 +1,66 @@
+"""What the last layer of an LGNSDE reads at each node, as the features of a Bayesian linear model."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from graphsde.base.seeds import torch_stream
+from graphsde.graph.sparse import SparseMatrix
+from graphsde.models.lgnsde.module import LGNSDEModule, PerceptronEncoder
+from graphsde.models.neural import Inputs
+from graphsde.nn.layers import Features
+
+MOST_FEATURES = 256
+"""Columns of a block; more are projected on so many random directions, which keeps angles to about 1/16."""
+
+
+def last_layer_features(module: LGNSDEModule, inputs: Inputs) -> Tensor | None:
+    """ψ without noise or dropout, a row per node; ``None`` where the last layer is not linear in any such thing.
+
+    A wide state is read by the decoder: ψ = relu(H(T)), with H(0) beside it where the decoder reads that too. A state
+    of logits is P(φW + b) with P the drift's linear filter, so that ψ = Pφ: φ is the perceptron's hidden layer, or the
+    features themselves of a linear encoder, and every block of logits has a filter of its own (where coefficients are
+    learned per class, by their mean over the classes).  # [N, d]
+    """
+    with torch.no_grad():
+        if module.decoder is not None:
+            return _of_a_wide_state(module, inputs) if module.by_node else None
+        kappas = module.drift.coefficients()
+        if kappas is None:
+            return None
+        phi = _projected(_hidden(module, inputs))
+        if module.settings.encoder == "gcn":
+            phi = inputs.adjacency @ phi
+        means = kappas.detach().double().reshape(module.settings.hidden, -1).mean(1)
+        return torch.cat([_filtered(module, inputs.adjacency, phi, kappa) for kappa in means.tolist()], dim=1)
+
+
+def _of_a_wide_state(module: LGNSDEModule, inputs: Inputs) -> Tensor:
+    initial, final = module.mean_path(inputs)
+    state = module.beside(final, initial)[:, 0]
+    return _projected(torch.relu(state) if module.settings.decoder_activation == "relu" else state)
+
+
+def _hidden(module: LGNSDEModule, inputs: Inputs) -> Features:
+    if isinstance(module.encoder, PerceptronEncoder):
+        return torch.relu(module.encoder.first(inputs.features))
+    return inputs.features
+
+
+def _projected(features: Features) -> Tensor:
+    width = features.shape[1]
+    if width > MOST_FEATURES:
+        # the same directions for every graph and seed: a posterior is kept in files, they are not
+        directions = torch.randn(width, MOST_FEATURES, generator=torch_stream(0, "last-layer features", width))
+        return features @ (directions / MOST_FEATURES**0.5)
+    return features @ torch.eye(width) if isinstance(features, SparseMatrix) else features
+
+
+def _filtered(module: LGNSDEModule, adjacency: SparseMatrix, phi: Tensor, kappa: float) -> Tensor:
+    """H ← H + Δ(κÂH − H + (1 − |κ|)φ), the drift's mean path for all columns alike."""
+    length = module.settings.horizon / module.settings.steps
+    state, source = phi, (1.0 - abs(kappa)) * phi
+    for _ in range(module.settings.steps):
+        state = state + length * (kappa * (adjacency @ state) - state + source)
+    return state
