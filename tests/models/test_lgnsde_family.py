@@ -18,6 +18,7 @@ from graphsde.models.appnp import personalised_pagerank
 from graphsde.models.lgnsde.learner import path_likelihood
 from graphsde.models.lgnsde.module import LGNSDEModule, Noise, signal_level
 from graphsde.models.neural import Inputs
+from graphsde.models.race import listed_candidates
 from graphsde.sde.brownian import node_keys
 
 from support import block_graph
@@ -264,3 +265,19 @@ def test_validation_draws_are_keyed_by_the_seed(blocks: Graph) -> None:
     first, again = learner.validation_logits(), learner.validation_logits()
     assert torch.equal(first, again) and first.shape[1] == 32
     assert derive(4, "validation paths") != derive(5, "validation paths")
+
+
+@pytest.mark.parametrize("member", ["far", "noisy", "wide", "rest-free"])
+def test_threads_change_no_bit(member: str) -> None:
+    graph = gs.synthetic(3000, features=24)
+    graph = gs.make_split(graph, "fractions").apply(graph)
+    chosen = next(one for one in listed_candidates("lgnsde") if one.name == member)
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            model = gs.LGNSDE(race=False, epochs=3).as_candidate(chosen).fit(graph)
+            found.append(model.predict(graph, samples=3).probs)
+    finally:
+        torch.set_num_threads(before)
+    assert np.array_equal(*found)

@@ -87,3 +87,39 @@ class GraphConv(Linear):
         else:
             product = adjacency @ (x @ self.weight)
         return product if self.bias is None else product + self.bias
+
+
+class BatchNorm(nn.Module):
+    """Every column with mean 0 and variance 1 over the nodes, then scaled and shifted (Ioffe and Szegedy, 2015).
+
+    torch's own sums in an order that depends on the number of threads, and so do its last bits; here each column is
+    summed by one thread.
+
+    Args:
+        width: columns.
+        momentum: weight of the last batch in the running statistics, which stand in at prediction.
+        epsilon: added to the variance.
+    """
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(self, width: int, *, momentum: float = 0.1, epsilon: float = 1e-5) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+        self.momentum, self.epsilon = momentum, epsilon
+        self.register_buffer("running_mean", torch.zeros(width))
+        self.register_buffer("running_var", torch.ones(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            mean = x.mean(0)
+            centred = x - mean
+            variance = centred.square().mean(0)
+            with torch.no_grad():
+                unbiased = variance * (x.shape[0] / max(x.shape[0] - 1, 1))
+                self.running_mean.lerp_(mean, self.momentum)
+                self.running_var.lerp_(unbiased, self.momentum)
+        else:
+            centred, variance = x - self.running_mean, self.running_var
+        return centred * torch.rsqrt(variance + self.epsilon) * self.weight + self.bias

@@ -14,7 +14,7 @@ from graphsde.base.errors import BadUsage
 from graphsde.base.registry import Registry, unknown_name
 from graphsde.models.lgnsde.settings import LGNSDESettings, Part
 from graphsde.models.neural import Inputs
-from graphsde.nn.layers import Features, GraphConv, Linear, dropout
+from graphsde.nn.layers import BatchNorm, Features, GraphConv, Linear, dropout
 from graphsde.sde.brownian import BrownianMotion
 from graphsde.sde.diffusion import DIFFUSIONS
 from graphsde.sde.drift import DRIFTS
@@ -82,7 +82,7 @@ class LGNSDEModule(nn.Module):
             self.encoder = PerceptronEncoder(width, settings, hidden, generator)
         else:
             self.encoder = (Linear if settings.encoder == "linear" else GraphConv)(width, hidden, generator)
-        self.norm = nn.BatchNorm1d(hidden) if settings.encoder_norm == "batch" else None
+        self.norm = BatchNorm(hidden) if settings.encoder_norm == "batch" else None
         self.drift = make_part(DRIFTS, settings.drift, hidden, generator=generator)
         self.prior = make_part(PRIORS, settings.prior, hidden)
         # relative noise is simulated at unit scale and multiplied afterwards
