@@ -25,9 +25,13 @@ EPOCHS = 120
 class Notes(Callback):
     def __init__(self) -> None:
         self.told: list[str] = []
+        self.progress: list[tuple[int, int]] = []
 
     def on_note(self, text: str) -> None:
         self.told.append(text)
+
+    def on_race(self, done: int, total: int) -> None:
+        self.progress.append((done, total))
 
 
 class Stop:
@@ -94,6 +98,9 @@ def test_it_is_told_as_it_goes(graph: Graph) -> None:
     notes = Notes()
     run_race(raced(graph), graph, listed_candidates("gcn"), callbacks=[notes])
     assert len(notes.told) == 2 and "validation NLL" in notes.told[0] and "goes on" in notes.told[1]
+    done = [one for one, _ in notes.progress]
+    assert done == sorted(done) and notes.progress[-1] == (350, 350)  # five for 50 epochs, two of them for 50 more
+    assert done.count(350) == 1
 
 
 @pytest.mark.parametrize("after", [30, 120, 230, 330])

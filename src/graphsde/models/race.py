@@ -137,12 +137,17 @@ def run_race(
     state = None if checkpoint is None else checkpoint.load()
     if state is not None:
         runners, standings = _resumed(runners, state)
+    spent = sum(runner.training.epoch for runner in runners)
+    total = sum(count * (epochs - before) for (count, epochs), before in _stages(len(candidates)))
     for rung, (_, epochs) in enumerate(rungs(len(candidates)), start=1):
         if any(one.rung == rung for one in standings):
             continue
         for runner in runners:
             while runner.training.epoch < epochs and not runner.training.over:
                 runner.training.advance()
+                spent += 1
+                for callback in callbacks:
+                    callback.on_race(min(spent, total - 1), total)
                 received = None if interrupt is None else interrupt.received
                 if checkpoint is not None and (received is not None or checkpoint.due()):
                     checkpoint.save(_state(runners, standings))
@@ -156,7 +161,15 @@ def run_race(
         runners = [runner for place, runner in enumerate(runners) if place in kept]
         for callback in callbacks:
             callback.on_note(_told([one for one in standings if one.rung == rung]))
+    for callback in callbacks:
+        callback.on_race(total, total)
     return runners[0], standings
+
+
+def _stages(members: int) -> list[tuple[tuple[int, int], int]]:
+    """Each rung with the epoch that it begins after."""
+    found = rungs(members)
+    return list(zip(found, [0, *(epochs for _, epochs in found)], strict=False))
 
 
 def _told(standings: Sequence[Standing]) -> str:
@@ -193,9 +206,4 @@ def _resumed(runners: Sequence[Runner], state: TrainState) -> tuple[list[Runner]
 
 def epochs_of_race(members: int, most: int) -> int:
     """Epochs that a race of so many members takes beyond those of its winner, which trains for ``most`` at most."""
-    total, before = 0, 0
-    for count, epochs in rungs(members):
-        reached = min(epochs, most)
-        total += (count - 1) * (reached - before)
-        before = reached
-    return total
+    return sum((count - 1) * (min(epochs, most) - min(before, most)) for (count, epochs), before in _stages(members))

@@ -42,6 +42,9 @@ class Callback:
     def on_note(self, text: str) -> None:
         """Something worth a line, such as how a race stands."""
 
+    def on_race(self, done: int, total: int) -> None:
+        """So many epochs of a race are done, by all who run in it; at the end ``done`` is ``total``."""
+
     def on_end(self, best_epoch: int) -> None:
         """Called once the best epoch has been restored."""
 
@@ -59,6 +62,17 @@ class ProgressBar(Callback):
         self._best = float("inf")
 
     def on_start(self, epochs: int, first: int) -> None:
+        self._open(self.title, epochs, first - 1)
+
+    def on_race(self, done: int, total: int) -> None:
+        if self._bar is None:
+            self._open("race", total, done)
+        elif self._task is not None:
+            self._bar.update(self._task, completed=done)
+        if done >= total:
+            self._close()
+
+    def _open(self, title: str, total: int, completed: int) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -71,7 +85,7 @@ class ProgressBar(Callback):
             console=Console(stderr=True),
             transient=True,
         )
-        self._task = self._bar.add_task(self.title, total=epochs, completed=first - 1, status="")
+        self._task = self._bar.add_task(title, total=total, completed=completed, status="")
         self._bar.start()
 
     def on_epoch(self, record: EpochRecord) -> None:
@@ -85,7 +99,10 @@ class ProgressBar(Callback):
         self._bar.update(self._task, completed=record.epoch, status=status)
 
     def on_note(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        if self._bar is not None:
+            self._bar.console.print(text, highlight=False)
+        else:
+            print(text, file=sys.stderr, flush=True)
 
     def on_end(self, best_epoch: int) -> None:
         self._close()

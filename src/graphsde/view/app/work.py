@@ -32,6 +32,9 @@ class ProgressFile(Callback):
         row = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in record.as_dict().items()}
         append_line(self.path, "epoch", **row)
 
+    def on_note(self, text: str) -> None:
+        self.say(text)
+
     def say(self, text: str) -> None:
         append_line(self.path, "say", text=text)
 
