@@ -17,7 +17,7 @@ mixed features, rewired edges and every class left out in turn, on the benchmark
 by entropy and by GNNSafe's propagated energy, the best of which counts for them.
 
 Figures are of test nodes and were looked at once, after the settings had been committed. One line of
-results/default/journal.jsonl is one run: what is there is not run again, unless the model's results version has
+results/default/runs.jsonl is one run: what is there is not run again, unless the model's results version has
 changed.
 """
 
@@ -47,7 +47,7 @@ from graphsde.models import MODELS, Model
 from graphsde.prediction import Prediction
 from graphsde.uncertainty.scores import available_scores
 
-JOURNAL = graphs.ROOT / "results" / "default" / "journal.jsonl"
+JOURNAL = graphs.ROOT / "results" / "default" / "runs.jsonl"
 RACED = ("gcn", "gat", "appnp", "mlp")
 MODELS_JUDGED = ("lgnsde", *RACED, "logistic", "logistic-hops", "ensemble")
 SMALL = ("wisconsin", "chameleon_filtered", "cora", "citeseer", "pubmed")

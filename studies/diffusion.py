@@ -27,7 +27,7 @@ Everything is fitted on validation nodes of known classes; nothing of test or OO
 detection on at least three graphs, and significantly worse in any of them on none. Otherwise it stays a calibrator
 that one may ask for.
 
-Runs are appended to results/diffusion/journal.jsonl, one line per graph, protocol and seed; what is there is not run
+Runs are appended to results/diffusion/runs.jsonl, one line per graph, protocol and seed; what is there is not run
 again. ``--judge val`` looks at validation nodes alone and is for development: such lines never enter the verdict.
 """
 
@@ -61,7 +61,7 @@ from graphsde.uncertainty.calibration.covariates import FittedNodes, raw_covaria
 from graphsde.uncertainty.calibration.diffusion import DEFAULT_FILTER
 from graphsde.uncertainty.calibration.diffusion_forms import DiffusionData, fit_form
 
-JOURNAL = graphs.ROOT / "results" / "diffusion" / "journal.jsonl"
+JOURNAL = graphs.ROOT / "results" / "diffusion" / "runs.jsonl"
 FIRST_SEED = 100
 GRAPHS = (*graphs.UNKNOWN[1:], *graphs.KNOWN)
 """All but Coauthor CS, which the form was seen on."""
