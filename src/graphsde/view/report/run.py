@@ -93,6 +93,10 @@ def content_of_run(folder: RunFolder, model: Model, graph: Graph, samples: int) 
         "started": where["started"],
         "versions": f"graphsde {where['graphsde']}, torch {where['packages'].get('torch')}, Python {where['python']}",
     }
+    if standings := getattr(model, "standings", []):
+        last = [one for one in standings if one.rung == standings[-1].rung]
+        runners = len({one.name for one in standings})
+        facts["settings by a race"] = f"{last[0].name} won among {runners} (validation NLL {last[0].val_nll:.3f})"
     history = [{**line, "train_loss": line["loss"]} for line in lines if line["kind"] == "epoch"]
     return ReportContent(
         title=f"{model.name} on {graph.name}",
