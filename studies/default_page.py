@@ -55,8 +55,8 @@ def write_page(records: Sequence[dict[str, Any]]) -> None:
 _HEAD = """# The default model, judged
 
 Made by `python studies/default.py page` from `results/default/runs.jsonl`, which `python studies/default.py run`
-writes; settings were committed before the runs, and test nodes were looked at once. Mean ± standard deviation over n
-runs (seeds of model and split). **Bold** is best or statistically tied with the best: paired t-tests against the leader
+writes; settings were committed before the runs. The study goes on: n says how far it is. Mean ± standard deviation over
+n runs (seeds of model and split). **Bold** is best or statistically tied with the best: paired t-tests against the leader
 of each column, Holm over the rivals, 5 %. Every rival was raced as the default was (`models/candidates.yaml`), with the
 same scaling of rows, up to 1,000 epochs and a temperature.
 """
@@ -110,8 +110,10 @@ def _cell(model: str, by_metric: dict[str, Runs], said: dict[str, dict[str, str]
 def _summary(told: list[tuple[str, dict[str, str], dict[str, Runs]]]) -> list[str]:
     lines = []
     for metric in METRICS:
-        good = [name for name, said, _ in told if said[metric] in ("best", "tied", "only")]
-        lines.append(f"- {metric}: best or tied on {len(good)} of {len(told)} ({', '.join(good) or 'none'}).")
+        tested = [name for name, said, _ in told if said[metric] in ("best", "tied", "behind")]
+        good = [name for name, said, _ in told if said[metric] in ("best", "tied")]
+        few = f"; {len(told) - len(tested)} have too few runs for a test" if len(tested) < len(told) else ""
+        lines.append(f"- {metric}: best or tied on {len(good)} of {len(tested)} ({', '.join(good) or 'none'}){few}.")
     behind = []
     for name, _, by_metric in told:
         means = {model: np.mean(list(runs.values())) for model, runs in by_metric["accuracy"].items() if runs}
@@ -126,7 +128,8 @@ def _summary(told: list[tuple[str, dict[str, str], dict[str, Runs]]]) -> list[st
                 mean = float(np.mean(list(by_metric[metric][OURS].values())))
                 met = mean >= goal if METRICS[metric] else mean <= goal
                 parts.append(f"{metric} {mean:.4f} (goal {goal}, {'met' if met else 'missed'})")
-            lines.append(f"- {name}: {', '.join(parts)}.")
+            n = len(by_metric["accuracy"][OURS])
+            lines.append(f"- {name}, {n} {'run' if n == 1 else 'runs'}: {', '.join(parts)}.")
     return lines
 
 
