@@ -55,10 +55,11 @@ def write_page(records: Sequence[dict[str, Any]]) -> None:
 _HEAD = """# The default model, judged
 
 Made by `python studies/default.py page` from `results/default/runs.jsonl`, which `python studies/default.py run`
-writes; settings were committed before the runs. The study goes on: n says how far it is. Mean ± standard deviation over
-n runs (seeds of model and split). **Bold** is best or statistically tied with the best: paired t-tests against the leader
-of each column, Holm over the rivals, 5 %. Every rival was raced as the default was (`models/candidates.yaml`), with the
-same scaling of rows, up to 1,000 epochs and a temperature.
+writes; settings were committed before the runs. The study goes on: n says how far it is.
+
+Mean ± standard deviation over n runs (seeds of model and split). **Bold** is best or statistically tied with the best:
+paired t-tests against the leader of each column, Holm over the rivals, 5 %. Every rival was raced as the default was
+(`models/candidates.yaml`), with the same scaling of rows, up to 1,000 epochs and a temperature.
 """
 
 
