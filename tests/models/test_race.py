@@ -14,7 +14,7 @@ from graphsde.base.interrupt import Interrupted
 from graphsde.graph.graph import Graph
 from graphsde.models import MODELS
 from graphsde.models.race import FIRST_EPOCHS, Candidate, listed_candidates, run_race, rungs, tempered_nll
-from graphsde.nn.callbacks import Callback
+from graphsde.nn.callbacks import Callback, EpochRecord
 from graphsde.nn.checkpoint import Checkpoint
 
 from support import block_graph
@@ -113,6 +113,20 @@ def test_it_can_be_interrupted_anywhere(graph: Graph, winner: gs.GCN, tmp_path: 
     again = raced(graph).fit(graph, checkpoint=checkpoint)
     assert same(tensors(winner), tensors(again)) and again.standings == winner.standings
     assert not checkpoint.path.exists()
+
+
+def test_callbacks_see_every_epoch_of_the_winner_also_where_the_race_was_all(graph: Graph) -> None:
+    class Epochs(Callback):
+        def __init__(self) -> None:
+            self.seen: list[int] = []
+
+        def on_epoch(self, record: EpochRecord) -> None:
+            self.seen.append(record.epoch)
+
+    for epochs in (12, 70):
+        watching = Epochs()
+        gs.GCN(race=True, epochs=epochs, seed=3).fit(graph, callbacks=[watching])
+        assert watching.seen == list(range(1, epochs + 1))
 
 
 def test_what_is_given_stays(graph: Graph) -> None:

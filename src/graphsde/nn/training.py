@@ -129,6 +129,7 @@ class Training:
         self.records: list[EpochRecord] = []
         self.best = _Best(math.inf, 0, {})
         self.stopped = False
+        self.told = 0  # records that callbacks have seen, here or before an interruption
         if momentum:
             restore_optimizer(self.optimizer, momentum)
 
@@ -159,8 +160,11 @@ class Training:
     ) -> TrainResult:
         """All epochs that are left; then the learner stands at its best one."""
         for callback in callbacks:
-            callback.on_start(self.settings.epochs, self.epoch + 1)
+            callback.on_start(self.settings.epochs, self.told + 1)
         try:
+            for record in self.records[self.told :]:  # epochs of a race, which nobody has watched one by one
+                for callback in callbacks:
+                    callback.on_epoch(record)
             while not self.over:
                 record = self.advance()
                 for callback in callbacks:
@@ -209,6 +213,7 @@ class Training:
         nll = state.values["best_nll"]
         self.best = _Best(math.inf if nll is None else nll, state.values["best_epoch"], under("best.", state.tensors))
         self.records = [EpochRecord(**record) for record in state.values["records"]]
+        self.told = len(self.records)
 
 
 def _epoch(

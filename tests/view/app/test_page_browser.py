@@ -63,7 +63,7 @@ def test_from_data_to_decisions_and_labels(chromium: Any, address: str, folder: 
     page.get_by_label("Open a node by its id").fill("5")
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="Node 5", exact=True).wait_for()
-    visit.sees("How the probabilities arise along sample paths")
+    visit.sees(re.compile("How the probabilities arise along (sample paths|the path)"))
     neighbour = page.get_by_role("button", name=re.compile(r"^Open \d+$")).first
     wanted = neighbour.inner_text().removeprefix("Open ")
     neighbour.click()

@@ -109,12 +109,13 @@ class OpenRun:
     @property
     def has_paths(self) -> bool:
         """Whether the model moves along paths that can be drawn."""
-        return isinstance(self.model, LGNSDE) and self.prediction.kind == "samples"
+        return isinstance(self.model, LGNSDE) and self.prediction.kind in ("samples", "gaussian")
 
     def paths(self, node: int) -> Trajectories | None:
         if not isinstance(self.model, LGNSDE) or not self.has_paths:
             return None
-        return self.model.trajectories(self.graph, [node], samples=min(self.samples, 32))
+        # a member without noise has one path
+        return self.model.trajectories(self.graph, [node], samples=min(self.prediction.num_samples, 32))
 
 
 def version_of(path: Path) -> tuple[int, int]:

@@ -49,7 +49,8 @@ def show(run: OpenRun, position: int, *, place: str, wide: bool = True) -> None:
     with right:
         trajectories = run.paths(position)
         if trajectories is not None:
-            st.markdown("**How the probabilities arise along sample paths**")
+            along = "sample paths" if trajectories.probs.shape[1] > 1 else "the path"
+            st.markdown(f"**How the probabilities arise along {along}**")
             chart(SamplePaths(trajectories).plotly(), key=f"paths {place}")
 
 
