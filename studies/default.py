@@ -146,7 +146,7 @@ def run(arguments: argparse.Namespace) -> None:
     torch.set_num_threads(1)
     settings = dict(pair.split("=", 1) for pair in arguments.set)
     settings = {key: json.loads(value) for key, value in settings.items()}
-    done = {_key(record) for record in records(arguments.journal)}
+    done = {_key(record) for record in graphs.records(arguments.journal)}
     arguments.journal.parent.mkdir(parents=True, exist_ok=True)
     standard = arguments.part == "standard"
     for name in arguments.graphs or (graphs.KNOWN + graphs.UNKNOWN if standard else graphs.KNOWN):
@@ -177,17 +177,6 @@ def _key(record: dict[str, Any]) -> str:
     return json.dumps([record[part] for part in parts], sort_keys=True)
 
 
-def records(journal: Path) -> list[dict[str, Any]]:
-    """Whole lines; one that a kill cut short is run again."""
-    found = []
-    for line in journal.read_text(encoding="utf-8").splitlines() if journal.is_file() else ():
-        try:
-            found.append(json.loads(line))
-        except json.JSONDecodeError:
-            continue
-    return found
-
-
 def listed(text: str) -> tuple[str, ...]:
     return tuple(part for part in text.split(",") if part)
 
@@ -208,4 +197,4 @@ if __name__ == "__main__":
     else:
         from default_page import write_page
 
-        write_page(records(given.journal))
+        write_page(graphs.records(given.journal))

@@ -173,7 +173,7 @@ def figures(probs: np.ndarray, graph: gs.Graph, judge: str) -> dict[str, float]:
 
 def run(arguments: argparse.Namespace, settings: dict[str, Any]) -> None:
     journal: Path = arguments.journal
-    done = {_key(record) for record in records(journal)}
+    done = {_key(record) for record in graphs.records(journal)}
     for name in arguments.graphs.split(","):
         for protocol in arguments.protocols.split(","):
             for seed in range(arguments.seeds):
@@ -200,17 +200,6 @@ def run(arguments: argparse.Namespace, settings: dict[str, Any]) -> None:
 
 def _key(record: dict[str, Any]) -> str:
     return json.dumps([record[part] for part in ("graph", "protocol", "seed", "model", "settings", "judge")])
-
-
-def records(journal: Path) -> list[dict[str, Any]]:
-    """Whole lines; one that a kill cut short is run again."""
-    found = []
-    for line in journal.read_text(encoding="utf-8").splitlines() if journal.is_file() else ():
-        try:
-            found.append(json.loads(line))
-        except json.JSONDecodeError:
-            continue
-    return found
 
 
 def compared(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -250,7 +239,7 @@ def verdict(rows: list[dict[str, Any]]) -> dict[str, tuple[list[str], list[str],
 
 def show(journal: Path) -> None:
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for record in records(journal):
+    for record in graphs.records(journal):
         if record["judge"] == "test":
             groups[f"{record['model']} {json.dumps(record['settings'])}"].append(record)
     for title, found in groups.items():

@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -85,3 +86,14 @@ def _facebook(folder: Path) -> gs.Graph:
     features = sp.csr_array((np.ones(len(rows), dtype=np.float32), (rows, columns)))
     ends = np.array([[place[one], place[other]] for one, other in edges.tolist() if one != other]).T
     return gs.from_arrays(features, ends, labels=[kinds[page] for page in pages], name="facebook")
+
+
+def records(journal: Path) -> list[dict[str, Any]]:
+    """Whole lines; one that a kill cut short is run again."""
+    found = []
+    for line in journal.read_text(encoding="utf-8").splitlines() if journal.is_file() else ():
+        try:
+            found.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    return found

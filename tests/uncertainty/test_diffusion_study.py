@@ -67,7 +67,7 @@ def test_more_is_better_for_detection_alone(study: ModuleType) -> None:
 def test_a_line_cut_short_is_left_out(study: ModuleType, tmp_path: Path) -> None:
     journal = tmp_path / "journal.jsonl"
     journal.write_text(json.dumps(line("a", 0, one=0.0)) + "\n" + '{"graph": "a", "prot')
-    assert [record["seed"] for record in study.records(journal)] == [0]
+    assert [record["seed"] for record in study.graphs.records(journal)] == [0]
 
 
 def test_validation_figures_hold_nothing_of_test_nodes(study: ModuleType) -> None:

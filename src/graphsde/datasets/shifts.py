@@ -74,7 +74,12 @@ def interpolate_features(graph: Graph, seed: int = 0) -> Graph:
     rng = numpy_stream(seed, "shift", "interpolate-features")
     n = graph.num_nodes
     first, second = rng.integers(n, size=(2, n))
-    weight = rng.random(n, dtype=np.float32)
+    return mixed_features(graph, first, second, rng.random(n, dtype=np.float32))
+
+
+def mixed_features(graph: Graph, first: np.ndarray, second: np.ndarray, weight: np.ndarray) -> Graph:
+    """``graph`` with x'_i = w_i x_a(i) + (1 − w_i) x_b(i); text columns are those of a.  # [N] int64, [N] int64, [N]"""
+    n = graph.num_nodes
     rows = np.arange(n)
     mixture = sp.csr_array(
         (np.concatenate([weight, 1 - weight]), (np.concatenate([rows, rows]), np.concatenate([first, second]))),

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
-from types import MappingProxyType
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import scipy.sparse as sp
 
 from graphsde.base.seeds import numpy_stream
+from graphsde.datasets.shifts import mixed_features
 from graphsde.graph.graph import Graph
 from graphsde.uncertainty.evidence import evidence_of, in_order_of_ids, reference_nodes
 from graphsde.uncertainty.mismatch import feature_mismatch
@@ -60,12 +58,4 @@ def mix_features(graph: Graph, nodes: np.ndarray) -> Graph:
     weight = np.empty(total, dtype=np.float32)
     first[places], second[places] = rng.choice(known, size=(2, total))
     weight[places] = rng.random(total, dtype=np.float32)
-    rows = np.arange(total)
-    mixture = sp.csr_array(
-        (np.concatenate([weight, 1 - weight]), (np.concatenate([rows, rows]), np.concatenate([first, second]))),
-        shape=(total, total),
-    )
-    mixed = mixture @ graph.features
-    texts = {name: column[first] for name, column in graph.categorical.items()}
-    mixed = sp.csr_array(mixed) if graph.is_sparse else mixed
-    return dataclasses.replace(graph, features=mixed, categorical=MappingProxyType(texts))
+    return mixed_features(graph, first, second, weight)

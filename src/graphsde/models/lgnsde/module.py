@@ -145,10 +145,8 @@ class LGNSDEModule(nn.Module):
         marginal = self.settings.noise_by == "marginals" and self.noisy
         if not self.noisy:
             latent = Latent(self._flow(inputs, initial, generator).final)
-        elif marginal:
-            latent = self._marginal(inputs, noise, initial, generator, kl=kl, rows=rows)
-        elif self.settings.sigma_is == "ratio":
-            latent = self._superpose(inputs, noise, initial, generator, kl=kl, unit=unit)
+        elif marginal or self.settings.sigma_is == "ratio":
+            latent = self._around_mean(inputs, noise, initial, generator, kl=kl, unit=unit, rows=rows)
         else:
             # without full rank the KL can't be had from the difference of drifts, but perhaps in closed form
             closed = kl and not self.diffusion.full_rank and self.drift.closed_kl(self.prior, self.diffusion)
@@ -250,7 +248,7 @@ class LGNSDEModule(nn.Module):
         """The noise-free equation."""
         return self._solved(inputs, None, initial, generator=generator)
 
-    def _superpose(
+    def _around_mean(
         self,
         inputs: Inputs,
         noise: Noise,
@@ -259,29 +257,20 @@ class LGNSDEModule(nn.Module):
         *,
         kl: bool,
         unit: Tensor | None,
-    ) -> Latent:
-        """Mean path plus scaled noise: the drift is linear, so both can be had apart; the noise needs no gradient."""
-        mean = self._flow(inputs, initial, generator).final
-        if generator is not None:
-            self._learn_signal(inputs, noise, mean)
-        state = mean + self.gain * (self.unit_noise(inputs, noise) if unit is None else unit)
-        return Latent(state, self._closed_kl(initial, self.gain) if kl else None)
-
-    def _marginal(
-        self,
-        inputs: Inputs,
-        noise: Noise,
-        initial: Tensor,
-        generator: torch.Generator | None,
-        *,
-        kl: bool,
         rows: Tensor | None,
     ) -> Latent:
-        """Mean path plus a draw from each node's own Gaussian: where nodes are read one by one, nothing else counts."""
+        """Mean path plus noise: the drift is linear, so both can be had apart, and the noise needs no gradient.
+
+        By marginals each node's noise is drawn from its own Gaussian: where nodes are read one by one, nothing else
+        counts.
+        """
         mean = self._flow(inputs, initial, generator).final
         if generator is not None:
             self._learn_signal(inputs, noise, mean)
-        state = self.around(inputs, mean, noise, rows)
+        if self.settings.noise_by == "marginals":
+            state = self.around(inputs, mean, noise, rows)
+        else:
+            state = mean + self.gain * (self.unit_noise(inputs, noise) if unit is None else unit)
         return Latent(state, self._closed_kl(initial, self._amount()) if kl else None)
 
     def around(self, inputs: Inputs, mean: Tensor, noise: Noise, rows: Tensor | None = None) -> Tensor:

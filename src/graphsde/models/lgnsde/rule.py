@@ -1,4 +1,4 @@
-"""Which members of the family suit a graph, from what can be measured before a fit; nothing goes by its name."""
+"""Which members of the family suit a graph, from what can be measured before a fit; its name plays no part."""
 
 from __future__ import annotations
 
