@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -52,3 +53,16 @@ def block_graph(seed: int = 0, per_class: int = 10, classes: int = 3, features: 
         test_mask=role > 6,
         name="blocks",
     )
+
+
+def as_before_guards(folder: Path) -> None:
+    """Make a run or a model one of a version that wrote neither manifests nor digests of ``model.json``."""
+    (folder / "manifest.json").unlink(missing_ok=True)
+    if (path := folder / "environment.json").is_file():
+        told = json.loads(path.read_text())
+        told.pop("manifest", None)
+        path.write_text(json.dumps(told))
+    if (path := folder / "model.json").is_file():
+        description = json.loads(path.read_text())
+        description["sha256"].pop("model.json", None)
+        path.write_text(json.dumps(description))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from graphsde.runs.folder import RunFolder
 from graphsde.sde.drift import DRIFTS, SecondOrderDrift
 from graphsde.sde.prior import PRIORS
 
-from support import block_graph
+from support import as_before_guards, block_graph
 
 OLD: dict[str, Any] = {
     "drift": {"name": "diffusion", "options": {"teleport": 0.2}},
@@ -100,7 +101,15 @@ def tables(tmp_path: Path) -> GraphSource:
 
 
 def make_old(folder: Path) -> None:
-    """A run's files as they were written before the names changed."""
+    """A run's files as they were written before the names changed, where they lay before there were manifests."""
+    work = folder / ".fitting"
+    if work.is_dir():
+        asked = json.loads((work / "request.json").read_text())
+        (folder / "config.yaml").write_text(yaml.safe_dump(asked["config"]))
+        (folder / "graph.json").write_text(json.dumps(asked["facts"]))
+        (work / "checkpoint.safetensors").rename(folder / "checkpoint.safetensors")
+        shutil.rmtree(work)
+    as_before_guards(folder)
     config = as_formerly(yaml.safe_load((folder / "config.yaml").read_text()))
     assert config["model"]["settings"]["drift"]["name"] == "diffusion"
     (folder / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
@@ -141,6 +150,7 @@ def test_an_interrupted_run_with_former_names_goes_on(tables: GraphSource, tmp_p
     make_old(folder.path)
     resumed = fit_run(asked, folder)
     assert resumed.resumed and (resumed.prediction.probs == whole.prediction.probs).all()
+    assert not (folder.path / "checkpoint.safetensors").exists() and folder.state().guarded
 
 
 def cell(settings: dict[str, Any], **options: Any) -> Cell:

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 import graphsde as gs
 from cli_support import answer, graphsde
 from graphsde.cli.app import app
+from graphsde.runs.folder import RunFolder
 
 from support import block_graph, needs_real_data
 
@@ -232,7 +233,7 @@ def test_a_signal_ends_a_fit_with_its_code_and_a_way_to_go_on(tmp_path: Path, nu
     _, words = process.communicate(timeout=600)
     assert process.returncode == code
     assert "same command again" in words and "Traceback" not in words
-    assert (out / "checkpoint.safetensors").exists()
+    assert RunFolder(out).work.checkpoint.path.exists()
 
 
 @needs_real_data

@@ -26,6 +26,8 @@ from graphsde.prediction import Perturb
 from graphsde.runs.fit import FitRequest, fit_run
 from graphsde.runs.folder import RunFolder
 
+from support import as_before_guards
+
 SMALL: dict[str, Any] = {"members": 3, "base_settings": {"hidden": 4, "epochs": 6}}
 
 
@@ -158,7 +160,9 @@ def test_an_interrupted_ensemble_ends_where_the_undisturbed_one_does(
         assert torch.equal(tensor, resumed.state()[0][name]), name
     assert [record.loss for record in resumed.history] == [record.loss for record in whole.history]
     assert [record.epoch for record in resumed.history] == list(range(1, 19))
-    assert not path.exists()
+    count.epochs = 0
+    again = Ensemble(**settings).fit(blocks, callbacks=[count], checkpoint=Checkpoint(path))
+    assert count.epochs == 0 and all(torch.equal(t, again.state()[0][n]) for n, t in whole.state()[0].items())
 
 
 def test_a_run_is_resumed_from_its_folder(blocks: Graph, tmp_path: Path) -> None:
@@ -177,7 +181,7 @@ def test_a_run_is_resumed_from_its_folder(blocks: Graph, tmp_path: Path) -> None
     with pytest.raises(Interrupted):
         fit_run(request, RunFolder(tmp_path / "cut"), callbacks=[Terminate(InterruptGuard(), 1, 4)])
     resumed = fit_run(request, RunFolder(tmp_path / "cut"))
-    assert resumed.resumed and not resumed.folder.checkpoint.exists()
+    assert resumed.resumed and not resumed.folder.work.checkpoint.path.exists()
     for name in ("model.safetensors", "predictions.parquet"):
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     assert len(whole.folder.read_metrics()) == 18 + 1
@@ -219,6 +223,7 @@ def test_a_missing_member_is_noticed(blocks: Graph, tmp_path: Path) -> None:
     description = json.loads(path.read_text())
     description["values"]["members"].pop()
     path.write_text(json.dumps(description))
+    as_before_guards(tmp_path)
     with pytest.raises(BadInput, match="2 members were saved"):
         load_model(tmp_path)
 

@@ -25,7 +25,7 @@ from graphsde.models.graph_gp.settings import GraphGPSettings
 from graphsde.nn.callbacks import Callback, EpochRecord
 from graphsde.nn.checkpoint import Checkpoint
 
-from support import block_graph, needs_real_data
+from support import as_before_guards, block_graph, needs_real_data
 
 gpytorch = pytest.importorskip("gpytorch", reason="the extra 'gp' is not installed")
 from graphsde.models.graph_gp.posterior import JITTER, Posterior  # noqa: E402
@@ -302,6 +302,7 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(blocks: Graph, tmp_path: Pa
 
 def test_a_model_whose_nodes_do_not_fit_its_tensors_is_refused(blocks: Graph, tmp_path: Path) -> None:
     GraphGP(epochs=1).fit(blocks).save(tmp_path)
+    as_before_guards(tmp_path)
     path = tmp_path / "model.json"
     content = path.read_text()
     for name in ("1", "[1]"):

@@ -119,7 +119,10 @@ def test_an_interrupted_training_ends_where_the_undisturbed_one_does(tmp_path: P
     assert torch.equal(resumed.x, whole.x)
     assert [r.loss for r in result.records] == [r.loss for r in expected.records]
     assert result.best_epoch == expected.best_epoch
-    assert not checkpoint.path.exists()
+
+    again, recorder = Parabola(seed=7), Recorder()  # a process that died after its training, before the model was safe
+    assert train(again, settings, checkpoint=checkpoint, callbacks=[recorder]).best_epoch == expected.best_epoch
+    assert torch.equal(again.x, whole.x) and not any(call.startswith("epoch") for call in recorder.calls)
 
 
 def test_a_signal_in_the_last_epoch_stops_nothing() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 import graphsde as gs
 from graphsde.base.errors import BadInput, BadUsage, NotEnoughMemory
@@ -20,7 +21,7 @@ from graphsde.nn.callbacks import Callback, EpochRecord
 from graphsde.runs.fit import FitOutcome, FitRequest, fit_run
 from graphsde.runs.folder import RunFolder
 
-from support import block_graph
+from support import as_before_guards, block_graph
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def test_a_run_leaves_the_files_of_a_run(tables: Path, tmp_path: Path) -> None:
     names = {path.name for path in (tmp_path / "run").iterdir() if not path.name.startswith(".")}
     assert names == {
         "config.yaml", "environment.json", "graph.json", "metrics.jsonl", "model.json", "model.safetensors",
-        "predictions.parquet",
+        "predictions.parquet", "manifest.json",
     }  # fmt: skip
     assert "up to 12 epochs" in said[0] and "memory" in said[0]
     table = pq.read_table(outcome.folder.predictions).to_pydict()
@@ -111,7 +112,7 @@ def test_an_interrupted_run_is_resumed_to_the_same_bits(tables: Path, tmp_path: 
     for name in ("model.safetensors", "predictions.parquet"):
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     assert len(resumed.folder.read_metrics()) == len(whole.folder.read_metrics())
-    assert not resumed.folder.checkpoint.exists()
+    assert not resumed.folder.work.checkpoint.path.exists()
 
 
 def test_two_writers_at_once_are_refused(tables: Path, tmp_path: Path) -> None:
@@ -152,12 +153,14 @@ def test_a_run_whose_folder_was_taken_for_an_amazon_graph_keeps_its_split(tmp_pa
     outcome = fit_run(FitRequest(source, "gcn", {"epochs": 2}), RunFolder(tmp_path / "run"))
     config = outcome.folder.read_config()
     config["graph"]["split"] = None  # as it was written when the name of the folder chose the split
-    outcome.folder.write_config(config)
+    outcome.folder.config.write_text(yaml.safe_dump(config))
+    as_before_guards(outcome.folder.path)
     assert RunFolder(tmp_path / "run").load_graph().split == "shchur"
 
 
 def test_a_damaged_run_is_named(tables: Path, tmp_path: Path) -> None:
     folder = fit(tables, tmp_path / "run").folder
+    as_before_guards(folder.path)
     folder.config.write_text("model: [")
     with pytest.raises(BadInput, match=r"config\.yaml is damaged"):
         folder.read_config()

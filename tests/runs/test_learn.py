@@ -21,11 +21,11 @@ from graphsde.base.interrupt import Interrupted
 from graphsde.datasets.source import GraphSource
 from graphsde.graph.graph import Graph
 from graphsde.nn.callbacks import Callback, EpochRecord
-from graphsde.runs import rounds
 from graphsde.runs.fit import FitRequest, fit_run
 from graphsde.runs.folder import RunFolder
 from graphsde.runs.learn import Learned, learn
 from graphsde.runs.new_labels import GivenLabels
+from graphsde.runs.state import past_rounds, present_round
 
 from support import block_graph
 
@@ -86,7 +86,7 @@ def test_rounds_add_up_and_every_one_can_be_read(run: Path) -> None:
     learn(run, {7: "class 0"})
     second = learn(run, {8: "class 0", 17: "class 1"})
     assert second.round == 2 and second.training_nodes == 12
-    assert [one.name for one in rounds.past_rounds(run)] == ["0", "1"]
+    assert [one.name for one in past_rounds(run)] == ["0", "1"]
     trained = []
     for folder in (run / "history" / "0", run / "history" / "1", run):
         mask = RunFolder(folder).load_graph().train_mask
@@ -112,7 +112,7 @@ def test_what_changed_is_measured_on_nodes_that_are_not_for_training(run: Path) 
     moved = [one.id for one in learned.change.moved]
     assert moved == [row for row in np.argsort(-far, kind="stable").tolist() if rest[row]][: len(moved)]
     assert learned.after["accuracy"] == gs.evaluate(b, target)["accuracy"]
-    assert Learned.from_dict(json.loads((run / "learned.json").read_text())) == learned
+    assert Learned.of_run(run) == learned
 
 
 def test_test_nodes_leave_the_test_and_known_labels_are_only_counted(run: Path) -> None:
@@ -120,7 +120,7 @@ def test_test_nodes_leave_the_test_and_known_labels_are_only_counted(run: Path) 
     assert (learned.added, learned.from_test, learned.known) == (1, 1, 2)
     assert learned.after["n_test"] == 8
     again = learn(run, {4: "class 0"})
-    assert again.already_known and again.round == 1 and rounds.present_round(run) == 1
+    assert again.already_known and again.round == 1 and present_round(run) == 1
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_fit_knows_a_run_that_has_learned_and_overwriting_forgets_it(run: Path) 
 
 
 def test_a_calibrator_is_fitted_anew_not_lost(run: Path) -> None:
-    from graphsde.runs.fit import calibrate_run
+    from graphsde.runs.calibrate import calibrate_run
 
     calibrate_run(RunFolder(run), "gats")
     before = RunFolder(run).load_model().calibrator

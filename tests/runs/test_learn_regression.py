@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -67,7 +66,7 @@ def test_values_become_training_nodes_and_change_is_told(run: Path) -> None:
     assert [one.id for one in change.moved] == np.argsort(-steps)[: len(change.moved)].tolist()
     assert learned.before["n_test"] == learned.after["n_test"] == 5
     assert learned.after["rmse"] == gs.evaluate(b, after)["rmse"]
-    assert Learned.from_dict(json.loads((run / "learned.json").read_text())) == learned
+    assert Learned.of_run(run) == learned
     second = learn(run, {38: 14.9})
     assert second.round == 2 and second.training_nodes == 22
     again = learn(run, {38: 14.9})

@@ -19,6 +19,8 @@ from graphsde.uncertainty.calibration import CALIBRATORS, Surroundings, fit_cali
 from graphsde.uncertainty.calibration.base import centred_logits
 from graphsde.uncertainty.calibration.calibrators import GATS, best_temperature
 
+from support import as_before_guards
+
 NAMES = ("temperature", "vector", "gats")
 
 
@@ -166,6 +168,7 @@ def test_what_is_refused(blocks: Graph, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no labelled validation nodes"):
         model.calibrate(blocks.with_masks(**masks))
     model.calibrate(blocks, by="vector").save(tmp_path)
+    as_before_guards(tmp_path)
     description = tmp_path / "model.json"
     description.write_text(description.read_text().replace('"factor"', '"fractor"'))
     with pytest.raises(BadInput):

@@ -9,9 +9,14 @@ import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
-from graphsde.base.errors import StorageError
+from graphsde.base.errors import BadInput, StorageError, shorten
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+Document = TypeVar("Document", bound="BaseModel")
 
 
 @contextlib.contextmanager
@@ -49,9 +54,39 @@ def write_json(path: Path, value: Any) -> None:
 
 def read_text(path: Path) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return Path(path).read_bytes().decode("utf-8")
     except OSError as error:
         raise io_error("read", Path(path), error) from error
+    except UnicodeDecodeError as error:
+        raise damaged(Path(path), f"no UTF-8 text at byte {error.start}") from None
+
+
+def read_json(path: Path) -> Any:
+    """The value in a JSON file that this package wrote; anything else is damage."""
+    try:
+        return json.loads(read_text(path), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise damaged(path, f"no JSON: {type(error).__name__}") from None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+def read_document(path: Path, kind: type[Document]) -> Document:
+    """A JSON file that must have the fields of ``kind``."""
+    value = read_json(path)
+    try:
+        return kind.model_validate(value)
+    except ValueError as error:
+        first = error.errors()[0] if hasattr(error, "errors") else {"loc": (), "msg": str(error)}
+        where = ".".join(str(part) for part in first["loc"])
+        raise damaged(path, f"{where or 'the whole'}: {first['msg']}") from None
+
+
+def damaged(path: Path, why: str, fix: str = "put the file back from a copy, or fit again") -> BadInput:
+    """A file of ours that does not hold what we write."""
+    return BadInput(f"{Path(path).name} is damaged ({shorten(why)})", code="E-CORRUPT", place=str(path), fix=fix)
 
 
 def sha256(path: Path) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,7 @@ class BenchFolder:
                 fix=f"make one with: graphsde bench TASK … --out {self.path}",
             )
         try:
-            found = json.loads(storage.read_text(self.question))
+            found = storage.read_json(self.question)
             known = found["format"] == FORMAT
             question = as_currently({"task": str(found["task"]), "options": dict(found["options"])})
         except (ValueError, TypeError, KeyError, RecursionError) as error:

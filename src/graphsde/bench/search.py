@@ -23,6 +23,7 @@ from graphsde.bench.run import BenchRequest, run_bench
 from graphsde.bench.tasks.task import TASKS
 from graphsde.bench.tasks.tuning import RUNGS
 from graphsde.datasets.source import open_graph
+from graphsde.io.graph_yaml import load_plain_yaml
 from graphsde.models import MODELS
 
 GRID: dict[str, tuple[Any, ...]] = {
@@ -119,7 +120,7 @@ def read_trials(folder: Path, select: Select = "nll") -> list[Trial]:
     trials: list[Trial] = []
     while (choice := trial_folder(folder, len(trials)) / "choice.json").is_file():
         try:
-            asked = json.loads(storage.read_text(choice))
+            asked = storage.read_json(choice)
             chosen, settings = dict(asked["chosen"]), dict(asked["settings"])
         except (ValueError, TypeError, KeyError) as error:
             raise BadInput(
@@ -212,7 +213,7 @@ def claim(folder: Path, request: SearchRequest) -> None:
         storage.write_json(path, now)
         return
     try:
-        then = dict(json.loads(storage.read_text(path)))
+        then = dict(storage.read_json(path))
     except (ValueError, TypeError) as error:
         raise BadInput("search.json is damaged", code="E-CORRUPT", place=str(path), fix=_ELSEWHERE) from error
     changed = [name for name in now if then.get(name) != now[name]]
@@ -378,7 +379,7 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        content = dict(yaml.safe_load(storage.read_text(path)))
+        content = dict(load_plain_yaml(storage.read_text(path), path.name))
         return {**content, "settings": dict(content["settings"])}
-    except (yaml.YAMLError, TypeError, KeyError, ValueError) as error:
+    except (BadInput, TypeError, KeyError, ValueError) as error:
         raise BadInput("these are no settings", code="E-CORRUPT", place=str(path)) from error

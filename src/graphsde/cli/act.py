@@ -30,15 +30,14 @@ def predict(
     from graphsde.runs.export import prediction_columns, write_table
     from graphsde.runs.folder import RunFolder
 
-    folder = RunFolder(run)
-    model = folder.load_model()
-    given = key_values(read, "--read")
-    if graph is None:
-        if given:
-            raise BadUsage("--read is for another graph: the run's own is read as it was", fix="leave it out")
-        target = folder.load_graph()
-    else:
+    folder, given = RunFolder(run), key_values(read, "--read")
+    if graph is not None:
+        model = folder.load_model()
         target = open_graph(graph, **folder.reading(graph, given))
+    elif given:
+        raise BadUsage("--read is for another graph: the run's own is read as it was", fix="leave it out")
+    else:
+        model, target = folder.open()
     prediction = model.predict(target, samples=samples, seed=seed)
     write_table(prediction_columns(prediction, target), out)
     typer.echo(f"{prediction.num_items:,} predictions in {out}")

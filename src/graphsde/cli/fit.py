@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from graphsde.base.errors import BadUsage, GraphsdeError
+from graphsde.base.lock import refuse_if_held
 from graphsde.cli.options import GRAPH, JSON, READ, SAMPLES, key_values
 from graphsde.cli.output import cell, print_json, print_table, say
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from graphsde.runs.folder import RunFolder
 
 DEFAULT_MODEL = "lgnsde"
+DEMO_GRAPH = "digits"
 NUMBERS = ("rmse", "mae", "crps", "coverage90", "calibration_error")
 
 
@@ -47,6 +49,7 @@ def fit(
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Fit a model on a graph and keep everything in a folder. Run it again to resume or to see the result."""
+    refuse_if_held(out)  # before anything is loaded or read
     from graphsde.datasets.source import GraphSource
     from graphsde.nn.callbacks import ProgressBar
     from graphsde.runs.fit import FitRequest, fit_run
@@ -113,7 +116,7 @@ def demo(
     if folder.started and not _earlier_demo(folder):
         raise BadUsage(f"{out} holds another run", code="E-RUN-EXISTS", fix="choose another --out")
     outcome = fit_run(
-        FitRequest(GraphSource("digits"), model),
+        FitRequest(GraphSource(DEMO_GRAPH), model),
         folder,
         overwrite=True,
         callbacks=[ProgressBar(f"fitting {model}")],
@@ -150,14 +153,14 @@ def demo(
 
 
 def _earlier_demo(folder: RunFolder) -> bool:
-    """Whether the run was made by this verb, and nobody has worked on it since."""
-    import json
+    """Whether the run was made by this verb, and nobody has worked on it since; one begun by it is gone on with."""
+    from graphsde.runs.state import present_round
 
-    from graphsde.runs.rounds import present_round
-
+    if not folder.finished:
+        asked = folder.work.request()
+        return asked is not None and asked.get("config", {}).get("graph", {}).get("graph") == DEMO_GRAPH
     try:
-        command = json.loads(folder.environment.read_text(encoding="utf-8"))["command"]
-        calibrated = folder.finished and folder.load_model().calibrator is not None
-    except (OSError, ValueError, KeyError, TypeError, GraphsdeError):
+        command, calibrated = folder.read_environment()["command"], folder.load_model().calibrator is not None
+    except GraphsdeError:
         return False
     return "demo" in command[1:2] and not calibrated and not present_round(folder.path)

@@ -128,7 +128,7 @@ def calibrate(
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Make a run's uncertainty mean what it says: fit a calibrator on its validation nodes and keep it."""
-    from graphsde.runs.fit import calibrate_run
+    from graphsde.runs.calibrate import calibrate_run
     from graphsde.runs.folder import RunFolder
     from graphsde.uncertainty.calibration import CALIBRATORS, DEFAULT_CALIBRATOR
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from graphsde.base.errors import BadUsage
+from graphsde.base.errors import BadInput, BadUsage
 
 GRAPH = typer.Argument(help="A benchmark's name (see: graphsde list datasets), a folder of tables, or a file.")
 RUN = typer.Argument(help="The folder of a run.")
@@ -25,7 +25,7 @@ RETRY_FAILED = typer.Option("--retry-failed", help="Run failed cells again.")
 
 def key_values(pairs: list[str], option: str) -> dict[str, Any]:
     """``["solver.steps=10", "lr=0.1"]`` as nested plain values; values are read as YAML scalars."""
-    import yaml
+    from graphsde.io.graph_yaml import load_plain_yaml
 
     result: dict[str, Any] = {}
     for pair in pairs:
@@ -33,8 +33,8 @@ def key_values(pairs: list[str], option: str) -> dict[str, Any]:
         if not equals or not key:
             raise BadUsage(f"{option} {pair!r} is not of the form key=value", found=pair)
         try:
-            value = yaml.safe_load(text)
-        except yaml.YAMLError:
+            value = load_plain_yaml(text, option)
+        except BadInput:
             raise BadUsage(f"the value of {option} {pair!r} can't be read", found=text) from None
         if isinstance(value, str):
             value = _number(value)

@@ -27,7 +27,7 @@ def open_run(run: Path) -> tuple[RunFolder, Model, Graph]:
     from graphsde.runs.folder import RunFolder
 
     folder = RunFolder(run)
-    return folder, folder.load_model(), folder.load_graph()
+    return folder, *folder.open()
 
 
 def print_of_run(run: Path, model: Model, graph: Graph, found: dict[str, Any]) -> None:

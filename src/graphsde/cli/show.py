@@ -181,13 +181,32 @@ def _examine(run: Path) -> dict[str, Any]:
     from graphsde.runs.folder import RunFolder
 
     folder = RunFolder(run)
-    problems = []
-    for look in (folder.read_config, folder.load_model, folder.load_graph, folder.read_metrics):
+    problems: list[str] = []
+    for look in (
+        folder.state,
+        folder.read_config,
+        folder.read_environment,
+        folder.load_model,
+        folder.load_graph,
+        folder.read_metrics,
+    ):
         try:
             look()
         except GraphsdeError as error:
-            problems.append(str(error))
-    return {"path": str(run), "finished": folder.finished, "problems": problems}
+            if str(error) not in problems:  # a run that is not whole is refused by every look
+                problems.append(str(error))
+    guarded = not problems and folder.state().guarded
+    return {
+        "path": str(run),
+        "finished": folder.finished,
+        "interrupted_fit": folder.work.request() is not None,
+        "guarded": "every file is as the manifest says"
+        if guarded
+        else "no: the run has no manifest"
+        if not problems
+        else None,
+        "problems": problems,
+    }
 
 
 def _print(facts: dict[str, Any]) -> None:

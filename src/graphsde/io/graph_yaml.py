@@ -99,6 +99,17 @@ def _refuse_tricks(text: str, file: str, loader: type) -> None:
             raise yaml_error(f"{file} is nested too deeply or has too many entries", place, fix)
 
 
+def load_plain_yaml(text: str, file: str) -> Any:
+    """YAML with its numbers and truth values, as this package writes it: no aliases, no tags, not deep, not endless."""
+    import yaml
+
+    try:
+        _refuse_tricks(text, file, yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader)
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
+        raise yaml_error(f"this is no YAML: {shorten(str(error))}", file, "put it back from a copy") from None
+
+
 def _plain(node: yaml.Node, file: str) -> str | list[object] | dict[str, object] | None:
     import yaml
 

@@ -72,10 +72,6 @@ class EnsembleProgress:
         """What the member in training takes for its own checkpoint."""
         return None if self.checkpoint is None else _MemberCheckpoint(self, self.checkpoint)
 
-    def clear(self) -> None:
-        if self.checkpoint is not None:
-            self.checkpoint.clear()
-
 
 class _MemberCheckpoint(Checkpoint):
     """A member's window into the ensemble's file."""
@@ -220,7 +216,6 @@ class Ensemble(Model):
             progress.finish(number, member)
             if interrupt is not None and interrupt.received is not None and number + 1 < self.settings.members:
                 raise Interrupted(interrupt.received)
-        progress.clear()
         self.members, self.class_names, self.calibrator = members, graph.class_names, None
         self._target_scale = members[0]._target_scale
         self._temperature = 1.0

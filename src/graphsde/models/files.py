@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from graphsde._version import __version__
 from graphsde.base import storage
-from graphsde.base.errors import BadInput
+from graphsde.base.errors import BadInput, GraphsdeError
 from graphsde.models.base import MODELS, Model
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 TENSORS = "model.safetensors"
 DESCRIPTION = "model.json"
+FIX = "put the file back from a copy, or fit again"
 _MOMENT = 0.05  # seconds
 
 
@@ -30,7 +31,7 @@ def save_model(model: Model, folder: Path) -> Path:
 
     tensors, values = model.state()
     content = save({name: tensor.detach().contiguous() for name, tensor in tensors.items()})
-    description = {
+    description: dict[str, Any] = {
         "format": FORMAT,
         "model": model.name,
         "settings": model.settings.model_dump(mode="json"),
@@ -41,6 +42,7 @@ def save_model(model: Model, folder: Path) -> Path:
         "versions": {"graphsde": __version__, "torch": torch.__version__},
         "sha256": {TENSORS: hashlib.sha256(content).hexdigest()},
     }
+    description["sha256"][DESCRIPTION] = _digest(description)
     # numbers first: a description never points to tensors that are not there yet
     storage.write_bytes(folder / TENSORS, content)
     storage.write_json(folder / DESCRIPTION, description)
@@ -63,9 +65,18 @@ def load_model(folder: str | Path) -> Model:
         model.restore(tensors, description["values"])
         if description.get("calibrator") is not None:
             model.calibrator = _calibrator(description["calibrator"], len(model.class_names))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _damaged(folder / DESCRIPTION, f"{type(error).__name__}: {error}") from error
+    except GraphsdeError:
+        raise
+    except Exception as error:  # whatever a description leads to that no model has written, it is damaged
+        raise storage.damaged(folder / DESCRIPTION, f"{type(error).__name__}: {error}", FIX) from error
     return model
+
+
+def _digest(description: dict[str, Any]) -> str:
+    """Of everything in ``model.json`` but this digest itself: an edited mean or class name is another model."""
+    hashes = {name: value for name, value in description["sha256"].items() if name != DESCRIPTION}
+    text = json.dumps({**description, "sha256": hashes}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _description_of(calibrator: Calibrator) -> dict[str, Any]:
@@ -130,14 +141,14 @@ def _description(path: Path) -> dict[str, Any]:
             place=str(path),
             fix="give a folder that fit wrote",
         )
+    description = storage.read_json(path)
     try:
-        description = json.loads(storage.read_text(path))
         version, name = description["format"], description["model"]
         parts = (description["settings"], description["values"], description["sha256"])
         names = description["class_names"]
         description["best_epoch"]
-    except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError, RecursionError) as error:
-        raise _damaged(path, f"{type(error).__name__}") from error
+    except (KeyError, TypeError, IndexError) as error:
+        raise storage.damaged(path, type(error).__name__, FIX) from error
     if version != FORMAT:
         raise BadInput(
             f"{path.name} has format {version}, this graphsde reads {FORMAT}",
@@ -147,7 +158,10 @@ def _description(path: Path) -> dict[str, Any]:
         )
     well_formed = isinstance(name, str) and all(isinstance(part, dict) for part in parts)
     if not (well_formed and isinstance(names, list) and all(isinstance(n, str) for n in names) and TENSORS in parts[2]):
-        raise _damaged(path, "a field has the wrong type")
+        raise storage.damaged(path, "a field has the wrong type", FIX)
+    # models of before have no digest
+    if parts[2].get(DESCRIPTION, expected := _digest(description)) != expected:
+        raise storage.damaged(path, "its content has changed", FIX)
     return description
 
 
@@ -168,8 +182,4 @@ def _tensors(path: Path, expected: str) -> dict[str, Tensor]:
     try:
         return load(content)
     except SafetensorError as error:
-        raise _damaged(path, str(error)) from error
-
-
-def _damaged(path: Path, why: str) -> BadInput:
-    return BadInput(f"{path.name} is damaged ({why})", code="E-CORRUPT", place=str(path), fix="fit again")
+        raise storage.damaged(path, str(error), FIX) from error

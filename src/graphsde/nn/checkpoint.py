@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from dataclasses import dataclass, field
@@ -12,7 +13,6 @@ import torch
 from torch import Tensor
 
 from graphsde.base import storage
-from graphsde.base.errors import BadInput
 
 
 @dataclass
@@ -24,7 +24,7 @@ class TrainState:
 
 
 class Checkpoint:
-    """One file that holds the last :class:`TrainState`.
+    """One file that holds the last :class:`TrainState`, also after the training: it is the owner who clears it.
 
     Args:
         path: where it lies; its absence means "from the start".
@@ -43,7 +43,9 @@ class Checkpoint:
         from safetensors.torch import save
 
         tensors = {name: tensor.detach().contiguous().clone() for name, tensor in state.tensors.items()}
-        storage.write_bytes(self.path, save(tensors, metadata={"values": json.dumps(state.values)}))
+        values = json.dumps(state.values)
+        metadata = {"values": values, "sha256": _digest(tensors, values)}
+        storage.write_bytes(self.path, save(tensors, metadata=metadata))
         self._last = time.monotonic()
 
     def load(self) -> TrainState | None:
@@ -54,17 +56,29 @@ class Checkpoint:
         try:
             with safe_open(self.path, framework="pt") as file:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-                values = json.loads((file.metadata() or {})["values"])
+                metadata = file.metadata() or {}
+            values = json.loads(metadata["values"])
         except OSError as error:
             raise storage.io_error("read", self.path, error) from error
-        except (SafetensorError, KeyError, json.JSONDecodeError) as error:
-            raise BadInput(
-                f"the checkpoint {self.path.name} is damaged", code="E-CORRUPT", place=str(self.path), fix="delete it"
-            ) from error
+        except (SafetensorError, KeyError, ValueError, RecursionError) as error:
+            raise storage.damaged(self.path, type(error).__name__, "delete it: the training begins anew") from error
+        # earlier versions wrote no digest
+        if metadata.get("sha256", expected := _digest(tensors, metadata["values"])) != expected:
+            raise storage.damaged(self.path, "its content has changed", "delete it: the training begins anew")
         return TrainState(tensors, values)
 
     def clear(self) -> None:
         self.path.unlink(missing_ok=True)
+
+
+def _digest(tensors: dict[str, Tensor], values: str) -> str:
+    """Of names, types, shapes and bytes: a flipped bit in a weight would else go on being trained."""
+    found = hashlib.sha256(values.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        found.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()
 
 
 def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

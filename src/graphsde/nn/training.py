@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphsde.base.errors import Diverged
+from graphsde.base.errors import BadInput, Diverged
 from graphsde.base.interrupt import Interrupted, InterruptGuard
 from graphsde.graph.graph import Graph
 from graphsde.nn.callbacks import Callback, EpochRecord
@@ -98,6 +98,7 @@ def train(
     """Train ``learner`` and leave it at its best epoch.
 
     With a ``checkpoint`` that holds a state, training goes on from there and ends where the uninterrupted run would.
+    The last state stays in it: whoever has put the model in a safe place clears it.
     ``momentum`` is what an earlier training of the same parameters has left of its optimiser.
     """
     training = Training(learner, settings, momentum=momentum)
@@ -147,9 +148,12 @@ class Training:
         epoch = self.epoch + 1
         record = _epoch(self.learner, self.optimizer, self.settings, epoch, self.best)
         self.records.append(record)
-        # patience is over only once somebody has looked
-        self.stopped = record.val_nll is not None and epoch - self.best.epoch >= self.settings.patience
+        self.stopped = self._out_of_patience(record)
         return record
+
+    def _out_of_patience(self, record: EpochRecord) -> bool:
+        """Only once somebody has looked."""
+        return record.val_nll is not None and record.epoch - self.best.epoch >= self.settings.patience
 
     def complete(
         self,
@@ -180,9 +184,9 @@ class Training:
             for callback in callbacks:
                 callback.on_failure()
             raise
+        if checkpoint is not None and self.epoch > self.told:
+            checkpoint.save(self.state())
         self.to_best()
-        if checkpoint is not None:
-            checkpoint.clear()
         for callback in callbacks:
             callback.on_end(self.best.epoch)
         return TrainResult(self.records, self.best.epoch, self.stopped, optimizer_tensors(self.optimizer))
@@ -206,6 +210,15 @@ class Training:
         return TrainState(tensors, values)
 
     def restore(self, state: TrainState) -> None:
+        """Go back to ``state``; one of another model, another graph or another program is refused."""
+        try:
+            self._restore(state)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
+            raise BadInput(
+                f"the checkpoint does not fit this model ({type(error).__name__})", code="E-CORRUPT", fix="delete it"
+            ) from error
+
+    def _restore(self, state: TrainState) -> None:
         _copy_into(self.learner.tensors(), under("live.", state.tensors))
         for name, generator in self.learner.generators().items():
             generator.set_state(state.tensors[f"random.{name}"])
@@ -214,6 +227,7 @@ class Training:
         self.best = _Best(math.inf if nll is None else nll, state.values["best_epoch"], under("best.", state.tensors))
         self.records = [EpochRecord(**record) for record in state.values["records"]]
         self.told = len(self.records)
+        self.stopped = bool(self.records) and self._out_of_patience(self.records[-1])
 
 
 def _epoch(

@@ -1,12 +1,9 @@
-"""One fit, from a request to a finished folder: resumes what was interrupted, refuses what does not match.
-
-A calibrator for its model: fitted, kept with it, and the predictions written anew.
-"""
+"""One fit, from a request to a finished folder: resumes what was interrupted, refuses what does not match."""
 
 from __future__ import annotations
 
 import itertools
-import json
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -22,12 +19,12 @@ from graphsde.graph.graph import Graph
 from graphsde.metrics.evaluation import evaluate, judged_nodes
 from graphsde.models import MODELS, Model
 from graphsde.nn.callbacks import Callback
-from graphsde.nn.checkpoint import Checkpoint
 from graphsde.prediction import Prediction
-from graphsde.runs.export import prediction_columns, write_table
-from graphsde.runs.folder import RunFolder, figures_of
+from graphsde.runs.export import write_table
+from graphsde.runs.folder import SAMPLES, RunContent, RunFolder, parse_config, read_facts
 from graphsde.runs.label_book import LabelBook
-from graphsde.runs.rounds import KEPT, forget_rounds
+from graphsde.runs.state import HISTORY, NewState
+from graphsde.runs.work import FITTING, LEARNING, plain
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,7 @@ class FitRequest:
     model: str
     settings: dict[str, Any] = field(default_factory=dict)
     seed: int = 0
-    samples: int = 64
+    samples: int = SAMPLES
 
 
 @dataclass(frozen=True)
@@ -53,6 +50,8 @@ class FitOutcome:
 
 
 REPLACED_LABELS = "replaced-labels.csv"
+FORMER_CHECKPOINT = "checkpoint.safetensors"
+"""Where earlier versions kept it."""
 
 
 def fit_run(
@@ -66,70 +65,94 @@ def fit_run(
     """Fit, predict, evaluate and write everything into ``folder``.
 
     A finished folder with the same configuration and data is read, not fitted again; an interrupted one is resumed; any
-    other is refused with the difference, unless ``overwrite``.
+    other is refused with the difference, unless ``overwrite``: then it stays until the new run is whole.
     """
-    graph, facts = request.source.open()
-    model = MODELS.get(request.model)(**{**request.settings, "seed": request.seed})
-    model.resolve(graph)
-    config = {
-        "graph": asdict(request.source),
-        "model": {"name": model.name, "settings": model.settings.model_dump(mode="json")},
-        "samples": request.samples,
-    }
     with folder.locked():
-        if overwrite:
-            _save_labels(folder, say)
-            _clear(folder)
-        elif folder.started:
+        graph, facts = request.source.open()
+        model = MODELS.get(request.model)(**{**request.settings, "seed": request.seed})
+        model.resolve(graph)
+        config = {
+            "graph": asdict(request.source),
+            "model": {"name": model.name, "settings": model.settings.model_dump(mode="json")},
+            "samples": request.samples,
+        }
+        if not overwrite:
             _refuse_another(folder, config, facts)
-        if folder.finished:
-            say(f"{folder.path} holds this very run already: nothing to do")
-            return _finished(folder, request)
-        resumed = folder.checkpoint.exists()
-        if resumed:
-            say(f"going on with the interrupted run in {folder.path}")
-        else:
-            estimate = model.estimate(graph)
-            say(
-                f"{model.name} on {graph.name}: up to {estimate.epochs} epochs, at most about "
-                f"{_human_time(estimate.seconds)}, about {human_bytes(estimate.bytes)} of memory"
-            )
-            folder.write_config(config)
-            folder.write_environment()
-            storage.write_json(folder.graph, facts)
+            if folder.finished:
+                say(f"{folder.path} holds this very run already: nothing to do")
+                return _finished(folder, request)
+        former = folder.path / FORMER_CHECKPOINT
+        adopted = former if former.is_file() and not overwrite else None
+        resumed = _begin(folder, model, graph, {"config": config, "facts": facts}, adopted, say)
         begin = time.perf_counter()
         with InterruptGuard() as guard:
             try:
-                model.fit(graph, callbacks=callbacks, checkpoint=Checkpoint(folder.checkpoint), interrupt=guard)
+                model.fit(graph, callbacks=callbacks, checkpoint=folder.work.checkpoint, interrupt=guard)
             except Interrupted as stop:
                 raise Interrupted(stop.number, fix=f"run the same command again to go on ({folder.path})") from None
         seconds = time.perf_counter() - begin
-        model.save(folder.path)
         prediction = model.predict(graph, samples=request.samples)
-        write_table(prediction_columns(prediction, graph), folder.predictions)
         metrics: dict[str, Any] = {"fit_seconds": round(seconds, 3), "best_epoch": model.best_epoch}
         if judged_nodes(prediction, graph).any():
             metrics = evaluate(prediction, graph) | metrics
-        folder.write_metrics(model, metrics)
+        with NewState(folder.path, anew=True) as state:
+            RunContent(config, facts, model, prediction, graph, metrics).write(state.folder)
+            _save_labels(folder, say)
+            state.commit(removed=(FITTING, LEARNING, HISTORY, FORMER_CHECKPOINT))
     return FitOutcome(folder, graph, model, prediction, metrics, resumed, already_done=False)
 
 
+def _begin(
+    folder: RunFolder,
+    model: Model,
+    graph: Graph,
+    asked: dict[str, Any],
+    former: Path | None,
+    say: Callable[[str], None],
+) -> bool:
+    """Whether an interrupted fit goes on, perhaps one of an earlier version; a new one says what it will cost."""
+    if former is None and folder.work.request() != plain(asked):
+        estimate = model.estimate(graph)
+        say(
+            f"{model.name} on {graph.name}: up to {estimate.epochs} epochs, at most about "
+            f"{_human_time(estimate.seconds)}, about {human_bytes(estimate.bytes)} of memory"
+        )
+    folder.work.begin(asked)
+    if former is not None:
+        folder.work.adopt(former)
+    resumed = folder.work.checkpoint.path.exists()
+    if resumed:
+        say(f"going on with the interrupted run in {folder.path}")
+    return resumed
+
+
+def _asked_before(folder: RunFolder) -> dict[str, Any]:
+    """What the folder holds or was begun for: configuration and facts."""
+    if folder.finished:
+        return {"config": folder.read_config(), "facts": folder.read_facts()}
+    if (asked := folder.work.request()) is not None:
+        return asked
+    facts = read_facts(folder.graph) if folder.graph.is_file() else {}
+    return {"config": parse_config(folder.config), "facts": facts}
+
+
 def _finished(folder: RunFolder, request: FitRequest) -> FitOutcome:
-    model, graph = folder.load_model(), folder.load_graph()
+    model, graph = folder.open()
     prediction = model.predict(graph, samples=request.samples)
     metrics = {key: value for key, value in folder.read_metrics()[-1].items() if key != "kind"}
     return FitOutcome(folder, graph, model, prediction, metrics, resumed=False, already_done=True)
 
 
 def _refuse_another(folder: RunFolder, config: dict[str, Any], facts: dict[str, Any]) -> None:
-    then = folder.read_config()
-    differences = _differences(then, json.loads(json.dumps(config)))
-    if not differences and folder.graph.is_file():
-        before = json.loads(storage.read_text(folder.graph))
+    if not folder.started:
+        return
+    then = _asked_before(folder)
+    differences = _differences(then.get("config"), plain(config))
+    if not differences:
         differences = [
-            f"{key}: {before[key][:12]} then, {facts[key][:12]} now"
+            f"{key}: {then['facts'][key][:12]} then, {facts[key][:12]} now"
             for key in ("fingerprint", "split_hash")
-            if before[key] != facts[key]
+            if then.get("facts", {}).get(key, facts[key]) != facts[key]
         ]
     if differences:
         raise BadUsage(
@@ -152,7 +175,10 @@ def _save_labels(folder: RunFolder, say: Callable[[str], None]) -> None:
         learned = LabelBook.of_run(folder.path).labels
     except BadInput:
         aside = _free(folder.path / "replaced-labels.json")
-        (folder.path / "labels.json").rename(aside)
+        try:
+            shutil.copyfile(folder.path / "labels.json", aside)
+        except OSError as error:
+            raise storage.io_error("write", aside, error) from error
         say(f"the labels that the run had learned can't be read; their file is kept as {aside}")
         return
     if learned:
@@ -169,47 +195,7 @@ def _free(path: Path) -> Path:
     return path
 
 
-def _clear(folder: RunFolder) -> None:
-    """Only files that a run writes; whatever else lies in the folder is the user's."""
-    forget_rounds(folder.path)
-    for path in [folder.report, folder.checkpoint, *(folder.path / name for name in KEPT)]:
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            raise storage.io_error("delete", path, error) from error
-
-
 def _human_time(seconds: float) -> str:
     if seconds < 90:
         return f"{max(seconds, 1):.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-@dataclass(frozen=True)
-class CalibrationOutcome:
-    """What a calibrator did to the figures on test nodes; empty where there are none with a label."""
-
-    model: Model
-    graph: Graph
-    before: dict[str, Any]
-    after: dict[str, Any]
-
-
-def calibrate_run(folder: RunFolder, by: str | None, *, samples: int | None = None) -> CalibrationOutcome:
-    """Fit the calibrator ``by`` on the run's validation nodes, or take the present one away with ``None``.
-
-    ``model.json``, ``predictions.parquet`` and the test figures in ``metrics.jsonl`` are replaced, in this order; each
-    is either old or new, and running again completes what was interrupted.
-    """
-    with folder.locked():
-        model, graph = folder.load_model(), folder.load_graph()
-        drawn = samples or int(folder.read_config().get("samples", 64))
-        before = model.predict(graph, samples=drawn)
-        model.calibrate(graph, by=by, samples=drawn)
-        after = model.predict(graph, samples=drawn)
-        model.save(folder.path)
-        write_table(prediction_columns(after, graph), folder.predictions)
-        figures = figures_of(after, graph)
-        *epochs, last = folder.read_metrics()
-        folder.write_lines([*epochs, {**last, **figures}])
-        return CalibrationOutcome(model, graph, figures_of(before, graph), figures)

@@ -8,25 +8,92 @@ import json
 import os
 import platform
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import yaml
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from graphsde._version import __version__
 from graphsde.base import storage
 from graphsde.base.errors import BadInput
 from graphsde.base.lock import exclusive
 from graphsde.base.renames import as_currently
+from graphsde.base.storage import damaged, read_document
 from graphsde.datasets.source import GraphSource, is_benchmark
 from graphsde.graph.graph import Graph
+from graphsde.io.graph_yaml import load_plain_yaml
 from graphsde.metrics.evaluation import evaluate, judged_nodes
 from graphsde.models import Model, load_model
 from graphsde.prediction import Prediction
+from graphsde.runs.export import prediction_columns, write_table
 from graphsde.runs.label_book import LabelBook
-from graphsde.runs.rounds import finish_round
+from graphsde.runs.state import MARK, State, has_state, read_state, require_whole
+from graphsde.runs.work import FITTING, LEARNING, Work
+
+LARGEST_CONFIG = 10_000_000
+SAMPLES = 64
+_TRIES = 5
+Value = TypeVar("Value")
+
+
+class _Described(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True)
+
+
+class _ModelPart(_Described):
+    name: str
+    settings: dict[str, Any]
+
+
+class _GraphPart(_Described):
+    model_config = ConfigDict(extra="forbid", strict=True)
+    graph: str = Field(min_length=1)
+    options: dict[str, Any] = {}
+    split: str | None = None
+    split_options: dict[str, Any] = {}
+    seed: int = 0
+
+
+class _Config(_Described):
+    graph: _GraphPart
+    model: _ModelPart
+    samples: int = Field(SAMPLES, ge=1)
+
+
+class _Facts(_Described):
+    fingerprint: str
+    split_hash: str
+    split: str | None = None
+    name: str = ""
+
+
+class _EpochLine(_Described):
+    kind: Literal["epoch"]
+    epoch: int
+    loss: float | None
+    val_nll: float | None = None
+    val_accuracy: float | None = None
+
+
+class _EvaluationLine(_Described):
+    kind: Literal["evaluation"]
+    fit_seconds: float
+    best_epoch: int | None
+
+
+class _Environment(_Described):
+    graphsde: str
+    python: str
+    command: list[str]
+    started: str
+    packages: dict[str, str]
+
+
+_METRIC_LINE: TypeAdapter[_EpochLine | _EvaluationLine] = TypeAdapter(_EpochLine | _EvaluationLine)
 
 
 class RunFolder:
@@ -34,76 +101,141 @@ class RunFolder:
 
     ``config.yaml`` says what was asked for (fully resolved), ``graph.json`` which data it was, ``environment.json``
     where it ran, ``model.json`` and ``model.safetensors`` what was learned, ``metrics.jsonl`` how it went,
-    ``predictions.parquet`` what it says of every node, ``report.html`` what to look at. A run that has learned further
-    labels has ``labels.json``, ``learned.json`` and its rounds before under ``history/``.
+    ``predictions.parquet`` what it says of every node; ``manifest.json`` guards them all. A run that has learned
+    further labels has ``labels.json``, ``learned.json`` and its rounds before under ``history/``. ``report.html`` is
+    made from these and can be made again.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-
         self.config, self.graph = self.path / "config.yaml", self.path / "graph.json"
         self.environment, self.metrics = self.path / "environment.json", self.path / "metrics.jsonl"
         self.predictions, self.report = self.path / "predictions.parquet", self.path / "report.html"
-        self.checkpoint = self.path / "checkpoint.safetensors"
+        self.work = Work(self.path, FITTING)
+        self._read: State | None = None
+        self._compared: tuple[tuple[int, int], ...] | None = None
 
     @property
     def started(self) -> bool:
-        return self.config.is_file()
+        return self.finished or self.work.request() is not None or self.config.is_file()
 
     @property
     def finished(self) -> bool:
-        """``metrics.jsonl`` is written last; with it everything else is there."""
-        return self.started and self.metrics.is_file() and (self.path / "model.json").is_file()
+        return has_state(self.path)
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
-        """Only one fit at a time; the lock of a process that died is free again."""
+        """Only one process changes a run at a time; the lock of a process that died is free again."""
         return exclusive(self.path)
 
-    def write_config(self, config: dict[str, Any]) -> None:
-        storage.write_text(self.config, yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
+    def state(self) -> State:
+        """The run's state, every file of it compared with the manifest."""
+        for _ in range(_TRIES):
+            found = self._present()
+            stamps = self._stamps(found)
+            if found == self._read and stamps == self._compared:
+                return found
+            try:
+                require_whole(self.path, found)
+            except BadInput:
+                if self._present() == found:
+                    raise
+                continue  # another process was putting a new state in place
+            self._read, self._compared = found, stamps
+            return found
+        raise self._restless()
 
-    def read_config(self) -> dict[str, Any]:
-        self._require_run()
-        try:
-            config = as_currently(yaml.safe_load(storage.read_text(self.config)))
-            config["model"]["name"]
-            config["graph"]["graph"]
-        except (yaml.YAMLError, UnicodeDecodeError, TypeError, KeyError, AttributeError) as error:
-            raise BadInput("config.yaml is damaged", code="E-CORRUPT", place=str(self.config)) from error
-        return config
+    def consistently(self, read: Callable[[], Value]) -> Value:
+        """What ``read`` gives, all of one state: two halves of two states would make no run."""
+        for _ in range(_TRIES):
+            before = self.state()
+            value = read()
+            if self.state() == before:
+                return value
+        raise self._restless()
 
-    def write_environment(self) -> None:
-        storage.write_json(self.environment, environment())
+    def _restless(self) -> BadInput:
+        return BadInput(
+            f"{self.path} was changed by other processes while it was being read",
+            code="E-RUN-CHANGED",
+            place=str(self.path),
+            fix="run the command again",
+        )
 
-    def write_metrics(self, model: Model, evaluation: dict[str, Any]) -> None:
-        """One line an epoch, then one line with the test metrics."""
-        lines = [{"kind": "epoch", **record.as_dict()} for record in model.history]
-        self.write_lines([*lines, {"kind": "evaluation", **without_nan(evaluation)}])
+    def open(self) -> tuple[Model, Graph]:
+        """The model of a finished run and its graph."""
+        return self.consistently(lambda: (self.load_model(), self.load_graph()))
 
-    def write_lines(self, lines: list[dict[str, Any]]) -> None:
-        storage.write_text(self.metrics, "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines))
-
-    def read_metrics(self) -> list[dict[str, Any]]:
-        self._require_run()
-        try:
-            return [json.loads(line) for line in storage.read_text(self.metrics).splitlines()]
-        except json.JSONDecodeError as error:
-            raise BadInput("metrics.jsonl is damaged", code="E-CORRUPT", place=str(self.metrics)) from error
-
-    def load_model(self) -> Model:
-        self._require_run()
-        if not self.finished:
+    def _present(self) -> State:
+        if (self.path / LEARNING / "ready.json").is_file():
+            raise BadInput(
+                "an earlier version of graphsde was stopped while it put a round of learning in place",
+                code="E-UNFINISHED",
+                place=str(self.path / LEARNING),
+                fix="open the run once with that version",
+            )
+        found = read_state(self.path)
+        if found is not None:
+            return found
+        if self.started:
             raise BadInput(
                 f"the run in {self.path} is not finished", code="E-UNFINISHED", fix="run the same fit again: it resumes"
             )
+        raise BadInput(
+            f"there is no run in {self.path}",
+            code="E-NO-RUN",
+            place=str(self.path),
+            fix="make one with: graphsde fit GRAPH --out " + str(self.path),
+        )
+
+    def _stamps(self, state: State) -> tuple[tuple[int, int], ...]:
+        """What changes when a file is written, so that what was compared once is not compared again."""
+        stamps = []
+        for name in state.files:
+            try:
+                status = (self.path / name).stat()
+            except OSError:
+                stamps.append((0, 0))
+            else:
+                stamps.append((status.st_mtime_ns, status.st_size))
+        return tuple(stamps)
+
+    def read_config(self) -> dict[str, Any]:
+        self.state()
+        return parse_config(self.config)
+
+    def read_facts(self) -> dict[str, Any]:
+        """Which data the run was made with."""
+        self.state()
+        return read_facts(self.graph)
+
+    def read_metrics(self) -> list[dict[str, Any]]:
+        """One line an epoch, then one line with the test metrics."""
+        self.state()
+        lines = []
+        for number, line in enumerate(storage.read_text(self.metrics).splitlines(), start=1):
+            try:
+                lines.append(json.loads(line))
+                _METRIC_LINE.validate_python(lines[-1])
+            except (ValueError, RecursionError):
+                raise damaged(self.metrics, f"line {number}") from None
+        if not lines or lines[-1]["kind"] != "evaluation":
+            raise damaged(self.metrics, "its last line is missing")
+        return lines
+
+    def read_environment(self) -> dict[str, Any]:
+        """Where the run happened."""
+        self.state()
+        return read_document(self.environment, _Environment).model_dump()
+
+    def load_model(self) -> Model:
+        self.state()
         return load_model(self.path)
 
     def source(self) -> GraphSource:
         source = GraphSource(**self.read_config()["graph"])
-        if source.split is None and not is_benchmark(source.graph) and self.graph.is_file():
-            # a folder that was called photo or computers used to get the Amazon graphs' split
-            then = json.loads(storage.read_text(self.graph)).get("split")
-            return dataclasses.replace(source, split="shchur") if then == "shchur" else source
+        # a folder that was called photo or computers used to get the Amazon graphs' split
+        if source.split is None and not is_benchmark(source.graph) and self.read_facts()["split"] == "shchur":
+            return dataclasses.replace(source, split="shchur")
         return source
 
     def reading(self, path: str, options: dict[str, Any] | None) -> dict[str, Any]:
@@ -112,8 +244,8 @@ class RunFolder:
 
     def load_graph(self) -> Graph:
         """The graph of this run with its split and what it has learned; refused where the data has changed since."""
+        then = self.read_facts()
         graph, facts = self.source().open()
-        then = json.loads(storage.read_text(self.graph))
         for key, what in (("fingerprint", "data"), ("split_hash", "split")):
             if facts[key] != then[key]:
                 raise BadInput(
@@ -125,15 +257,63 @@ class RunFolder:
                 )
         return LabelBook.of_run(self.path).apply(graph)
 
-    def _require_run(self) -> None:
-        finish_round(self.path)
-        if not self.started:
-            raise BadInput(
-                f"there is no run in {self.path}",
-                code="E-NO-RUN",
-                place=str(self.config),
-                fix="make one with: graphsde fit GRAPH --out " + str(self.path),
-            )
+
+def parse_config(path: Path) -> dict[str, Any]:
+    """A run's configuration in present names."""
+    text = storage.read_text(path)
+    if len(text) > LARGEST_CONFIG:
+        raise damaged(path, f"larger than {LARGEST_CONFIG:,} bytes")
+    try:
+        values = as_currently(load_plain_yaml(text, path.name))
+        return values | {"samples": _Config.model_validate(values).samples}
+    except BadInput as error:
+        raise damaged(path, error.message) from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise damaged(path, type(error).__name__) from error
+
+
+def read_facts(path: Path) -> dict[str, Any]:
+    """Which data a run was made with, from its ``graph.json``."""
+    return read_document(path, _Facts).model_dump()
+
+
+@dataclasses.dataclass(frozen=True)
+class RunContent:
+    """Everything that a finished fit leaves.
+
+    Args:
+        config: what was asked for.
+        facts: which data it was.
+        model: what was learned.
+        prediction: what it says of ``graph``.
+        graph: with its split and the labels that were learned.
+        metrics: test figures and cost.
+    """
+
+    config: dict[str, Any]
+    facts: dict[str, Any]
+    model: Model
+    prediction: Prediction
+    graph: Graph
+    metrics: dict[str, Any]
+
+    def write(self, into: Path) -> None:
+        files = RunFolder(into)
+        self.model.save(into)
+        write_predictions(files, self.prediction, self.graph)
+        storage.write_text(files.config, yaml.safe_dump(self.config, sort_keys=False, allow_unicode=True))
+        storage.write_json(files.environment, environment() | {MARK: True})
+        storage.write_json(files.graph, self.facts)
+        epochs = [{"kind": "epoch", **record.as_dict()} for record in self.model.history]
+        write_metrics(files, [*epochs, {"kind": "evaluation", **without_nan(self.metrics)}])
+
+
+def write_predictions(files: RunFolder, prediction: Prediction, graph: Graph) -> None:
+    write_table(prediction_columns(prediction, graph), files.predictions)
+
+
+def write_metrics(files: RunFolder, lines: list[dict[str, Any]]) -> None:
+    storage.write_text(files.metrics, "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines))
 
 
 def environment() -> dict[str, Any]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict
 
 from graphsde.base import storage
 from graphsde.base.errors import BadInput, shorten
@@ -20,6 +20,23 @@ from graphsde.uncertainty.held_out import align_labels
 
 FILE = "labels.json"
 FORMAT = 1
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _KeptLabel(_Strict):
+    id: int | str
+    label: str | int | float
+    round: int
+
+
+class _Kept(_Strict):
+    format: int
+    labels: list[_KeptLabel]
+    roles: dict[str, list[int | str]] | None
+    classes: list[str] | None
 
 
 @dataclass(frozen=True)
@@ -41,15 +58,13 @@ class LabelBook:
         path = folder / FILE
         if not path.is_file():
             return cls()
-        try:
-            values = json.loads(storage.read_text(path))
-            if values["format"] != FORMAT:
-                raise ValueError(values["format"])
-            labels = tuple((one["id"], _label(one["label"]), int(one["round"])) for one in values["labels"])
-            classes = values["classes"]
-            return cls(labels, values["roles"], None if classes is None else tuple(classes))
-        except (ValueError, KeyError, TypeError) as error:
-            raise BadInput(f"{FILE} is damaged", code="E-CORRUPT", place=str(path)) from error
+        kept = storage.read_document(path, _Kept)
+        if kept.format != FORMAT:
+            raise storage.damaged(path, f"format {kept.format}, and this graphsde reads {FORMAT}")
+        labels = tuple(
+            (one.id, one.label if isinstance(one.label, str) else float(one.label), one.round) for one in kept.labels
+        )
+        return cls(labels, kept.roles, None if kept.classes is None else tuple(kept.classes))
 
     def write(self, folder: Path) -> None:
         storage.write_json(folder / FILE, self.as_dict())
@@ -88,12 +103,6 @@ class LabelBook:
         return graph.with_masks(split=graph.split, **masks)
 
 
-def _label(kept: Any) -> str | float:
-    if isinstance(kept, bool) or not isinstance(kept, str | int | float):
-        raise TypeError(kept)
-    return kept if isinstance(kept, str) else float(kept)
-
-
 def _positions(ids: list[int | str], graph: Graph) -> np.ndarray:
     positions = locate(ids, graph.node_ids)
     if (positions < 0).any():
@@ -117,9 +126,12 @@ def roles_in(predictions: Path) -> tuple[list[int | str], dict[str, list[int | s
 
     try:
         table = pa_parquet.read_table(predictions).to_pydict()
-    except pa.ArrowInvalid as error:
-        raise BadInput(f"{predictions.name} is damaged", code="E-CORRUPT", place=str(predictions)) from error
+        table["id"]
+    except (pa.ArrowException, KeyError) as error:
+        raise storage.damaged(predictions, type(error).__name__) from error
     except OSError as error:
+        if error.errno is None:  # pyarrow's way to say that the content is no Parquet
+            raise storage.damaged(predictions, str(error)) from error
         raise storage.io_error("read", predictions, error) from error
     roles: dict[str, list[int | str]] = {}
     for node, role in zip(table["id"], table.get("split", [None] * len(table["id"])), strict=True):

@@ -21,13 +21,11 @@ from graphsde.datasets.source import KEPT_ROLES, GraphSource
 from graphsde.graph.graph import Graph
 from graphsde.models import MODELS, Model
 from graphsde.nn.callbacks import Callback
-from graphsde.nn.checkpoint import Checkpoint
-from graphsde.prediction import Prediction
-from graphsde.runs.export import prediction_columns, write_table
-from graphsde.runs.folder import RunFolder, figures_of
+from graphsde.runs.folder import RunContent, RunFolder, figures_of
 from graphsde.runs.label_book import LabelBook, require_growth, roles_in
 from graphsde.runs.new_labels import CHECKS, GivenLabels, NewLabels
-from graphsde.runs.rounds import begin_round, commit_round, present_round, staging
+from graphsde.runs.state import NewState, present_round
+from graphsde.runs.work import LEARNING, Work
 
 SUMMARY = "learned.json"
 MISFITS = ("E-MODEL-SHAPE", "E-MODEL-TENSORS")
@@ -77,8 +75,14 @@ class Learned:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Learned:
-        return cls(**{**values, "change": Change.from_dict(values["change"])})
+    def of_run(cls, run: Path) -> Learned:
+        """The last round of a run that has learned."""
+        path = run / SUMMARY
+        values = storage.read_json(path)
+        try:
+            return cls(**{**values, "change": Change.from_dict(values["change"])})
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise storage.damaged(path, type(error).__name__) from error
 
 
 def learn(
@@ -114,10 +118,10 @@ def learn(
         >>> learn("runs/first", {"item-3": "toy", "item-8": "book"})  # doctest: +SKIP
     """
     folder = RunFolder(run)
-    model = folder.load_model()  # tells what is wrong with the folder before a lock is put into it
+    folder.state()  # tells what is wrong with the folder before a lock is put into it
     given = labels if isinstance(labels, GivenLabels) else GivenLabels.from_mapping(labels)
     with folder.locked():
-        config = folder.read_config()
+        model, config = folder.load_model(), folder.read_config()
         number = present_round(folder.path) + 1
         ground = _ground(folder, model, graph, options)
         known = ground.book.apply(ground.graph)
@@ -136,9 +140,10 @@ def learn(
             "settings": settings,
             "fresh": fresh,
         }
-        if begin_round(folder.path, request):
+        work = Work(folder.path, LEARNING)
+        if work.begin(request):
             say(f"going on with the interrupted round in {folder.path}")
-        successor, warm, seconds = _fit(folder, model, settings, target, fresh, callbacks, say)
+        successor, warm, seconds = _fit(folder, work, model, settings, target, fresh, callbacks, say)
         if model.calibrator is not None:  # else a calibrated "before" would stand beside a bare "after"
             say(f"fitting the calibrator anew ({model.calibrator.name})")
             successor.calibrate(target, by=model.calibrator.name, samples=config["samples"])
@@ -160,8 +165,21 @@ def learn(
             before=figures_of(before, target),
             after=figures_of(after, target),
         )
-        _write(RunFolder(staging(folder.path)), learned, successor, after, target, book, ground, config)
-        commit_round(folder.path, number)
+        sizes = {role: int(mask.sum()) for role, mask in target.masks.items()}
+        content = RunContent(
+            config={**config, "graph": dataclasses.asdict(ground.source)},
+            facts=ground.facts | {"sizes": sizes, "classes": list(target.class_names)},
+            model=successor,
+            prediction=after,
+            graph=target,
+            metrics=learned.after
+            | {"fit_seconds": learned.fit_seconds, "best_epoch": successor.best_epoch, "round": learned.round},
+        )
+        with NewState(folder.path) as state:
+            content.write(state.folder)
+            book.write(state.folder)
+            storage.write_json(state.folder / SUMMARY, learned.as_dict())
+            state.commit(round_before=number - 1, removed=[LEARNING])
     return learned
 
 
@@ -199,6 +217,7 @@ def _as_fitted(model: Model, config: dict[str, Any]) -> dict[str, Any]:
 
 def _fit(
     folder: RunFolder,
+    work: Work,
     model: Model,
     settings: dict[str, Any],
     graph: Graph,
@@ -207,7 +226,6 @@ def _fit(
     say: Callable[[str], None],
 ) -> tuple[Model, bool, float]:
     """The next model, whether it went on from ``model``, and the seconds it took."""
-    checkpoint = Checkpoint(staging(folder.path) / "checkpoint.safetensors")
     warm = not fresh and model.goes_on
     begin = time.perf_counter()
     # signals reach only the main thread; a page that learns in another one has its own way to stop
@@ -218,40 +236,17 @@ def _fit(
             if warm:
                 successor.start_from(model)
             try:
-                successor.fit(graph, callbacks=callbacks, checkpoint=checkpoint, interrupt=guard)
+                successor.fit(graph, callbacks=callbacks, checkpoint=work.checkpoint, interrupt=guard)
             except BadInput as error:
                 if not warm or error.code not in MISFITS:
                     raise
                 say(f"the weights no longer fit ({error.message}): beginning anew")
                 warm = False
                 successor = MODELS.get(model.name)(**settings)
-                successor.fit(graph, callbacks=callbacks, checkpoint=checkpoint, interrupt=guard)
+                successor.fit(graph, callbacks=callbacks, checkpoint=work.checkpoint, interrupt=guard)
         except Interrupted as stop:
             raise Interrupted(stop.number, fix=f"run the same command again to go on ({folder.path})") from None
     return successor, warm, time.perf_counter() - begin
-
-
-def _write(
-    into: RunFolder,
-    learned: Learned,
-    model: Model,
-    prediction: Prediction,
-    graph: Graph,
-    book: LabelBook,
-    ground: _Ground,
-    config: dict[str, Any],
-) -> None:
-    """All files of the round, where nobody looks yet."""
-    model.save(into.path)
-    write_table(prediction_columns(prediction, graph), into.predictions)
-    into.write_config({**config, "graph": dataclasses.asdict(ground.source)})
-    into.write_environment()
-    sizes = {role: int(mask.sum()) for role, mask in graph.masks.items()}
-    storage.write_json(into.graph, ground.facts | {"sizes": sizes, "classes": list(graph.class_names)})
-    book.write(into.path)
-    storage.write_json(into.path / SUMMARY, learned.as_dict())
-    cost = {"fit_seconds": learned.fit_seconds, "best_epoch": model.best_epoch, "round": learned.round}
-    into.write_metrics(model, learned.after | cost)
 
 
 def _nothing_new(folder: RunFolder, new: NewLabels) -> Learned:
@@ -262,10 +257,7 @@ def _nothing_new(folder: RunFolder, new: NewLabels) -> Learned:
             code="E-EMPTY",
             fix="give labels of nodes that are not for training yet; graphsde ask names some",
         )
-    try:
-        last = Learned.from_dict(json.loads(storage.read_text(path)))
-    except (ValueError, TypeError, KeyError) as error:
-        raise BadInput(f"{SUMMARY} is damaged", code="E-CORRUPT", place=str(path)) from error
+    last = Learned.of_run(folder.path)
     return dataclasses.replace(last, run=str(folder.path), known=new.known, already_known=True)
 
 

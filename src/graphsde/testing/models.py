@@ -460,6 +460,14 @@ def a_changed_model_file_is_refused(case: ModelCase, folder: Path) -> None:
 
 
 @contract
+def an_edited_description_is_refused(case: ModelCase, folder: Path) -> None:
+    case.fitted.save(folder)
+    path = folder / "model.json"
+    path.write_text(path.read_text().replace('"seed": ', '"seed": 1'))
+    refuses(BadInput, lambda: load_model(folder), "an edited setting")
+
+
+@contract
 def a_file_of_another_format_is_refused(case: ModelCase, folder: Path) -> None:
     case.fitted.save(folder)
     path = folder / "model.json"

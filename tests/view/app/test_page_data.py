@@ -179,6 +179,7 @@ def test_labels_wait_in_a_queue_that_survives(opened: OpenRun, tmp_path: Path) -
     assert LabelQueue.of_run(run).given == {} and LabelQueue.of_run(run).skipped == [first[1]]
     queue.path.write_text("{")
     assert LabelQueue.of_run(run).given == {}
+    assert queue.path.with_suffix(".damaged.json").read_text() == "{", "somebody's answers are in it"
 
 
 def test_text_ids_wait_as_they_are(tmp_path: Path) -> None:

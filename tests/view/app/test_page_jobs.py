@@ -49,7 +49,7 @@ def test_a_fit_is_followed_and_cancelled(tmp_path: Path, monkeypatch: pytest.Mon
     assert seen.state == "running" and seen.epochs == 5000 and 0 < seen.share < 1 and "memory" in seen.said[0]
     job.cancel()
     assert job.progress().state == "cancelled" and job.progress().error is None
-    assert RunFolder(out).checkpoint.exists() and not RunFolder(out).finished, "what was reached is saved"
+    assert RunFolder(out).work.checkpoint.path.exists() and not RunFolder(out).finished, "what was reached is saved"
     jobs.forget()
     assert jobs.current is None
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from graphsde.base import storage
 from graphsde.bench.direction import turned
 from graphsde.metrics import METRICS, risk_coverage
 from graphsde.runs.folder import RunFolder
@@ -71,7 +69,7 @@ def _caution(runs: Sequence[RunFacts]) -> list[str]:
 
 
 def _split_hash(run: RunFacts) -> str:
-    return str(json.loads(storage.read_text(RunFolder(run.path).graph)).get("split_hash"))
+    return str(RunFolder(run.path).read_facts()["split_hash"])
 
 
 def _number(value: Any) -> float | None:

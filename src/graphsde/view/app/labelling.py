@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +17,8 @@ from graphsde.graph.graph import Graph
 from graphsde.graph.ids import locate
 from graphsde.prediction import ClassPrediction
 from graphsde.runs.label_book import LabelBook
-from graphsde.runs.learn import SUMMARY, Learned
-from graphsde.runs.rounds import HISTORY
+from graphsde.runs.learn import Learned
+from graphsde.runs.state import HISTORY
 from graphsde.view.app.library import OpenRun
 from graphsde.view.figures.chart import Axis, Chart, Line, Panel
 from graphsde.view.figures.picture import Picture
@@ -47,13 +47,17 @@ class LabelQueue:
 
     @classmethod
     def of_run(cls, run: Path) -> LabelQueue:
-        """The queue of a run; a file that can't be read counts as none, for it holds a few clicks."""
+        """The queue of a run; a file that can't be read is set aside, and the queue begins anew."""
         path = run.parent / ".labels" / f"{run.name}.json"
+        if not path.exists():
+            return cls(path)
         try:
-            values = json.loads(path.read_text(encoding="utf-8"))
+            values = storage.read_json(path)
             given = {_node_id(node): str(name) for node, name in values["given"]}
             return cls(path, given, [_node_id(node) for node in values["skipped"]])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (GraphsdeError, ValueError, KeyError, TypeError):
+            with contextlib.suppress(OSError):
+                path.replace(path.with_suffix(".damaged.json"))
             return cls(path)
 
     def give(self, node: NodeId, name: str, classes: Sequence[str]) -> None:
@@ -141,7 +145,7 @@ def learned_rounds(run: Path) -> list[Learned]:
     found = []
     for folder in [*sorted(folders, key=lambda path: int(path.name)), run]:
         try:
-            found.append(Learned.from_dict(json.loads(storage.read_text(folder / SUMMARY))))
+            found.append(Learned.of_run(folder))
         except (GraphsdeError, ValueError, KeyError, TypeError):
             continue  # the first round has none
     return found

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from graphsde.base import storage
 from graphsde.base.errors import BadUsage, GraphsdeError
 from graphsde.graph.graph import Graph
 from graphsde.models import LGNSDE, Model
 from graphsde.prediction import ClassPrediction, Trajectories, require
 from graphsde.runs.folder import RunFolder
+from graphsde.runs.state import MANIFEST
 
 MOST_RUNS = 500
 SAMPLES = 64
@@ -56,7 +55,7 @@ def _facts(path: Path, version: tuple[int, int]) -> RunFacts:
     """Read once for every version of a run: the list is made anew for every click."""
     folder = RunFolder(path)
     config, lines = folder.read_config(), folder.read_metrics()
-    graph = json.loads(storage.read_text(folder.graph))
+    graph = folder.read_facts()
     metrics = {key: value for key, value in lines[-1].items() if key != "kind"}
     settings = config["model"]["settings"]
     return RunFacts(
@@ -120,5 +119,6 @@ class OpenRun:
 
 def version_of(path: Path) -> tuple[int, int]:
     """Changes whenever the run at ``path`` was fitted again."""
-    status = (path / "model.json").stat()
+    manifest = path / MANIFEST
+    status = (manifest if manifest.is_file() else path / "model.json").stat()
     return status.st_mtime_ns, status.st_size

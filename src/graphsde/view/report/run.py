@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from pathlib import Path
 
 import numpy as np
 
-from graphsde.base import storage
 from graphsde.base.errors import BadUsage
 from graphsde.bench.theory import TheoryOptions, measure_theory
 from graphsde.bench.theory.measure import noise_distances
@@ -72,12 +70,16 @@ def report_on_run(
         samples: per node.
         figures: a folder for every figure as PNG and CSV; ``None`` writes none.
     """
-    model, graph = folder.load_model(), folder.load_graph()
-    content = content_of_run(folder, model, graph, samples)
+    model, content = folder.consistently(lambda: _content(folder, samples))
     if figures is not None:
         for name, picture in PICTURES.of(content.prediction)(content, model).items():
             save_both(picture, figures, name)
     return write_report(content, path or folder.report)
+
+
+def _content(folder: RunFolder, samples: int) -> tuple[Model, ReportContent]:
+    model, graph = folder.load_model(), folder.load_graph()
+    return model, content_of_run(folder, model, graph, samples)
 
 
 def content_of_run(folder: RunFolder, model: Model, graph: Graph, samples: int) -> ReportContent:
@@ -85,7 +87,7 @@ def content_of_run(folder: RunFolder, model: Model, graph: Graph, samples: int) 
     lines = folder.read_metrics()
     prediction = model.predict(graph, samples=samples)
     metrics = evaluate(prediction, graph) if "n_test" in lines[-1] else {}
-    where = json.loads(storage.read_text(folder.environment))
+    where = folder.read_environment()
     facts = {
         "command": " ".join(where["command"]),
         "fitted in": f"{lines[-1]['fit_seconds']:.1f} s",

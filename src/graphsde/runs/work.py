@@ -1,0 +1,63 @@
+"""Work on a run that is not finished: what was asked for and the checkpoint, in a folder of its own.
+
+A run that is there stays as it is until the work is done, and the work outlives the process that did it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from graphsde.base import storage
+from graphsde.base.renames import as_currently
+from graphsde.nn.checkpoint import Checkpoint
+from graphsde.runs.state import remove_tree
+
+FITTING = ".fitting"
+LEARNING = ".learning"
+
+
+class Work:
+    """A fit or a round of learning in progress.
+
+    Args:
+        run: the folder of the run.
+        name: :data:`FITTING` or :data:`LEARNING`.
+    """
+
+    def __init__(self, run: Path, name: str) -> None:
+        self.folder = run / name
+        self._request = self.folder / "request.json"
+        self.checkpoint = Checkpoint(self.folder / "checkpoint.safetensors")
+
+    def request(self) -> dict[str, Any] | None:
+        """What was asked for, in present names; ``None`` where there is no work, or nothing readable to go on with."""
+        with contextlib.suppress(OSError, ValueError, RecursionError, AttributeError):
+            return as_currently(json.loads(self._request.read_text(encoding="utf-8")))
+        return None
+
+    def begin(self, request: dict[str, Any]) -> bool:
+        """Whether work on the same ``request`` was there already, to be gone on with; else it begins now."""
+        if self.request() == plain(request):
+            return True
+        remove_tree(self.folder)
+        storage.write_json(self._request, request)
+        return False
+
+    def adopt(self, checkpoint: Path) -> None:
+        """Go on from a checkpoint that an earlier version kept elsewhere."""
+        with contextlib.suppress(FileNotFoundError):
+            try:
+                os.replace(checkpoint, self.checkpoint.path)
+            except FileNotFoundError:
+                raise
+            except OSError as error:
+                raise storage.io_error("write", self.checkpoint.path, error) from error
+
+
+def plain(value: Any) -> Any:
+    """As JSON would give it back."""
+    return json.loads(json.dumps(value))
