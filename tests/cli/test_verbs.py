@@ -184,7 +184,7 @@ def test_doctor_examines_machine_and_run(run: Path) -> None:
     (run / "model.safetensors").rename(run / "away")
     try:
         broken = graphsde("doctor", run, "--json")
-        assert broken.exit_code == 65 and "E-MODEL-HASH" in broken.stdout
+        assert broken.exit_code == 65 and "model.safetensors is missing" in broken.stdout
     finally:
         (run / "away").rename(run / "model.safetensors")
 
