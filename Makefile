@@ -17,7 +17,7 @@ help:
 
 install: $(STAMP)
 
-LOCKED := --quiet --require-hashes --no-deps --only-binary :all:
+LOCKED := --quiet --quiet --require-hashes --no-deps --only-binary :all:
 
 # Nothing is installed whose hash is not in constraints.txt; "python studies/locked_hashes.py" makes it anew.
 $(STAMP): pyproject.toml constraints.txt constraints-cuda.txt
@@ -29,8 +29,9 @@ $(STAMP): pyproject.toml constraints.txt constraints-cuda.txt
 		|| echo "no CPU build of torch is at hand: the index's build will be taken"
 	$(BIN)/python -m pip install $(LOCKED) -r constraints.txt
 	# the index's build of torch for Linux is not complete without CUDA, which a CPU build has no use for
-	$(BIN)/python -m pip check --quiet || $(BIN)/python -m pip install $(LOCKED) -r constraints-cuda.txt
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	if $(BIN)/python -m pip check | grep -q '^torch .* requires cuda'; then \
+		$(BIN)/python -m pip install $(LOCKED) -r constraints-cuda.txt; fi
+	$(BIN)/python -m pip install --quiet --quiet --no-deps --no-build-isolation -e .
 	$(BIN)/python -m pip check
 	touch $(STAMP)
 

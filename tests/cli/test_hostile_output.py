@@ -1,0 +1,185 @@
+"""No verb lets a control character from a file, a name or an argument through to the terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+import graphsde as gs
+from graphsde.base.terminal import GuardedStream, guarded_output, printable, printable_json
+from graphsde.cli.app import app
+
+from support import block_graph
+
+# clears the screen, sets the window's title, turns the direction of reading, the C1 form of the first, a forged line
+EVIL = "\x1b[2J\x1b]0;owned\x07\u202e\u2066\x9b31m\x7f\nE-FORGED: line\r"
+RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+
+
+def graphsde(*words: object) -> Result:
+    # color: the framework would otherwise take escape sequences out by itself, which it does not on a terminal
+    return CliRunner().invoke(app, [str(word) for word in words], color=True)
+
+
+def clean(result: Result) -> Result:
+    assert not (result.exception and not isinstance(result.exception, SystemExit)), repr(result.exception)
+    for text in (result.stdout, result.stderr):
+        assert RAW.search(text) is None, ascii(text)
+        assert not re.search("^E-FORGED", text, flags=re.MULTILINE), ascii(text)
+    return result
+
+
+def done(result: Result) -> Result:
+    assert clean(result).exit_code == 0, result.output
+    return result
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    blocks = block_graph()
+    named = gs.from_arrays(
+        blocks.features,
+        blocks.adjacency.matrix,
+        labels=blocks.labels,
+        node_ids=[f"node {i}{EVIL}" for i in range(blocks.num_nodes)],
+        class_names=[f"class {c}{EVIL}" for c in "abc"],
+        feature_names=[f"feature {i}{EVIL}" for i in range(8)],
+        name=f"blocks{EVIL}",
+        **{f"{name}_mask": mask for name, mask in blocks.masks.items()},
+    )
+    folder = tmp_path_factory.mktemp("hostile") / f"graph{EVIL.replace('/', '')}"
+    gs.write_tables(named, folder, "parquet")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(graph: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / f"run{EVIL}"
+    shown = done(graphsde("fit", graph, "--model", "gcn", "--out", out, "--set", "epochs=5"))
+    assert "\\x1b[2J" in shown.stdout  # shown, not swallowed
+    return out
+
+
+def test_check(graph: Path) -> None:
+    assert "\\u202e" in done(graphsde("check", graph)).stdout
+    json.loads(done(graphsde("check", graph, "--json")).stdout)
+
+
+def test_verbs_on_a_run(run: Path, graph: Path, tmp_path: Path) -> None:
+    out = tmp_path / f"out{EVIL}"
+    node = f"node 3{EVIL}"
+    done(graphsde("fit", graph, "--model", "gcn", "--out", run, "--set", "epochs=5"))  # nothing to do
+    done(graphsde("predict", run, "--out", out / "p.parquet"))
+    done(graphsde("decide", run, "--out", out / "d.csv", "--sets", "0.8"))
+    done(graphsde("explain", run, node))
+    done(graphsde("report", run, "--out", out / "report.html", "--figures", out / "figures"))
+    done(graphsde("ask", run, "--budget", 3, "--out", out / "questions.csv"))
+    for words in (["evaluate"], ["evaluate", "--scores"], ["doctor"], ["ask", "--budget", 3], ["explain", node]):
+        verb, *more = words
+        done(graphsde(verb, run, *more))
+    told = json.loads(done(graphsde("explain", run, node, "--json")).stdout)
+    assert told["graph"] == graph.name and told["run"] == str(run)
+    done(graphsde("doctor", run, "--json"))
+
+
+def test_learn(run: Path, graph: Path, tmp_path: Path) -> None:
+    table = pq.read_table(run / "predictions.parquet").to_pydict()
+    unlabelled = [i for i, role in enumerate(table["split"]) if role == "test"][:2]
+    answers = tmp_path / f"answers{EVIL}.parquet"
+    from graphsde.runs.export import write_table
+
+    picked = {"id": [table["id"][i] for i in unlabelled], "label": [table["true_label"][i] for i in unlabelled]}
+    write_table(picked, answers)
+    done(graphsde("learn", run, answers))
+    write_table({"id": [f"nobody{EVIL}"], "label": [f"none{EVIL}"]}, answers)
+    assert clean(graphsde("learn", run, answers)).exit_code != 0
+
+
+def test_bench_and_compare(graph: Path, tmp_path: Path) -> None:
+    out = tmp_path / f"bench{EVIL}"
+    words = ["bench", "misclassification", "--datasets", graph, "--models", "label-propagation,gcn", "--seeds", 2]
+    done(graphsde(*words, "--engine", "serial", "--set", "gcn.epochs=2", "--out", out))
+    done(graphsde("compare", out))
+    done(graphsde("compare", out, "--json"))
+    done(graphsde("report", out))
+    assert clean(graphsde("compare", out, "--pair", f"a{EVIL},b")).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [EVIL],
+        [f"--{EVIL}"],
+        ["check", f"--{EVIL}"],
+        ["check", f"/no/such{EVIL}"],
+        ["check", "digits", EVIL],
+        ["check", "digits", "--read", EVIL],
+        ["check", "digits", "--read", f"{EVIL}=1"],
+        ["fit", "digits", "--out", "x", "--seed", EVIL],
+        ["fit", "digits", "--out", "x", "--model", EVIL],
+        ["fit", "digits", "--out", "x", "--set", f"a=[{EVIL}"],
+        ["ask", "x", "--budget", EVIL],
+        ["evaluate", f"/no/such{EVIL}"],
+        ["list", EVIL],
+        ["compare", f"/no/such{EVIL}"],
+        ["app", "--port", EVIL],
+        ["app", "--host", EVIL],
+        ["bench", EVIL, "--datasets", EVIL, "--models", EVIL, "--out", EVIL],
+    ],
+)
+def test_wrong_usage_repeats_nothing_raw(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert clean(graphsde(*words)).exit_code != 0
+
+
+def test_the_program_itself_is_guarded(tmp_path: Path) -> None:
+    """In a process of its own: also what other libraries print, tracebacks and warnings."""
+    plugin = tmp_path / "hostile_plugin.py"
+    plugin.write_text(
+        "import sys, warnings, logging\nevil = '\\x1b[2J\\u202e\\x9b'\nprint('out' + evil)\nwarnings.warn('warn' + evil)\n"
+        "logging.getLogger('x').warning('log' + evil)\nraise RuntimeError('raised' + evil)\n"
+    )
+    environment = {**os.environ, "GRAPHSDE_PLUGINS": "hostile_plugin", "PYTHONIOENCODING": "utf-8"}
+    environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), *sys.path])
+    for debug in ("", "1"):
+        ended = subprocess.run(
+            [sys.executable, "-m", "graphsde", "list", "models"],
+            capture_output=True, check=False, env={**environment, "GRAPHSDE_DEBUG": debug},
+        )  # fmt: skip
+        assert ended.returncode != 0
+        told = ended.stdout.decode() + ended.stderr.decode()
+        assert RAW.search(told) is None, ascii(told)
+        for word in ("out", "warn", "log", "raised"):
+            assert f"{word}\\x1b[2J\\u202e\\x9b" in told
+
+
+def test_json_reads_back_as_the_same_value() -> None:
+    value = {EVIL: [EVIL, "\U000e0041tag", "Zürich ☂", "\ud800", 1.5, None]}
+    text = printable_json(value)
+    assert json.loads(text) == value and RAW.search(text) is None and "Zürich ☂" in text and "\U000e0041" not in text
+
+
+def test_lines_keep_what_is_harmless() -> None:
+    assert printable("Zürich ☂ 90\u00a0% σ × \U0001f469\u200d\U0001f52c") == "Zürich ☂ 90\u00a0% σ × \U0001f469\u200d\U0001f52c"
+    assert printable("a\tb\nc\x1b") == "a\\tb\\nc\\x1b"
+
+
+def test_our_own_line_breaks_stay_and_nothing_goes_around(capsys: Any) -> None:
+    with guarded_output():
+        assert isinstance(sys.stdout, GuardedStream) and not hasattr(sys.stdout, "buffer")
+        print("one\ntwo\x1b[31m\tthree")
+        sys.stderr.writelines(["a\x9b", "b\n"])
+        with guarded_output():
+            print("once\x1b")
+    print("\x1b[0m", end="")
+    found = capsys.readouterr()
+    assert found.out == "one\ntwo\\x1b[31m\tthree\nonce\\x1b\n\x1b[0m" and found.err == "a\\x9bb\n"
