@@ -21,7 +21,7 @@ from graphsde.cli.app import app
 from support import block_graph
 
 # clears the screen, sets the window's title, turns the direction of reading, the C1 form of the first, a forged line
-EVIL = "\x1b[2J\x1b]0;owned\x07\u202e\u2066\x9b31m\x7f\nE-FORGED: line\r"
+EVIL = "\x1b[2J\x1b]0;owned\x07\u202e\u2066\x9b31m\x7f\nE-FORGED: line\rend"
 RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
@@ -45,7 +45,7 @@ def done(result: Result) -> Result:
 
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    blocks = block_graph()
+    blocks = block_graph(per_class=100)
     named = gs.from_arrays(
         blocks.features,
         blocks.adjacency.matrix,
@@ -79,7 +79,7 @@ def test_verbs_on_a_run(run: Path, graph: Path, tmp_path: Path) -> None:
     node = f"node 3{EVIL}"
     done(graphsde("fit", graph, "--model", "gcn", "--out", run, "--set", "epochs=5"))  # nothing to do
     done(graphsde("predict", run, "--out", out / "p.parquet"))
-    done(graphsde("decide", run, "--out", out / "d.csv", "--sets", "0.8"))
+    done(graphsde("decide", run, "--out", out / "d.csv", "--max-error", 0.2, "--delta", 0.2))
     done(graphsde("explain", run, node))
     done(graphsde("report", run, "--out", out / "report.html", "--figures", out / "figures"))
     done(graphsde("ask", run, "--budget", 3, "--out", out / "questions.csv"))
@@ -95,7 +95,7 @@ def test_learn(run: Path, graph: Path, tmp_path: Path) -> None:
     table = pq.read_table(run / "predictions.parquet").to_pydict()
     unlabelled = [i for i, role in enumerate(table["split"]) if role == "test"][:2]
     answers = tmp_path / f"answers{EVIL}.parquet"
-    from graphsde.runs.export import write_table
+    from graphsde.io.table_export import write_table
 
     picked = {"id": [table["id"][i] for i in unlabelled], "label": [table["true_label"][i] for i in unlabelled]}
     write_table(picked, answers)

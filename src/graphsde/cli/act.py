@@ -27,7 +27,8 @@ def predict(
 ) -> None:
     """Predict every node of the run's graph, or of another one, with its uncertainty."""
     from graphsde.datasets.source import open_graph
-    from graphsde.runs.export import prediction_columns, write_table
+    from graphsde.io.table_export import write_table
+    from graphsde.runs.export import prediction_columns
     from graphsde.runs.folder import RunFolder
 
     folder = RunFolder(run)
@@ -85,7 +86,7 @@ def decide(
 ) -> None:
     """Say of every node whether to accept its answer, to review it, or (of classes) to treat it as OOD."""
     from graphsde.acting.decide import decide as judge
-    from graphsde.runs.export import require_table_name, write_table
+    from graphsde.io.table_export import require_table_name, write_table
     from graphsde.uncertainty.conformal import CONFORMAL_SCORES
     from graphsde.uncertainty.scores.registry import SCORES
 
@@ -180,7 +181,7 @@ def ask(
     """Choose the nodes whose labels would help most, with the reason for each."""
     from graphsde.acting.acquisition import ACQUISITIONS
     from graphsde.acting.ask import ask as choose
-    from graphsde.runs.export import write_table
+    from graphsde.io.table_export import write_table
 
     ACQUISITIONS.entry(by)  # a wrong name is told before the work begins
     _, model, graph = open_run(run)

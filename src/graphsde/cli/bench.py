@@ -254,7 +254,7 @@ def compare(
     from graphsde.bench.compare import compare as compare_records
     from graphsde.bench.direction import first_judged
     from graphsde.bench.folder import BenchFolder
-    from graphsde.runs.export import write_table
+    from graphsde.io.table_export import write_table
 
     _, contents = BenchFolder(folder).read()
     for sentence in contents.warnings:

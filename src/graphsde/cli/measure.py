@@ -162,7 +162,7 @@ def theory(
     report = measure_theory(model, graph, TheoryOptions(samples=samples))
     if out is not None:
         from graphsde.base import storage
-        from graphsde.runs.export import write_table
+        from graphsde.io.table_export import write_table
         from graphsde.view.figures.theory import theory_png
 
         storage.write_bytes(out / "theory.png", theory_png(report))

@@ -109,7 +109,7 @@ def write_results(folder: Path, about: str, rows: list[Any]) -> None:
     """``table.md``, ``table.csv`` and ``beside.png`` next to the journal."""
     from graphsde.base import storage
     from graphsde.bench.reproduce import beside_table
-    from graphsde.runs.export import write_table
+    from graphsde.io.table_export import write_table
     from graphsde.view.figures.bench import BesidePaper
 
     if not rows:
