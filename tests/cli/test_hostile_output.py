@@ -83,7 +83,7 @@ def test_verbs_on_a_run(run: Path, graph: Path, tmp_path: Path) -> None:
     done(graphsde("explain", run, node))
     done(graphsde("report", run, "--out", out / "report.html", "--figures", out / "figures"))
     done(graphsde("ask", run, "--budget", 3, "--out", out / "questions.csv"))
-    for words in (["evaluate"], ["evaluate", "--scores"], ["doctor"], ["ask", "--budget", 3], ["explain", node]):
+    for words in (["evaluate"], ["doctor"], ["ask", "--budget", 3], ["explain", node]):
         verb, *more = words
         done(graphsde(verb, run, *more))
     told = json.loads(done(graphsde("explain", run, node, "--json")).stdout)

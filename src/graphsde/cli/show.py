@@ -93,12 +93,19 @@ def page(
         str | None,
         typer.Option("--token", help="What visitors type in; better given as GRAPHSDE_TOKEN, which ps doesn't show."),
     ] = None,
+    certificate: Annotated[
+        Path | None, typer.Option("--certificate", metavar="PEM", help="Serve over TLS (https) with this certificate.")
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option("--key", metavar="PEM", help="The certificate's private key, without passphrase.")
+    ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser window.")] = True,
 ) -> None:
     """Open the page in a browser: data, fit, nodes, decisions, labels."""
     from graphsde.view.app.serve import TOKEN_VARIABLE, Place, serve
+    from graphsde.view.app.tls import certificate_of
 
-    place = Place(host, port, token or os.environ.get(TOKEN_VARIABLE) or None)
+    place = Place(host, port, token or os.environ.get(TOKEN_VARIABLE) or None, certificate_of(certificate, key))
     serve(runs, place, browser=browser, say=say)
 
 
