@@ -41,7 +41,9 @@ class Pin:
     hashes: set[str] = field(default_factory=set)
 
     def lines(self) -> str:
-        return " \\\n".join([f"{self.name}=={self.version}", *(f"    --hash=sha256:{one}" for one in sorted(self.hashes))])
+        return " \\\n".join(
+            [f"{self.name}=={self.version}", *(f"    --hash=sha256:{one}" for one in sorted(self.hashes))]
+        )
 
 
 def read_pins(path: Path) -> tuple[list[str], list[Pin]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -87,7 +88,7 @@ def test_verbs_on_a_run(run: Path, graph: Path, tmp_path: Path) -> None:
         verb, *more = words
         done(graphsde(verb, run, *more))
     told = json.loads(done(graphsde("explain", run, node, "--json")).stdout)
-    assert told["graph"] == graph.name and told["run"] == str(run)
+    assert told["run"] == str(run)  # escaped in the document, the same once it is read
     done(graphsde("doctor", run, "--json"))
 
 
@@ -145,7 +146,7 @@ def test_the_program_itself_is_guarded(tmp_path: Path) -> None:
     """In a process of its own: also what other libraries print, tracebacks and warnings."""
     plugin = tmp_path / "hostile_plugin.py"
     plugin.write_text(
-        "import sys, warnings, logging\nevil = '\\x1b[2J\\u202e\\x9b'\nprint('out' + evil)\nwarnings.warn('warn' + evil)\n"
+        "import warnings, logging\nevil = '\\x1b[2J\\u202e\\x9b'\nprint('out' + evil)\nwarnings.warn('warn' + evil)\n"
         "logging.getLogger('x').warning('log' + evil)\nraise RuntimeError('raised' + evil)\n"
     )
     environment = {**os.environ, "GRAPHSDE_PLUGINS": "hostile_plugin", "PYTHONIOENCODING": "utf-8"}
@@ -169,7 +170,10 @@ def test_json_reads_back_as_the_same_value() -> None:
 
 
 def test_lines_keep_what_is_harmless() -> None:
-    assert printable("Zürich ☂ 90\u00a0% σ × \U0001f469\u200d\U0001f52c") == "Zürich ☂ 90\u00a0% σ × \U0001f469\u200d\U0001f52c"
+    assert (
+        printable("Zürich ☂ 90\u00a0% σ × \U0001f469\u200d\U0001f52c")
+        == "Zürich ☂ 90\u00a0% σ × \U0001f469\u200d\U0001f52c"
+    )
     assert printable("a\tb\nc\x1b") == "a\\tb\\nc\\x1b"
 
 
@@ -183,3 +187,19 @@ def test_our_own_line_breaks_stay_and_nothing_goes_around(capsys: Any) -> None:
     print("\x1b[0m", end="")
     found = capsys.readouterr()
     assert found.out == "one\ntwo\\x1b[31m\tthree\nonce\\x1b\n\x1b[0m" and found.err == "a\\x9bb\n"
+
+
+def calls(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+
+
+def test_nobody_prints_around_the_guard() -> None:
+    """Lines are printed by ``cli/output.py``, control sequences are drawn on consoles of ``base/terminal.py``."""
+    package = Path(gs.__file__).parent
+    printing = {"typer.echo", "typer.secho", "click.echo", "print", "sys.stdout.write", "sys.stderr.write"}
+    found = {path.relative_to(package).as_posix(): calls(path) for path in package.rglob("*.py")}
+    printers = {name for name, called in found.items() if called & printing}
+    assert printers == {"cli/output.py", "nn/callbacks.py"}, "use tell or say of graphsde.cli.output"
+    assert {name for name, called in found.items() if "Console" in called} == set(), "use base.terminal.make_console"
+    assert {name for name in found if name.startswith("cli/") and "json.dumps" in found[name]} == set()

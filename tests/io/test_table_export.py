@@ -20,7 +20,7 @@ from graphsde.io.table_export import write_table
 from support import block_graph
 
 ROOT = Path(__file__).resolve().parents[2]
-FORMULA = "=HYPERLINK(\"http://evil.invalid\")"
+FORMULA = '=HYPERLINK("http://evil.invalid")'
 
 
 @pytest.mark.parametrize(

@@ -172,6 +172,7 @@ def test_a_real_graph(tmp_path: Path, format: str) -> None:
         ("  =cmd()", "'  =cmd()"),
         ("\xa0+cmd()", "'\xa0+cmd()"),
         ("  ann", "  ann"),
+        (" -5", " -5"),
         ("-0.5", "-0.5"),
         (-3, "-3"),
         ("+1e3", "+1e3"),

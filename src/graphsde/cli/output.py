@@ -68,7 +68,9 @@ def print_table(rows: list[dict[str, Any]], columns: list[str] | None = None) ->
     table = Table(box=SIMPLE)
     for name in names:
         numeric = all(isinstance(row.get(name), int | float | type(None)) for row in rows)
-        table.add_column(Text(printable(name.replace("_", " "))), justify="right" if numeric else "left", overflow="fold")
+        table.add_column(
+            Text(printable(name.replace("_", " "))), justify="right" if numeric else "left", overflow="fold"
+        )
     for row in rows:
         # Text: names from files are not markup
         table.add_row(*[Text(shorten(str(row[name]) if name == "year" else cell(row.get(name)))) for name in names])

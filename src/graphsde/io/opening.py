@@ -128,13 +128,14 @@ def safe_cell(value: object) -> str:
     """A value as a cell that no spreadsheet takes for a formula.
 
     Text that begins with ``=``, ``+``, ``-``, ``@`` (also as wide as an ideograph), a tab or a line break gets an
-    apostrophe in front, also after blanks, which some programs take away; numbers stay numbers. For exports only: a file that is read back must keep its cells as they are.
+    apostrophe in front, also after blanks, which some programs take away; numbers stay numbers. For exports only: a
+    file that is read back must keep its cells as they are.
 
     Example:
         >>> safe_cell("=cmd()"), safe_cell(-0.5), safe_cell("ann")
         ("'=cmd()", '-0.5', 'ann')
     """
     text = "" if value is None else str(value)
-    if _FORMULA.match(text) and not NUMBER.fullmatch(text):
+    if _FORMULA.match(text) and not NUMBER.fullmatch(text.strip(" ")):
         return "'" + text
     return text

@@ -67,7 +67,15 @@ MALFORMED_HOSTS = [
     b"a" * 254,
     b"a" * 100_000,
 ]
-OTHER_HOSTS = [b"xn--lcalhost-f0a", b"localhost.", b"127.1", b"2130706433", b"0x7f.1", b"[::ffff:127.0.0.1]", b"a" * 253]
+OTHER_HOSTS = [
+    b"xn--lcalhost-f0a",
+    b"localhost.",
+    b"127.1",
+    b"2130706433",
+    b"0x7f.1",
+    b"[::ffff:127.0.0.1]",
+    b"a" * 253,
+]
 MALFORMED_ORIGINS = [
     b"http://[",
     b"http://[::1",
@@ -93,7 +101,14 @@ MALFORMED_ORIGINS = [
     b"x" * 100_000,
     b"http://" + b"a" * 100_000,
 ]
-OTHER_ORIGINS = [b"null", b"file://", b"ftp://127.0.0.1:8501", b"http://xn--e1afmkfd", b"http://127.0.0.1", b"http://[::1]:8501"]
+OTHER_ORIGINS = [
+    b"null",
+    b"file://",
+    b"ftp://127.0.0.1:8501",
+    b"http://xn--e1afmkfd",
+    b"http://127.0.0.1",
+    b"http://[::1]:8501",
+]
 
 
 async def behind(scope: Any, receive: Any, send: Any) -> None:
@@ -150,7 +165,9 @@ def test_what_decides_may_be_said_once() -> None:
     assert ask((b"host", HERE), (b"content-length", b"1"), (b"content-length", b"2"))[0]["status"] == 400
 
 
-@pytest.mark.parametrize("path", ["http://127.0.0.1:8501/", "http://evil.com/", "*", "", "evil.com:443", "/a\0b", "/\x1b[2J"])
+@pytest.mark.parametrize(
+    "path", ["http://127.0.0.1:8501/", "http://evil.com/", "*", "", "evil.com:443", "/a\0b", "/\x1b[2J"]
+)
 def test_a_path_that_is_none(path: str) -> None:
     assert ask((b"host", HERE), path=path)[0]["status"] == 400
 
@@ -160,7 +177,9 @@ def test_a_length_that_is_none(length: bytes) -> None:
     assert ask((b"host", HERE), (b"content-length", length))[0]["status"] == 413
 
 
-@pytest.mark.parametrize("cookie", [b'"' + b"\\" * 60_000, b"=" * 60_000, b";" * 60_000, COOKIE.encode() + b'="', b"\x00\xff"])
+@pytest.mark.parametrize(
+    "cookie", [b'"' + b"\\" * 60_000, b"=" * 60_000, b";" * 60_000, COOKIE.encode() + b'="', b"\x00\xff"]
+)
 def test_a_cookie_opens_nothing_and_costs_little(cookie: bytes) -> None:
     assert ask((b"host", HERE), (b"cookie", cookie), token="a-token-of-some-length")[0]["status"] == 401
 
@@ -170,7 +189,10 @@ def test_readers_in_detail() -> None:
     assert read_authority("[0:0:0:0:0:0:0:1]:1") == Authority("[::1]", 1)
     assert read_origin("https://[::1]:8501") == Authority("[::1]", 8501) and read_origin("null") is None
     assert read_length("007") == 7 and read_length("-1") is None
-    assert read_headers([(b"Cookie", b"a=1"), (b"cookie", b"a=2"), (b"X", b"1"), (b"x", b"2")]) == {"cookie": "a=1; a=2", "x": "2"}
+    assert read_headers([(b"Cookie", b"a=1"), (b"cookie", b"a=2"), (b"X", b"1"), (b"x", b"2")]) == {
+        "cookie": "a=1; a=2",
+        "x": "2",
+    }
     assert cookie_values("a=1; b=2;a=3=4; a", "a") == ["1", "3=4", ""]
     with pytest.raises(Malformed):
         read_authority("localhost\n")

@@ -60,7 +60,7 @@ def test_pairs_that_do_not(pair: Certificate, folder: Path) -> None:
     other = make_pair(folder, "other")
     with pytest.raises(BadInput, match=r"other-key\.pem is not the key of one-cert\.pem") as refusal:
         Certificate(pair.chain, other.key).checked()
-    assert refusal.value.code == "E-TLS" and refusal.value.exit_code == 65
+    assert refusal.value.code == "E-CERTIFICATE" and refusal.value.exit_code == 65
     with pytest.raises(BadInput, match="can't be read as a certificate"):
         Certificate(pair.key, pair.chain).checked()
     (folder / "text.pem").write_text("not a certificate")
@@ -91,9 +91,7 @@ def test_the_verb_refuses_in_one_line(pair: Certificate, folder: Path, tmp_path:
     assert missing.exit_code == 65 and "E-NOT-A-FILE" in missing.stderr and missing.stderr.count("\n") == 1
 
 
-def test_a_token_in_the_clear_is_mentioned(
-    pair: Certificate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_token_in_the_clear_is_mentioned(pair: Certificate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     st = pytest.importorskip("streamlit", reason="the extra 'app' is not installed")
     told: list[dict[str, Any]] = []
     monkeypatch.setattr(st.App, "run", lambda self, config: told.append(config))

@@ -113,8 +113,7 @@ LOCAL_SETTINGS = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
 FOLDER_PREFIX = "graphsde-ray-"
-# the address of a socket must fit into 107 bytes, and PLACE/graphsde-ray-12345678/ray/session_DATE_TIME_FRACTION_PROCESS/
-# sockets/plasma_store takes 90 beside the place
+# the address of a socket must fit into 107 bytes, of which the session's folder and what Ray puts inside take 90
 LONGEST_PLACE = 17
 
 

@@ -43,17 +43,20 @@ class Certificate:
 
     def _refusal(self, reason: str) -> BadInput:
         if reason == "KEY_VALUES_MISMATCH":
-            message, fix = f"{self.key.name} is not the key of {self.chain.name}", "give the two that were made together"
+            message, fix = (
+                f"{self.key.name} is not the key of {self.chain.name}",
+                "give the two that were made together",
+            )
         else:
             message, fix = f"{self.chain.name} and {self.key.name} can't be read as a certificate and its key", MAKE_ONE
         expected = "two PEM files; --certificate has BEGIN CERTIFICATE, --key has BEGIN PRIVATE KEY"
-        return BadInput(message, code="E-TLS", place=str(self.chain), expected=expected, fix=fix)
+        return BadInput(message, code="E-CERTIFICATE", place=str(self.chain), expected=expected, fix=fix)
 
 
 def _no_passphrase() -> str:
     raise BadInput(
         "the key has a passphrase, and nobody to ask for it",
-        code="E-TLS",
+        code="E-CERTIFICATE",
         expected="a key that is not encrypted and that nobody else can read",
         fix="openssl pkey -in KEY -out PLAIN-KEY, then chmod 600 PLAIN-KEY",
     )
