@@ -17,12 +17,22 @@ help:
 
 install: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
+LOCKED := --quiet --quiet --require-hashes --no-deps --only-binary :all:
+
+# Nothing is installed whose hash is not in constraints.txt; "python studies/locked_hashes.py" makes it anew.
+$(STAMP): pyproject.toml constraints.txt constraints-cuda.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	# torch first and alone: with the exact pin pip takes the CPU build where one is at hand
-	$(BIN)/python -m pip install --quiet -c constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	# pip prefers files of an index, whose hashes it knows beforehand, to a CPU build of torch in a folder (find-links):
+	# so that build comes first and alone, with the same hashes
+	sed -n '/^torch==/,/[^\\]$$/p' constraints.txt > $(VENV)/torch.txt
+	$(BIN)/python -m pip install $(LOCKED) --no-index -r $(VENV)/torch.txt 2>/dev/null \
+		|| echo "no CPU build of torch is at hand: the index's build will be taken"
+	$(BIN)/python -m pip install $(LOCKED) -r constraints.txt
+	# the index's build of torch for Linux is not complete without CUDA, which a CPU build has no use for
+	if $(BIN)/python -m pip check | grep -q '^torch .* requires cuda'; then \
+		$(BIN)/python -m pip install $(LOCKED) -r constraints-cuda.txt; fi
+	$(BIN)/python -m pip install --quiet --quiet --no-deps --no-build-isolation -e .
+	$(BIN)/python -m pip check
 	touch $(STAMP)
 
 demo: install

@@ -18,7 +18,7 @@ from graphsde.bench.folder import BenchFolder
 from graphsde.bench.paper import TABLES, PaperTable
 from graphsde.bench.reproduce import beside_table, cells_of, markdown_table
 from graphsde.cli.reproduce import everything, write_results
-from graphsde.runs.export import write_table
+from graphsde.io.table_export import write_table
 from graphsde.view.figures.bench import MetricIntervals
 from graphsde.view.figures.style import save_figure
 

@@ -9,7 +9,7 @@ import typer
 
 from graphsde.base.errors import BadUsage
 from graphsde.cli.options import JSON, READ, RUN, SAMPLES, key_values
-from graphsde.cli.output import open_run, print_json, print_of_run, print_table, say
+from graphsde.cli.output import open_run, print_json, print_of_run, print_table, say, tell
 
 if TYPE_CHECKING:
     from graphsde.runs.learn import Learned
@@ -27,7 +27,8 @@ def predict(
 ) -> None:
     """Predict every node of the run's graph, or of another one, with its uncertainty."""
     from graphsde.datasets.source import open_graph
-    from graphsde.runs.export import prediction_columns, write_table
+    from graphsde.io.table_export import write_table
+    from graphsde.runs.export import prediction_columns
     from graphsde.runs.folder import RunFolder
 
     folder, given = RunFolder(run), key_values(read, "--read")
@@ -40,7 +41,7 @@ def predict(
         model, target = folder.open()
     prediction = model.predict(target, samples=samples, seed=seed)
     write_table(prediction_columns(prediction, target), out)
-    typer.echo(f"{prediction.num_items:,} predictions in {out}")
+    tell(f"{prediction.num_items:,} predictions in {out}")
 
 
 def decide(
@@ -84,7 +85,7 @@ def decide(
 ) -> None:
     """Say of every node whether to accept its answer, to review it, or (of classes) to treat it as OOD."""
     from graphsde.acting.decide import decide as judge
-    from graphsde.runs.export import require_table_name, write_table
+    from graphsde.io.table_export import require_table_name, write_table
     from graphsde.uncertainty.conformal import CONFORMAL_SCORES
     from graphsde.uncertainty.scores.registry import SCORES
 
@@ -145,8 +146,7 @@ def _print_decisions(found: dict[str, Any], nodes: int, out: Path) -> None:
             f"on {test['nodes']:,} test nodes: {test['accepted']:,} accepted, {error} "
             f"(all of them: {test['error_of_all']:.2%}); {kind}s cover {test[f'{kind}_coverage']:.1%}"
         )
-    typer.echo("\n".join(lines))
-    typer.echo(f"\n{nodes:,} decisions are in {out}.")
+    tell(*lines, "", f"{nodes:,} decisions are in {out}.")
 
 
 def _about_ood(ood: dict[str, Any]) -> list[str]:
@@ -180,7 +180,7 @@ def ask(
     """Choose the nodes whose labels would help most, with the reason for each."""
     from graphsde.acting.acquisition import ACQUISITIONS
     from graphsde.acting.ask import ask as choose
-    from graphsde.runs.export import write_table
+    from graphsde.io.table_export import write_table
 
     ACQUISITIONS.entry(by)  # a wrong name is told before the work begins
     _, model, graph = open_run(run)
@@ -196,10 +196,10 @@ def ask(
     ]
     print_table(rows)
     if questions.note is not None:
-        typer.echo(questions.note)
+        tell(questions.note)
     if out is not None:
         then = f"Fill in the column label, then: graphsde learn {run} {out}"
-        typer.echo(f"{len(questions)} questions are in {out}. {then}")
+        tell(f"{len(questions)} questions are in {out}. {then}")
 
 
 SHOWN = ("accuracy", "rmse", "mae", "crps", "coverage90", "nll", "ece", "aurc", "misclassification_auroc")
@@ -235,20 +235,20 @@ def learn(
         print_json({**learned.as_dict(), "history": str(learned.history)})
         return
     if learned.already_known:
-        typer.echo(f"All {learned.known} labels are in use already: nothing to do. The last round:")
-    typer.echo(_headline(learned))
+        tell(f"All {learned.known} labels are in use already: nothing to do. The last round:")
+    tell(_headline(learned))
     change = learned.change
     rows = [_row(name, learned.before[name], learned.after[name]) for name in SHOWN if name in learned.before]
     rows.append(_row(*change.uncertainty))
     if change.epistemic_before is not None and change.epistemic_after is not None:
         rows.append(_row("mean epistemic", change.epistemic_before, change.epistemic_after))
     print_table(rows)
-    typer.echo(change.sentence())
+    tell(change.sentence())
     moved = change.moved_rows()
     if moved:
-        typer.echo("Those that moved most:")
+        tell("Those that moved most:")
         print_table(moved[:5])
-    typer.echo(f"The round before is in {learned.history}. Next: graphsde ask {learned.run}")
+    tell(f"The round before is in {learned.history}. Next: graphsde ask {learned.run}")
 
 
 def _headline(learned: Learned) -> str:
@@ -295,16 +295,16 @@ def explain(
         print_of_run(run, model, graph, found.as_dict())
         return
     for sentence in found.sentences:
-        typer.echo(sentence)
+        tell(sentence)
     if found.neighbours:
         shown = len(found.neighbours)
         which = f"{shown} of {found.degree:,} neighbours" if shown < found.degree else "Neighbours"
-        typer.echo(f"{which}, one edge taken away at a time ({found.words.unit}; above 0: makes the node less sure):")
+        tell(f"{which}, one edge taken away at a time ({found.words.unit}; above 0: makes the node less sure):")
         print_table(found.neighbour_rows())
-        typer.echo(found.words.note)
+        tell(found.words.note)
     if found.features:
-        typer.echo("\nFeatures that are not at their average:")
+        tell("", "Features that are not at their average:")
         print_table(found.feature_rows())
-    typer.echo(f"The effect of features was found {found.how}.")
+    tell(f"The effect of features was found {found.how}.")
     if out is not None:
-        typer.echo(f"The picture is in {out}")
+        tell(f"The picture is in {out}")

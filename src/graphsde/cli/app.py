@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from graphsde._version import __version__
 from graphsde.base.errors import GraphsdeError, shorten
 from graphsde.base.plugins import load_installed, load_plugins
+from graphsde.base.terminal import guard_output, guarded_output, printable
 from graphsde.cli import act, bench, fit, measure, reproduce, show
+from graphsde.cli.output import say, tell
 
 VERBS: dict[str, Callable[..., None]] = {
     "demo": fit.demo,
@@ -40,12 +44,13 @@ VERBS: dict[str, Callable[..., None]] = {
 
 
 def main() -> None:
+    guard_output()  # for good: a traceback is printed after everything else has ended
     app()
 
 
 def _version(asked: bool) -> None:
     if asked:
-        typer.echo(f"graphsde {__version__}")
+        tell(f"graphsde {__version__}")
         raise typer.Exit()
 
 
@@ -84,15 +89,44 @@ def _load_plugins() -> None:
         warnings.simplefilter("always")
         load_installed()
     for warning in told:  # in one line, without the place in our code
-        typer.echo(str(warning.message), err=True)
+        say(str(warning.message))
 
 
 def _fail(message: str, code: int) -> None:
-    typer.echo(message, err=True)
+    say(message)
     raise typer.Exit(code)
 
 
+class Program(TyperGroup):
+    """The verbs; whatever is printed while one runs, by whomever, is free of control characters."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        with guarded_output():
+            return super().main(*args, **kwargs)
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        with _wrong_usage_in_one_line():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _wrong_usage_in_one_line():
+            return super().invoke(ctx)
+
+
+@contextlib.contextmanager
+def _wrong_usage_in_one_line() -> Iterator[None]:
+    """The framework's own errors repeat what was typed, line breaks included."""
+    try:
+        yield
+    except Exception as error:
+        # the framework brings its own copy of click or takes the installed one: known by what it can do, not by class
+        if hasattr(error, "format_message") and isinstance(getattr(error, "message", None), str):
+            error.message = printable(error.message)  # type: ignore[attr-defined]
+        raise
+
+
 app = typer.Typer(
+    cls=Program,
     name="graphsde",
     help="Node predictions on graphs, with an uncertainty one can act on.",
     no_args_is_help=True,

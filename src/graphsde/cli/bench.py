@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 import typer
 
 from graphsde.base.errors import BadInput, BadUsage, GraphsdeError
+from graphsde.base.terminal import make_console, printable
 from graphsde.cli.options import ADDRESS, CELL_MINUTES, DATASETS, ENGINE, JSON, RETRY_FAILED, WORKERS, key_values
-from graphsde.cli.output import print_json, print_rows, print_table, say
+from graphsde.cli.output import print_json, print_rows, print_table, say, tell
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
@@ -47,7 +48,7 @@ class CellBar:
             if state.skipped:
                 self.say(f"{state.skipped:,} cells are there already, {state.total:,} are to be run")
             self._bar = _make_bar()
-            self._task = self._bar.add_task(self.title, total=state.total, status="")
+            self._task = self._bar.add_task(printable(self.title), total=state.total, status="")
             self._bar.start()
         failures = sum(state.failed.values())
         self._bar.update(self._task, completed=state.finished, status=f"{failures} failed" if failures else "")
@@ -58,20 +59,19 @@ class CellBar:
             return
         from rich.text import Text
 
-        self._bar.console.print(Text(text), soft_wrap=True)
+        self._bar.console.print(Text(printable(text)), soft_wrap=True)
 
 
 def _make_bar() -> RichProgress:
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[status]}"),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=make_console(stderr=True),
         transient=True,
         speed_estimate_period=ESTIMATE_SECONDS,
     )
@@ -142,7 +142,7 @@ def bench(
     _print_means(task, rows)
     _print_summary(summary.done, summary.skipped, summary.failed, summary.failed_before)
     print_causes(causes_of(contents.records))
-    typer.echo(f"\nThe bench is in {out}. Next: graphsde compare {shlex.quote(str(out))}")
+    tell("", f"The bench is in {out}. Next: graphsde compare {shlex.quote(str(out))}")
     _refuse_silence(summary, contents.records)
 
 
@@ -227,12 +227,12 @@ def _mean(row: TableRow, usual: int) -> str:
 
 
 def _print_summary(done: int, skipped: int, failed: dict[str, int], failed_before: int) -> None:
-    typer.echo(f"{done:,} cells done, {skipped:,} were there already.")
+    tell(f"{done:,} cells done, {skipped:,} were there already.")
     if failed:
         causes = ", ".join(f"{count} × {cause}" for cause, count in sorted(failed.items()))
-        typer.echo(f"{sum(failed.values()):,} cells failed ({causes}); run them again with --retry-failed.")
+        tell(f"{sum(failed.values()):,} cells failed ({causes}); run them again with --retry-failed.")
     if failed_before:
-        typer.echo(f"{failed_before:,} of those that were there have failed; run them again with --retry-failed.")
+        tell(f"{failed_before:,} of those that were there have failed; run them again with --retry-failed.")
 
 
 def compare(
@@ -254,7 +254,7 @@ def compare(
     from graphsde.bench.compare import compare as compare_records
     from graphsde.bench.direction import first_judged
     from graphsde.bench.folder import BenchFolder
-    from graphsde.runs.export import write_table
+    from graphsde.io.table_export import write_table
 
     _, contents = BenchFolder(folder).read()
     for sentence in contents.warnings:
@@ -277,7 +277,7 @@ def compare(
         print_json(plain)
         return
     print_table([_line(row) for row in plain])
-    typer.echo(
+    tell(
         "best: p < .05 against every rival (paired t, Holm). tied: can't be told from the leader. "
         "Intervals are bootstrap 95 % of the mean."
     )
@@ -287,9 +287,9 @@ def compare(
 def print_causes(causes: dict[str, int], most: int = 5) -> None:
     """Why cells have no result, one line each."""
     for cause, count in list(causes.items())[:most]:
-        typer.echo(f"failed, {count:,} ×: {cause}")
+        tell(f"failed, {count:,} ×: {cause}")
     if len(causes) > most:
-        typer.echo(f"and {len(causes) - most:,} other causes; the journal has them all")
+        tell(f"and {len(causes) - most:,} other causes; the journal has them all")
 
 
 def _line(row: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import typer
 from graphsde.base.errors import BadUsage, GraphsdeError
 from graphsde.base.lock import refuse_if_held
 from graphsde.cli.options import GRAPH, JSON, READ, SAMPLES, key_values
-from graphsde.cli.output import cell, print_json, print_table, say
+from graphsde.cli.output import cell, print_json, print_table, say, tell
 
 if TYPE_CHECKING:
     from graphsde.runs.folder import RunFolder
@@ -82,11 +82,11 @@ def fit(
         return
     for name in ("accuracy", *NUMBERS, "nll", "ece", "aurc", "misclassification_auroc"):
         if name in metrics:
-            typer.echo(f"{name.replace('_', ' '):>26}  {cell(metrics[name])}")
+            tell(f"{name.replace('_', ' '):>26}  {cell(metrics[name])}")
     if "n_test" in metrics:
-        typer.echo(f"{'test nodes':>26}  {cell(metrics['n_test'])}")
-    typer.echo(f"{'best epoch':>26}  {cell(metrics.get('best_epoch'))}")
-    typer.echo(f"\nThe run is in {out}. Next: graphsde report {out}")
+        tell(f"{'test nodes':>26}  {cell(metrics['n_test'])}")
+    tell(f"{'best epoch':>26}  {cell(metrics.get('best_epoch'))}")
+    tell("", f"The run is in {out}. Next: graphsde report {out}")
 
 
 def _all_epochs(model: str, values: dict[str, Any]) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def demo(
     path = report_on_run(folder, None)  # before anything is printed: whoever reads only the first lines has it too
     test = np.flatnonzero(graph.test_mask)
     order = test[np.argsort(-prediction.total[test], kind="stable")][:10]
-    typer.echo("\nThe ten test images the model is least sure of:")
+    tell("", "The ten test images the model is least sure of:")
     print_table(
         [
             {
@@ -144,12 +144,12 @@ def demo(
     )
     surest = test[np.argsort(prediction.total[test], kind="stable")][: int(0.8 * test.size)]
     kept = float((prediction.index[surest] == graph.labels[surest]).mean())
-    typer.echo(
+    tell(
         f"On {metrics['n_test']:,} test images {metrics['accuracy']:.1%} are right; "
         f"of the 80 % it is surest of, {kept:.1%}."
     )
-    typer.echo(f"\nThe report: {path}\nLook at the entropy of right and wrong predictions, then at the images above.")
-    typer.echo("Your own files next: graphsde check FOLDER, graphsde fit FOLDER --out runs/first")
+    tell("", f"The report: {path}", "Look at the entropy of right and wrong predictions, then at the images above.")
+    tell("Your own files next: graphsde check FOLDER, graphsde fit FOLDER --out runs/first")
 
 
 def _earlier_demo(folder: RunFolder) -> bool:

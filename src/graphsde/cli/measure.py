@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from graphsde.cli.options import JSON, RUN, SAMPLES
-from graphsde.cli.output import open_run, print_of_run, print_table
+from graphsde.cli.output import open_run, print_of_run, print_table, tell
 
 SCORE = typer.Option(
     "--score",
@@ -96,7 +96,7 @@ def _print(metrics: dict[str, Any]) -> None:
 
 
 def _print_scores(title: str, scores: dict[str, dict[str, Any]]) -> None:
-    typer.echo(title)
+    tell(title)
     print_table([{"score": name} | {COLUMNS[key]: figures[key] for key in COLUMNS} for name, figures in scores.items()])
 
 
@@ -142,11 +142,11 @@ def calibrate(
         print_of_run(run, outcome.model, outcome.graph, found)
         return
     if outcome.after:
-        typer.echo(f"{outcome.after['n_test']:,} test nodes")
+        tell(f"{outcome.after['n_test']:,} test nodes")
         shown = [name for name in SHOWN if name in outcome.after]
         print_table([{"metric": name, "before": outcome.before[name], "after": outcome.after[name]} for name in shown])
     done = "The calibrator is gone" if chosen is None else f"{chosen} was fitted on the validation nodes"
-    typer.echo(f"{done}; the model and predictions in {run} are written anew.")
+    tell(f"{done}; the model and predictions in {run} are written anew.")
 
 
 def theory(
@@ -162,7 +162,7 @@ def theory(
     report = measure_theory(model, graph, TheoryOptions(samples=samples))
     if out is not None:
         from graphsde.base import storage
-        from graphsde.runs.export import write_table
+        from graphsde.io.table_export import write_table
         from graphsde.view.figures.theory import theory_png
 
         storage.write_bytes(out / "theory.png", theory_png(report))
@@ -171,13 +171,13 @@ def theory(
         print_of_run(run, model, graph, report.as_dict())
         return
     known = report.constants
-    typer.echo(
+    tell(
         f"Certified constants: L_f = {known.l_f:.4g} (drift), L_h = {known.l_h_logits:.4g} (logits), "
         f"{known.l_h_probabilities:.4g} (probabilities); "
         f"horizon {report.horizon:g} in {report.steps} steps of {report.solver}."
     )
     print_table(report.rows())
-    typer.echo(report.proposition_1.sentence)
-    typer.echo(report.proposition_2.sentence)
+    tell(report.proposition_1.sentence)
+    tell(report.proposition_2.sentence)
     if out is not None:
-        typer.echo(f"theory.png and theory.csv are in {out}")
+        tell(f"theory.png and theory.csv are in {out}")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+
+from graphsde.base.terminal import make_console, printable, printable_json
 
 if TYPE_CHECKING:
     from graphsde.graph.graph import Graph
@@ -17,9 +18,15 @@ if TYPE_CHECKING:
 UNBROKEN = 10_000  # columns
 
 
+def tell(*lines: str) -> None:
+    """Results, one line each: a line break inside of a line is somebody's odd name and is escaped."""
+    for line in lines:
+        typer.echo(printable(line))
+
+
 def say(text: str) -> None:
     """A line about what is going on, on standard error: standard output is for results."""
-    typer.echo(text, err=True)
+    typer.echo(printable(text), err=True)
 
 
 def open_run(run: Path) -> tuple[RunFolder, Model, Graph]:
@@ -35,7 +42,7 @@ def print_of_run(run: Path, model: Model, graph: Graph, found: dict[str, Any]) -
 
 
 def print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+    typer.echo(printable_json(value))
 
 
 def print_rows(rows: list[dict[str, Any]], json: bool, columns: list[str] | None = None) -> None:
@@ -61,20 +68,22 @@ def print_table(rows: list[dict[str, Any]], columns: list[str] | None = None) ->
     table = Table(box=SIMPLE)
     for name in names:
         numeric = all(isinstance(row.get(name), int | float | type(None)) for row in rows)
-        table.add_column(name.replace("_", " "), justify="right" if numeric else "left", overflow="fold")
+        table.add_column(
+            Text(printable(name.replace("_", " "))), justify="right" if numeric else "left", overflow="fold"
+        )
     for row in rows:
         # Text: names from files are not markup
-        table.add_row(*[Text(str(row[name]) if name == "year" else shorten(cell(row.get(name)))) for name in names])
+        table.add_row(*[Text(shorten(str(row[name]) if name == "year" else cell(row.get(name)))) for name in names])
 
     class Piped(Console):
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError  # a reader that has seen enough is no failure; rich would end with code 1
 
-    console = Piped()
+    console = make_console(Piped)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         # a file has no edge to break lines at: whoever searches it wants a row on a line
         unbroken = console.options.update(max_width=UNBROKEN)
-        console = Piped(width=Measurement.get(console, unbroken, table).maximum)
+        console = make_console(Piped, width=Measurement.get(console, unbroken, table).maximum)
     console.print(table)
 
 

@@ -8,7 +8,7 @@ import typer
 from graphsde.base.errors import BadUsage, GraphsdeError
 from graphsde.cli.bench import CellBar, names_of, seeds_of
 from graphsde.cli.options import ADDRESS, CELL_MINUTES, ENGINE, JSON, RETRY_FAILED, WORKERS
-from graphsde.cli.output import print_json, print_table, say
+from graphsde.cli.output import print_json, print_table, say, tell
 
 
 def reproduce(
@@ -85,7 +85,7 @@ def reproduce(
     # a figure has nothing printed to compare with, a table is one plan: columns that say nothing only take room
     told = [n for line in lines[:1] for n in line if not all(other[n] in ("", line["part"]) for other in lines)]
     print_table(lines, told)
-    typer.echo(f"\nMarkdown, CSV and a figure are in {out}.")
+    tell("", f"Markdown, CSV and a figure are in {out}.")
 
 
 def everything(plan: Any, records: Any) -> list[Any]:
@@ -109,7 +109,7 @@ def write_results(folder: Path, about: str, rows: list[Any]) -> None:
     """``table.md``, ``table.csv`` and ``beside.png`` next to the journal."""
     from graphsde.base import storage
     from graphsde.bench.reproduce import beside_table
-    from graphsde.runs.export import write_table
+    from graphsde.io.table_export import write_table
     from graphsde.view.figures.bench import BesidePaper
 
     if not rows:

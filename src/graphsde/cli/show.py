@@ -13,7 +13,7 @@ import typer
 from graphsde.base.errors import GraphsdeError
 from graphsde.base.registry import unknown_name
 from graphsde.cli.options import GRAPH, JSON, READ, SAMPLES, key_values
-from graphsde.cli.output import cell, print_json, print_rows, say
+from graphsde.cli.output import cell, print_json, print_rows, say, tell
 
 
 def check(
@@ -31,11 +31,11 @@ def check(
     if json:
         print_json({**report.as_dict(), **default})
         return
-    typer.echo(str(report))
+    tell(*str(report).split("\n"))
     if default:
         told = default["default_model"]
-        typer.echo(f"\nfit would take '{told['members'][0]}' of the LGNSDE family ({told['why']}),")
-        typer.echo(f"after a race with {', '.join(told['members'][1:])}; --no-race takes it at once.")
+        tell("", f"fit would take '{told['members'][0]}' of the LGNSDE family ({told['why']}),")
+        tell(f"after a race with {', '.join(told['members'][1:])}; --no-race takes it at once.")
 
 
 def _default_model(graph: Any) -> dict[str, Any]:
@@ -76,9 +76,9 @@ def report(
         from graphsde.view.report.run import report_on_run
 
         path = report_on_run(RunFolder(folder), out, samples=samples, figures=figures)
-    typer.echo(f"The report is in {path}. Open it in a browser; it needs no network.")
+    tell(f"The report is in {path}. Open it in a browser; it needs no network.")
     if figures is not None:
-        typer.echo(f"Its figures are in {figures}, as PNG and CSV.")
+        tell(f"Its figures are in {figures}, as PNG and CSV.")
 
 
 def page(
@@ -93,12 +93,19 @@ def page(
         str | None,
         typer.Option("--token", help="What visitors type in; better given as GRAPHSDE_TOKEN, which ps doesn't show."),
     ] = None,
+    certificate: Annotated[
+        Path | None, typer.Option("--certificate", metavar="PEM", help="Serve over TLS (https) with this certificate.")
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option("--key", metavar="PEM", help="The certificate's private key, without passphrase.")
+    ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser window.")] = True,
 ) -> None:
     """Open the page in a browser: data, fit, nodes, decisions, labels."""
     from graphsde.view.app.serve import TOKEN_VARIABLE, Place, serve
+    from graphsde.view.app.tls import certificate_of
 
-    place = Place(host, port, token or os.environ.get(TOKEN_VARIABLE) or None)
+    place = Place(host, port, token or os.environ.get(TOKEN_VARIABLE) or None, certificate_of(certificate, key))
     serve(runs, place, browser=browser, say=say)
 
 
@@ -212,9 +219,9 @@ def _examine(run: Path) -> dict[str, Any]:
 def _print(facts: dict[str, Any]) -> None:
     for name, value in facts.items():
         if isinstance(value, dict):
-            typer.echo(f"{name.replace('_', ' ')}:")
+            tell(f"{name.replace('_', ' ')}:")
             for key, inner in value.items():
                 hint = f"  (pip install 'graphsde[{EXTRAS[key]}]')" if inner is False and key in EXTRAS else ""
-                typer.echo(f"  {key}: {cell(inner) if not isinstance(inner, list) else inner or 'none'}{hint}")
+                tell(f"  {key}: {cell(inner) if not isinstance(inner, list) else inner or 'none'}{hint}")
         else:
-            typer.echo(f"{name.replace('_', ' ')}: {value}")
+            tell(f"{name.replace('_', ' ')}: {value}")

@@ -26,6 +26,7 @@ from filelock import lock_descriptor
 
 from graphsde.base.errors import BadInput, BadUsage, StorageError
 from graphsde.base.storage import io_error, write_bytes, write_text
+from graphsde.base.terminal import make_console
 
 
 def cache_folder() -> Path | None:
@@ -373,10 +374,9 @@ def _progress_or_bar(progress: Progress | None, files: Sequence[PublishedFile]) 
     if progress is not None or not files or not sys.stderr.isatty():
         yield progress
         return
-    from rich.console import Console
     from rich.progress import Progress as Bars
 
-    with Bars(console=Console(stderr=True), transient=True) as bars:
+    with Bars(console=make_console(stderr=True), transient=True) as bars:
         tasks = {file.name: bars.add_task(file.name, total=file.size) for file in files}
         yield lambda name, done, total: bars.update(tasks[name], completed=done)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphsde.base.errors import shorten
+from graphsde.base.terminal import printable
 from graphsde.graph.check_features import feature_facts, feature_findings
 from graphsde.graph.check_labels import describe_values, label_facts, label_findings
 from graphsde.graph.graph import Graph
@@ -152,7 +153,7 @@ class DataReport:
                 lines += ["", f"{TITLES[level]}:"]
                 for finding in found:
                     lines += _tell(finding)
-        return "\n".join(lines)
+        return "\n".join(map(printable, lines))  # names and ids are from files: no line of ours is one of theirs
 
     def _of(self, level: str) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.level == level)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -120,17 +121,21 @@ def refuse_bomb(
         )
 
 
+_FORMULA = re.compile(r"[\t\r\n]|[ \xa0\u3000\ufeff\x00]*[=+\-@\uff1d\uff0b\uff0d\uff20]")
+
+
 def safe_cell(value: object) -> str:
     """A value as a cell that no spreadsheet takes for a formula.
 
-    Text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return gets an apostrophe in front; numbers
-    stay numbers. For exports only: a file that is read back must keep its cells as they are.
+    Text that begins with ``=``, ``+``, ``-``, ``@`` (also as wide as an ideograph), a tab or a line break gets an
+    apostrophe in front, also after blanks, which some programs take away; numbers stay numbers. For exports only: a
+    file that is read back must keep its cells as they are.
 
     Example:
         >>> safe_cell("=cmd()"), safe_cell(-0.5), safe_cell("ann")
         ("'=cmd()", '-0.5', 'ann')
     """
     text = "" if value is None else str(value)
-    if text.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) and not NUMBER.fullmatch(text):
+    if _FORMULA.match(text) and not NUMBER.fullmatch(text.strip(" ")):
         return "'" + text
     return text

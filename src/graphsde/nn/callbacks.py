@@ -6,6 +6,8 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from graphsde.base.terminal import make_console, printable
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -73,19 +75,18 @@ class ProgressBar(Callback):
             self._close()
 
     def _open(self, title: str, total: int, completed: int) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         self._bar = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[status]}"),
             TimeRemainingColumn(),
-            console=Console(stderr=True),
+            console=make_console(stderr=True),
             transient=True,
         )
-        self._task = self._bar.add_task(title, total=total, completed=completed, status="")
+        self._task = self._bar.add_task(printable(title), total=total, completed=completed, status="")
         self._bar.start()
 
     def on_epoch(self, record: EpochRecord) -> None:
@@ -100,9 +101,9 @@ class ProgressBar(Callback):
 
     def on_note(self, text: str) -> None:
         if self._bar is not None:
-            self._bar.console.print(text, highlight=False)
+            self._bar.console.print(printable(text), highlight=False, markup=False)
         else:
-            print(text, file=sys.stderr, flush=True)
+            print(printable(text), file=sys.stderr, flush=True)
 
     def on_end(self, best_epoch: int) -> None:
         self._close()

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from graphsde.base import storage
-from graphsde.base.errors import BadUsage
 from graphsde.base.registry import Rules
 from graphsde.graph.graph import Graph
-from graphsde.io.opening import safe_cell
+from graphsde.io.table_export import require_table_name, write_table
 from graphsde.prediction import ClassPrediction, Prediction, RegressionPrediction
+
+__all__ = ["MOST_PROBABILITY_COLUMNS", "prediction_columns", "require_table_name", "write_table"]
 
 # probabilities of every class are written up to this many classes; beyond, the table would be mostly zeros
 MOST_PROBABILITY_COLUMNS = 100
@@ -77,34 +76,3 @@ def _roles(graph: Graph | None) -> dict[str, Any]:
     for name, mask in graph.masks.items():
         split[mask] = name
     return {"split": split}
-
-
-def require_table_name(path: Path) -> str:
-    """The suffix of a table's name, refused where there is no such format."""
-    suffix = path.suffix.lower()
-    if suffix not in (".csv", ".parquet"):
-        raise BadUsage(f"can't write a table to '{path.name}'", expected="a name that ends in .csv or .parquet")
-    return suffix
-
-
-def write_table(columns: dict[str, Any], path: Path) -> None:
-    """Write columns as CSV or Parquet, by suffix. Text in CSV can't become a formula in a spreadsheet."""
-    import pyarrow as pa
-    import pyarrow.csv as pa_csv
-    import pyarrow.parquet as pa_parquet
-
-    suffix = require_table_name(path)
-    if suffix == ".csv":
-        columns = {safe_cell(name): _harmless(values) for name, values in columns.items()}
-    table = pa.table({name: pa.array(values) for name, values in columns.items()})
-    with storage.writing(path) as stream:
-        if suffix == ".csv":
-            pa_csv.write_csv(table, stream)
-        else:
-            pa_parquet.write_table(table, stream)
-
-
-def _harmless(values: Any) -> Any:
-    if isinstance(values, np.ndarray) and values.dtype == object:
-        return [safe_cell(value) if isinstance(value, str) else value for value in values]
-    return values

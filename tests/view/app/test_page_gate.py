@@ -66,7 +66,7 @@ def test_this_machine_gets_in_with_guarded_headers(local: Gate) -> None:
     assert ask(local, kind="websocket")[0]["type"] == "websocket.accept"
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8501", "127.0.0.1.evil.example", "", "[::2]:8501"])
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8501", "127.0.0.1.evil.example", "[::2]:8501"])
 def test_a_foreign_name_for_this_machine_gets_nothing(local: Gate, host: str) -> None:
     assert status(ask(local, host=host)) == 403
     assert ask(local, kind="websocket", host=host)[0]["type"] == "websocket.close"

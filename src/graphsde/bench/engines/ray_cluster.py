@@ -6,14 +6,11 @@ import contextlib
 import json
 import os
 import secrets
-import shutil
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -23,6 +20,7 @@ import scipy.sparse as sp
 from graphsde.base.errors import BadUsage, GraphsdeError, MissingExtra, shorten
 from graphsde.base.interrupt import Stopper
 from graphsde.base.plugins import VARIABLE, search_path
+from graphsde.base.private_folder import private_folder
 from graphsde.bench.cells import Cell
 from graphsde.bench.engines.base import Engine, Finished, Job, Limits, Say, Shift, register_engine, worker_count
 from graphsde.bench.execute import graph_of
@@ -114,8 +112,9 @@ LOCAL_SETTINGS = {
     "RAY_AUTH_MODE": "token",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
-# the address of a socket in the session's folder must fit into 107 bytes
-LONGEST_FOLDER = 40
+FOLDER_PREFIX = "graphsde-ray-"
+# the address of a socket must fit into 107 bytes, of which the session's folder and what Ray puts inside take 90
+LONGEST_PLACE = 17
 
 
 @contextlib.contextmanager
@@ -143,41 +142,42 @@ def ray_session(address: str | None, workers: int, *, stopper: Stopper, say: Say
 @contextlib.contextmanager
 def _local_session(workers: int, say: Say) -> Iterator[Any]:
     say("starting Ray on this machine")
-    folder = _private_folder()
     settings = {**LOCAL_SETTINGS, "RAY_AUTH_TOKEN": secrets.token_hex(32), "PYTHONPATH": search_path()}
     before = {name: os.environ.get(name) for name in settings}
-    os.environ.update(settings)
-    try:
-        ray = _import_ray()
+    # Ray's default folder is shared by all users of the machine, and it opens the one it is given to everybody: it gets
+    # one inside of ours
+    with private_folder(FOLDER_PREFIX, longest_place=LONGEST_PLACE) as folder:
+        os.environ.update(settings)
         try:
-            _apply_settings()
-            ray.init(
-                address="local",
-                num_cpus=workers,
-                include_dashboard=False,
-                object_store_memory=OBJECT_STORE_BYTES,
-                _node_ip_address="127.0.0.1",
-                _temp_dir=str(Path(folder) / "ray"),
-                **QUIET,
-            )
-            if ray.util.get_node_ip_address() != "127.0.0.1":
-                raise GraphsdeError(
-                    "Ray would listen to the whole network",
-                    code="E-CLUSTER",
-                    found=ray.util.get_node_ip_address(),
-                    expected="127.0.0.1",
-                    fix="use --engine processes",
+            ray = _import_ray()
+            try:
+                _apply_settings()
+                ray.init(
+                    address="local",
+                    num_cpus=workers,
+                    include_dashboard=False,
+                    object_store_memory=OBJECT_STORE_BYTES,
+                    _node_ip_address="127.0.0.1",
+                    _temp_dir=str(folder / "ray"),
+                    **QUIET,
                 )
-            yield ray
+                if ray.util.get_node_ip_address() != "127.0.0.1":
+                    raise GraphsdeError(
+                        "Ray would listen to the whole network",
+                        code="E-CLUSTER",
+                        found=ray.util.get_node_ip_address(),
+                        expected="127.0.0.1",
+                        fix="use --engine processes",
+                    )
+                yield ray
+            finally:
+                ray.shutdown()
         finally:
-            ray.shutdown()
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-        shutil.rmtree(folder, ignore_errors=True)
+            for name, value in before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
 
 
 @contextlib.contextmanager
@@ -219,15 +219,6 @@ def _apply_settings() -> None:
 
         ray_constants.ENABLE_RAY_CLUSTER = False
         Config.initialize("")
-
-
-def _private_folder() -> str:
-    """A folder of our own, readable by nobody else; Ray's default is shared by all users of the machine.
-
-    Ray opens the folder it is given to everybody; so it gets one inside.
-    """
-    place = tempfile.gettempdir()
-    return tempfile.mkdtemp(prefix="graphsde-", dir=place if len(place) < LONGEST_FOLDER else "/tmp")
 
 
 class CellActor:

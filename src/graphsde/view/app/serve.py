@@ -11,13 +11,22 @@ import secrets
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from graphsde.base.errors import BadUsage, MissingExtra, StorageError
+from graphsde.view.app.request_headers import (
+    Malformed,
+    cookie_values,
+    read_authority,
+    read_headers,
+    read_length,
+    read_origin,
+    require_path,
+)
+from graphsde.view.app.tls import Certificate
 from graphsde.view.app.words import SHORTEST_TOKEN, UPLOAD_BYTES, UPLOAD_MEGABYTES, error_in_words
 
 Scope = MutableMapping[str, Any]
@@ -62,6 +71,7 @@ class Gate:
 
     - The ``Host`` of a request must be one that the page is served under: another name that was made to point at this
       machine gets nothing.
+    - A request whose headers no browser would write gets 400, see :mod:`~graphsde.view.app.request_headers`.
     - A request that a browser sends for another site (``Origin``) gets nothing.
     - With a token, nothing is served before it was typed in; it is compared in constant time, and the answer to a wrong
       one takes half a second.
@@ -76,15 +86,19 @@ class Gate:
     def __init__(self, app: ASGI, token: str | None, hosts: Iterable[str]) -> None:
         self.app = app
         self._digest = None if token is None else _digest(token)
-        self._hosts = frozenset(host.lower() for host in hosts)
+        self._hosts = frozenset(read_authority(host).name for host in hosts)
         self._pass = secrets.token_urlsafe(32)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        refusal = self._refusal(scope, headers)
+        headers: dict[str, str] = {}
+        try:
+            headers = read_headers(scope["headers"])
+            refusal = self._refusal(scope, headers)
+        except Malformed as error:
+            refusal = 400, str(error)
         if refusal is not None:
             await _answer(scope, send, *refusal)
         elif self._digest is None or self._has_pass(headers):
@@ -95,26 +109,24 @@ class Gate:
             await _answer(scope, send, 401, FORM.format(note="", path=TOKEN_PATH), kind="text/html")
 
     def _refusal(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
-        host = headers.get("host", "")
-        if self._hosts and _name(host) not in self._hosts:
+        host = read_authority(headers.get("host", ""))
+        require_path(scope["path"])
+        if self._hosts and host.name not in self._hosts:
             return 403, "This page is not served under that name."
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and read_origin(origin) != host:
             return 403, "This page answers only to itself."
         if scope["path"].startswith(CLOSED):
             return 404, "There is nothing here."
-        length = headers.get("content-length", "0")
+        length = read_length(headers.get("content-length", "0"))
         # a megabyte more for what a form wraps around the file
-        if not length.isdecimal() or int(length) > UPLOAD_BYTES + 2**20:
+        if length is None or length > UPLOAD_BYTES + 2**20:
             return 413, f"The file is too large: at most {UPLOAD_MEGABYTES} MB can be uploaded."
         return None
 
     def _has_pass(self, headers: dict[str, str]) -> bool:
-        try:
-            found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-        except CookieError:
-            return False
-        return found is not None and hmac.compare_digest(_digest(found.value), _digest(self._pass))
+        found = cookie_values(headers.get("cookie", ""), COOKIE)
+        return any(hmac.compare_digest(_digest(value), _digest(self._pass)) for value in found)
 
     async def _try_token(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = await _body(receive)
@@ -122,6 +134,8 @@ class Gate:
         assert self._digest is not None
         if hmac.compare_digest(_digest(given), self._digest):
             cookie = f"{COOKIE}={self._pass}; Path=/; HttpOnly; SameSite=Strict"
+            if scope.get("scheme") == "https":
+                cookie += "; Secure"
             await _answer(scope, send, 303, "", extra=[(b"location", b"/"), (b"set-cookie", cookie.encode())])
             return
         await asyncio.sleep(WRONG_TOKEN_SECONDS)
@@ -132,12 +146,6 @@ class Gate:
 def _digest(text: str) -> bytes:
     """Of equal length for every text, so that a comparison tells nothing about the length either."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-
-
-def _name(host: str) -> str:
-    """``Host`` without its port."""
-    end = host.find("]") + 1 if host.startswith("[") else host.find(":") if ":" in host else len(host)
-    return host[:end].lower()
 
 
 async def _body(receive: Receive) -> bytes:
@@ -190,11 +198,13 @@ class Place:
         host: an address of this machine; anything but the loopback needs a token.
         port: 0 takes a free one.
         token: what a visitor has to type in.
+        certificate: with one, the page is served over TLS (https).
     """
 
     host: str = "127.0.0.1"
     port: int = 8501
     token: str | None = None
+    certificate: Certificate | None = None
 
     def checked(self) -> Place:
         """The same place with a port that is free; refused where the page would stand open."""
@@ -212,19 +222,28 @@ class Place:
                 expected=f"at least {SHORTEST_TOKEN}",
                 fix="make one with: python -c 'import secrets; print(secrets.token_urlsafe())'",
             )
-        return Place(self.host, _free_port(self.host, self.port), self.token)
+        if self.certificate is not None:
+            self.certificate.checked()
+        return replace(self, port=_free_port(self.host, self.port))
+
+    @property
+    def can_be_overheard(self) -> bool:
+        """Whether the token travels over a network in the clear."""
+        return self.token is not None and self.certificate is None and not is_loopback(self.host)
 
     @property
     def url(self) -> str:
         host = "127.0.0.1" if self.host in WILDCARDS else self.host
-        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+        scheme = "http" if self.certificate is None else "https"
+        return f"{scheme}://[{host}]:{self.port}" if ":" in host else f"{scheme}://{host}:{self.port}"
 
     @property
     def names(self) -> tuple[str, ...]:
         """What the browser may call this page; any name where it listens everywhere."""
         if self.host in WILDCARDS:
             return ()
-        return (*LOOPBACK, f"[{self.host}]" if ":" in self.host else self.host)
+        host = self.host.partition("%")[0]  # no browser says on which interface an address is
+        return (*LOOPBACK, f"[{host}]" if ":" in host else host)
 
 
 def serve(runs: Path, place: Place, *, browser: bool, say: Callable[[str], None] = lambda text: None) -> None:
@@ -254,6 +273,8 @@ def serve(runs: Path, place: Place, *, browser: bool, say: Callable[[str], None]
     gate = Middleware(Gate, token=place.token, hosts=place.names)
     app = st.App(SCRIPT, middleware=[gate], on_script_error=_tell)
     say(f"The page is at {place.url} (runs in {runs}). Stop it with Ctrl-C.")
+    if place.can_be_overheard:
+        say("The token goes over plain http: anyone on the way can read it. Use --certificate and --key, or a tunnel.")
     app.run(config=options(place, browser=browser))
 
 
@@ -273,6 +294,8 @@ def options(place: Place, *, browser: bool) -> dict[str, Any]:
         "server.headless": not browser,
         "server.enableCORS": True,
         "server.enableXsrfProtection": True,
+        "server.sslCertFile": None if place.certificate is None else str(place.certificate.chain.resolve()),
+        "server.sslKeyFile": None if place.certificate is None else str(place.certificate.key.resolve()),
         "server.maxUploadSize": UPLOAD_MEGABYTES,
         "server.enableStaticServing": False,
         "server.enableAgentApi": False,

@@ -50,7 +50,7 @@ class Picture(ABC):
 
             return save_figure(self.matplotlib(), target)
         if suffix in TABLES:
-            from graphsde.runs.export import write_table
+            from graphsde.io.table_export import write_table
 
             write_table(self.columns(), target)
             return target

@@ -13,7 +13,7 @@ from typing import Any
 import streamlit as st
 
 from graphsde.base.errors import GraphsdeError
-from graphsde.runs.export import write_table
+from graphsde.io.table_export import write_table
 from graphsde.view.app.library import OpenRun, RunFacts
 from graphsde.view.app.panels import state
 from graphsde.view.app.words import error_in_words, in_html, in_markdown
