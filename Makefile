@@ -29,8 +29,8 @@ demo: install
 	$(BIN)/graphsde demo
 
 lint: install
-	$(BIN)/ruff check src tests benchmarks studies examples
-	$(BIN)/ruff format --check src tests benchmarks studies examples
+	$(BIN)/ruff check src tests benchmarks studies examples reliability
+	$(BIN)/ruff format --check src tests benchmarks studies examples reliability
 	$(BIN)/mypy
 
 test: lint
