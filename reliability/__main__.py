@@ -9,13 +9,15 @@ import sys
 import time
 import zlib
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
-from reliability.arena import Arena, Attack, Case, Verdict, arena
+from reliability.arena import Arena, Case, Verdict, arena
 from reliability.attacks import ATTACKS
-from reliability.journal import RUNS, Journal, Line, now, present_commit
+from reliability.journal import KEPT, RUNS, Journal, Line, now, present_commit
 
 PROGRESS_SECONDS = 20.0
+PREPARING = "preparing the attack"
 
 
 def main() -> int:
@@ -75,8 +77,9 @@ def _run(asked: argparse.Namespace) -> int:
     with arena(quick=asked.quick, minutes=asked.minutes) as place:
         for name in asked.attacks:
             done, said = 0, time.monotonic()
-            for case in ATTACKS[name](place):
-                if zlib.crc32(case.name.encode()) % shards != number or asked.only not in case.name:
+            for case in _cases(name, place):
+                mine = zlib.crc32(case.name.encode()) % shards == number or case.name == PREPARING
+                if not mine or asked.only not in case.name:
                     continue
                 if not asked.again and (name, case.name) in known:
                     broken += not known[name, case.name]
@@ -84,25 +87,26 @@ def _run(asked: argparse.Namespace) -> int:
                 if time.monotonic() > deadline:
                     late = True
                     break
-                verdict = carry_out(case)
-                line = Line(
-                    name,
-                    case.name,
-                    verdict.outcome,
-                    round(verdict.seconds, 3),
-                    round(verdict.megabytes, 1),
-                    now(),
-                    commit,
-                )
-                journal.append(line)
+                found = carry_out(case)
+                cost = round(found.seconds, 3), round(found.megabytes, 1)
+                journal.append(Line(name, case.name, found.outcome, *cost, now(), commit, found.detail))
                 done += 1
-                broken += not line.kept
+                broken += found.outcome != KEPT
                 if time.monotonic() - said > PROGRESS_SECONDS:
                     print(f"[{asked.shard}] {name}: {done} cases, {broken} broken so far; at {case.name}", flush=True)
                     said = time.monotonic()
     if late:
         print(f"[{asked.shard}] the time is over before the cases are; the same command goes on", flush=True)
     return 1 if broken or late else 0
+
+
+def _cases(name: str, place: Arena) -> Iterator[Case]:
+    """The cases of an attack; one that can't even be prepared has found something."""
+    try:
+        yield from ATTACKS[name](place)
+    except Exception as error:
+        told = f"{type(error).__name__}: {error}"[:500]
+        yield Case(PREPARING, lambda: Verdict([told]))
 
 
 def carry_out(case: Case) -> Verdict:
@@ -115,8 +119,6 @@ def carry_out(case: Case) -> Verdict:
             [f"the attack itself failed: {type(error).__name__}: {error}"[:500]], time.perf_counter() - begin
         )
 
-
-__all__ = ["Arena", "Attack", "main"]
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -23,6 +23,7 @@ class Verdict:
     complaints: list[str] = field(default_factory=list)
     seconds: float = 0.0
     megabytes: float = 0.0
+    detail: str = ""
 
     @property
     def outcome(self) -> str:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Operation = Literal["open", "write", "fsync", "rename", "link", "unlink", "mkdir", "rmdir", "truncate"]
-When = Literal["before", "during", "after", "fault", "full"]
+When = Literal["before", "during", "after", "fault", "full", "pause"]
 
 # which of a call's arguments are paths that it changes, and which operation it is
 BY_PATH: dict[str, Operation] = {
@@ -41,7 +41,9 @@ WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 @dataclass(frozen=True)
 class Disturbance:
-    """What to do at call ``number``: end the process around it, or let it (``full``: and all that need room) fail."""
+    """What to do at call ``number``: end the process around it, let it pause before, let it fail.
+
+    ``full``: and all later ones that need room fail as well."""
 
     number: int
     when: When
@@ -107,6 +109,9 @@ class Disk:
         self.calls.append(Call(operation, path))
         plan = self.disturbance
         if plan is None or (number != plan.number and not (self._full and operation in NEEDS_ROOM)):
+            return real()
+        if plan.when == "pause":
+            os.kill(os.getpid(), signal.SIGSTOP)
             return real()
         if plan.when in ("fault", "full"):
             self._full = plan.when == "full"

@@ -26,6 +26,7 @@ class Line:
     megabytes: float
     date: str
     commit: str
+    detail: str = ""
 
     @property
     def kept(self) -> bool:

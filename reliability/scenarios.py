@@ -87,7 +87,8 @@ class Ground:
         ended = self.warm.call(look_and_go_on)
         if ended.value is None:
             raise AssertionError(f"looking at the folder failed: {ended.code} {ended.errors[-500:]}")
-        return Aftermath(*ended.value, epochs=ended.epochs)
+        found, code, output, errors, final = ended.value
+        return Aftermath(found, code, output, errors, final, ended.epochs)
 
 
 def _looked(scenario: Scenario, place: Path, scratch: Path) -> Any:
@@ -170,7 +171,6 @@ def _refusal(code: int, errors: str) -> dict[str, Any]:
 def observe_run(run: Path) -> Any:
     """Answers of ``evaluate``, ``predict`` and ``doctor``; and what is kept: predictions, metrics, model, rounds."""
     from graphsde.runs.folder import RunFolder
-    from graphsde.runs.rounds import past_rounds
 
     code, output, errors = answer("evaluate", run, "--json", "--samples", 4)
     if code != 0:
@@ -196,8 +196,14 @@ def observe_run(run: Path) -> Any:
     seen["model"] = numbers.hexdigest()
     seen["model_values"] = hashlib.sha256(json.dumps(_timeless(values), sort_keys=True).encode()).hexdigest()
     seen["graph"] = folder.load_graph().fingerprint
-    seen["rounds"] = [_timeless(json.loads(answer("evaluate", past, "--json")[1])) for past in past_rounds(run)]
+    seen["rounds"] = {past.name: _round(past) for past in sorted(run.glob("history/*"))}
     return json.loads(json.dumps(seen))
+
+
+def _round(past: Path) -> Any:
+    """A round before the present one, which can be read as a run."""
+    code, output, errors = answer("evaluate", past, "--json", "--samples", 4)
+    return _timeless(json.loads(output)) if code == 0 else _refusal(code, errors)
 
 
 def observe_bench(out: Path) -> Any:
@@ -232,13 +238,13 @@ def observe_search(out: Path) -> Any:
     return json.loads(json.dumps({"twice": 0, "parts": parts, "best": best}))
 
 
-def _fit(model: str, *more: str) -> tuple[str, ...]:
+def fit_words(model: str, *more: str) -> tuple[str, ...]:
     return ("fit", "{graph}", "--out", "{out}", "--model", model, "--samples", "4", "--json", *more)
 
 
 GCN = ("--set", "epochs=4", "--set", "hidden=4")
 LGNSDE = ("--no-race", "--set", "epochs=3")
-GCN_RUN = (_fit("gcn", *GCN),)
+GCN_RUN = (fit_words("gcn", *GCN),)
 BENCH: tuple[str, ...] = (
     "bench",
     "misclassification",
@@ -255,9 +261,9 @@ SEARCH += ("--out", "{out}", "--configs", "{out}/configs", "--json")
 
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario("fit gcn", (), GCN_RUN[0], observe_run, trains=True),
-    Scenario("fit logistic", (), _fit("logistic"), observe_run),
-    Scenario("fit lgnsde", (), _fit("lgnsde", *LGNSDE), observe_run, trains=True),
-    Scenario("fit overwrite", GCN_RUN, _fit("gcn", *GCN, "--set", "dropout=0", "--overwrite"), observe_run),
+    Scenario("fit logistic", (), fit_words("logistic"), observe_run),
+    Scenario("fit lgnsde", (), fit_words("lgnsde", *LGNSDE), observe_run, trains=True),
+    Scenario("fit overwrite", GCN_RUN, fit_words("gcn", *GCN, "--set", "dropout=0", "--overwrite"), observe_run),
     Scenario("calibrate", GCN_RUN, ("calibrate", "{out}", "--json"), observe_run),
     Scenario("learn", GCN_RUN, ("learn", "{out}", "{labels}", "--json"), observe_run, trains=True),
     Scenario("bench", (), BENCH, observe_bench, grows=True),

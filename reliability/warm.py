@@ -35,7 +35,7 @@ class Ended:
     Args:
         code: its exit code; negative for the signal that killed it.
         output, errors: what it said.
-        seconds: of wall clock, the copying included.
+        seconds, cpu_seconds: of wall clock, the copying included; of the processor, which no neighbour makes longer.
         megabytes: by how much its memory grew at most.
         epochs: epochs of training that it did.
         acknowledged: cells that a bench had reported as done.
@@ -47,6 +47,7 @@ class Ended:
     output: str
     errors: str
     seconds: float
+    cpu_seconds: float
     megabytes: float
     epochs: int = 0
     acknowledged: int = 0
@@ -80,8 +81,7 @@ class Warm:
         self, words: Sequence[object], *, watched: Path | None = None, disturbance: Disturbance | None = None
     ) -> Ended:
         """A verb of the command line; below ``watched`` its calls are counted, and one is disturbed if so asked."""
-        disk = None if watched is None else Disk(str(watched), disturbance)
-        return self._copy(lambda: _command([str(word) for word in words]), disk)
+        return self.begin(words, watched=watched, disturbance=disturbance).wait()
 
     def call(self, function: Callable[[], Any]) -> Ended:
         """What a function gives back, as JSON can hold it."""
@@ -94,18 +94,45 @@ class Warm:
                 with contextlib.suppress(Exception):
                     importlib.import_module(name)
 
+    def begin(
+        self, words: Sequence[object], *, watched: Path | None = None, disturbance: Disturbance | None = None
+    ) -> Running:
+        """As :meth:`graphsde`, without waiting for the end."""
+        disk = None if watched is None else Disk(str(watched), disturbance)
+        return self._begin(lambda: _command([str(word) for word in words]), disk)
+
     def _copy(self, function: Callable[[], Any], disk: Disk | None) -> Ended:
+        return self._begin(function, disk).wait()
+
+    def _begin(self, function: Callable[[], Any], disk: Disk | None) -> Running:
         self._counters[:] = bytes(24)
-        with tempfile.TemporaryDirectory(dir=self.scratch) as name:
-            folder = Path(name)
-            begin = time.perf_counter()
-            child = os.fork()
-            if child == 0:
-                struct.pack_into("q", self._counters, 16, _resident())
-                _live(function, disk, folder)
-            _, status, used = os.wait4(child, 0)
-            seconds = time.perf_counter() - begin
-            said = {part: _read(folder / part) for part in ("output", "errors", "result")}
+        folder = tempfile.TemporaryDirectory(dir=self.scratch)
+        child = os.fork()
+        if child == 0:
+            struct.pack_into("q", self._counters, 16, _resident())
+            _live(function, disk, Path(folder.name))
+        return Running(child, folder, self._counters)
+
+
+class Running:
+    """A copy at work."""
+
+    def __init__(self, number: int, folder: tempfile.TemporaryDirectory[str], counters: mmap.mmap) -> None:
+        self.number, self._folder, self._counters, self._begin = number, folder, counters, time.perf_counter()
+
+    def paused(self) -> bool:
+        """Wait until it has paused or ended; whether it paused. One that has ended must still be waited for."""
+        found = os.waitid(os.P_PID, self.number, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        return found is not None and found.si_code == os.CLD_STOPPED
+
+    def go_on(self) -> None:
+        os.kill(self.number, signal.SIGCONT)
+
+    def wait(self) -> Ended:
+        _, status, used = os.wait4(self.number, 0)
+        seconds = time.perf_counter() - self._begin
+        with self._folder as name:
+            said = {part: _read(Path(name) / part) for part in ("output", "errors", "result")}
         result = json.loads(said["result"] or "{}")
         epochs, acknowledged, resident = struct.unpack("qqq", self._counters[:])
         return Ended(
@@ -113,6 +140,7 @@ class Warm:
             said["output"],
             said["errors"],
             seconds,
+            used.ru_utime + used.ru_stime,
             max(0.0, (used.ru_maxrss - resident) / 1024),
             epochs,
             acknowledged,
@@ -200,14 +228,15 @@ def _count_work(counters: mmap.mmap) -> None:
             add(8)
         show(self, state)
 
-    Training.advance, CellBar.show = counted, shown
+    Training.advance = counted  # type: ignore[method-assign]
+    CellBar.show = shown  # type: ignore[method-assign]
 
 
 def _save_every_epoch() -> None:
     """Checkpoints are due after every epoch: half a minute is longer than the attacks train."""
     from graphsde.nn.checkpoint import Checkpoint
 
-    Checkpoint.__init__.__defaults__ = (0.0,)  # type: ignore[misc]
+    Checkpoint.__init__.__defaults__ = (0.0,)
 
 
 def _read(path: Path) -> str:
