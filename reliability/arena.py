@@ -58,7 +58,7 @@ class Arena:
 
     @property
     def scenarios(self) -> tuple[Scenario, ...]:
-        few = ("fit gcn", "calibrate", "bench")
+        few = ("calibrate", "bench")
         return tuple(one for one in SCENARIOS if not self.quick or one.name in few)
 
     @functools.cache  # noqa: B019  (an arena lives as long as its process)

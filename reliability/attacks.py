@@ -6,6 +6,7 @@ from reliability.arena import Attack
 from reliability.bad_inputs import bad_inputs
 from reliability.faults import faults
 from reliability.fuzzing import fuzzing
+from reliability.guarantees import named_tests
 from reliability.kills import kills
 from reliability.tampering import tampering
 from reliability.writers import writers
@@ -17,4 +18,5 @@ ATTACKS: dict[str, Attack] = {
     "fuzzing": fuzzing,
     "kills": kills,
     "faults": faults,
+    "tests": named_tests,
 }

@@ -23,6 +23,7 @@ def make_bases(arena: Arena) -> Path:
     shutil.copytree(ground.graph, part / "graph")
     ended = warm.call(lambda: _write_files(part))
     assert ended.code == 0, ended.errors
+    warm.learn_imports(ended)
     part.rename(bases)  # a run remembers where its graph is
 
     def words(command: tuple[str, ...], out: Path) -> list[str]:
@@ -35,6 +36,7 @@ def make_bases(arena: Arena) -> Path:
     ):  # fmt: skip
         ended = warm.graphsde(words(command, bases / name))
         assert ended.code == 0, ended.errors
+        warm.learn_imports(ended)
     shutil.rmtree(bases / "run" / "history", ignore_errors=True)
     _cut(arena, words(SMALL, bases / "cut"), bases / "cut")
     return bases

@@ -16,7 +16,7 @@ SLOW_SECONDS, MOST_MEGABYTES = 10, 3000
 
 
 def main() -> None:
-    import atheris  # type: ignore[import-not-found]
+    import atheris
 
     parser = argparse.ArgumentParser()
     parser.add_argument("target")

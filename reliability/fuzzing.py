@@ -58,7 +58,7 @@ def list_seeds(target: Target) -> list[Path]:
 
 def _hunt(arena: Arena, target: Target, bases: Path) -> Verdict:
     if find_spec("atheris") is None:
-        return Verdict(["atheris is not installed: pip install 'graphsde[fuzz]'"])
+        return Verdict(["atheris is not installed: pip install atheris"])
     folder = arena.folder / "hunt"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -81,8 +81,8 @@ def _hunt(arena: Arena, target: Target, bases: Path) -> Verdict:
         found.append(f"{artifact.name.split('-')[1]}, kept as {where.name if where else 'nothing: too large'}")
     if code != 0 and not found:
         found.append(f"the fuzzer ended with {code}: {told.strip()[-300:]}")
-    runs, coverage = _last(r"number_of_executed_units: (\d+)", told), _last(r"cov: (\d+)", told)
-    memory = _last(r"peak_rss_mb: (\d+)", told)
+    runs, coverage = _last(r"number_of_executed_units:\s+(\d+)", told), _last(r"cov: (\d+)", told)
+    memory = _last(r"peak_rss_mb:\s+(\d+)", told)
     detail = f"{runs:,} inputs, {coverage:,} branches"
     return Verdict(found, time.perf_counter() - begin, float(memory), detail)
 

@@ -48,6 +48,7 @@ class Ground:
         if not self.graph.exists():
             ended = warm.call(lambda: _write_ground(self.graph, self.labels))
             assert ended.code == 0, ended.errors
+            warm.learn_imports(ended)
         self._old: dict[tuple[tuple[str, ...], ...], Path] = {}
 
     def words(self, command: tuple[str, ...], out: Path) -> list[str]:
@@ -74,7 +75,9 @@ class Ground:
 
     def seen(self, scenario: Scenario, place: Path) -> Any:
         """What can be seen of ``place``."""
-        return self.warm.call(lambda: _looked(scenario, place, self.folder)).value
+        ended = self.warm.call(lambda: _looked(scenario, place, self.folder))
+        self.warm.learn_imports(ended)
+        return ended.value
 
     def aftermath(self, scenario: Scenario, place: Path) -> Aftermath:
         """What an attack has left, and what becomes of it when the same command is given again."""

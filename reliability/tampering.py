@@ -71,7 +71,9 @@ def tampering(arena: Arena) -> Iterator[Case]:
     """No changed file leads to another result with exit code 0, and none to an untyped error."""
     for victim in VICTIMS[: 1 if arena.quick else None]:
         run, other = _made(arena, victim)
-        expected = arena.warm.call(lambda v=victim, r=run: _answers(arena, v, r)).value  # type: ignore[misc]
+        ended = arena.warm.call(lambda v=victim, r=run: _answers(arena, v, r))  # type: ignore[misc]
+        arena.warm.learn_imports(ended)
+        expected = ended.value
         failing = {verb: errors for verb, (code, _, errors) in expected.items() if code != 0}
         assert not failing, f"verbs that fail on a run that is whole: {failing}"
         cases = []
@@ -79,7 +81,7 @@ def tampering(arena: Arena) -> Iterator[Case]:
             inside = path.relative_to(run).as_posix()
             theirs = other / inside
             for name, content in changes(path, theirs if theirs.is_file() else None):
-                run_case = lambda v=victim, r=run, i=inside, c=content, e=expected: _tamper(arena, v, r, i, c, e)  # type: ignore[misc]  # noqa: E731
+                run_case = lambda v=victim, r=run, i=inside, c=content, e=expected: _tamper(arena, v, r, i, c, e)  # noqa: E731
                 cases.append(Case(f"{victim.name}: {inside} {name}", run_case))
         yield from arena.thinned(cases, 6)
 
