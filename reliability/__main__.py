@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -28,6 +29,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a handful of cases of each attack")
     parser.add_argument("--only", default="", help="cases whose name has this text")
     parser.add_argument("--again", action="store_true", help="also cases that the journal has")
+    parser.add_argument("--grow-corpus", action="store_true", help="keep the shortest new inputs of the fuzzer")
     parser.add_argument("--journal", type=Path, default=RUNS)
     parser.add_argument("--shard", default="0/1", help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -50,7 +52,7 @@ def _share(asked: argparse.Namespace) -> int:
     journal.compact(commit, [] if asked.only else asked.attacks)
     command = [sys.executable, "-m", "reliability", *asked.attacks, "--minutes", str(asked.minutes)]
     command += ["--journal", str(asked.journal), "--only", asked.only]
-    command += ["--quick"] * asked.quick + ["--again"] * asked.again
+    command += ["--quick"] * asked.quick + ["--again"] * asked.again + ["--grow-corpus"] * asked.grow_corpus
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     shards = [f"{number}/{asked.jobs}" for number in range(asked.jobs)]
     processes = [subprocess.Popen([*command, "--shard", shard], env=environment) for shard in shards]
@@ -74,7 +76,8 @@ def _run(asked: argparse.Namespace) -> int:
     deadline = time.monotonic() + 60 * asked.minutes
     known = {(line.attack, line.case): line.kept for line in journal.lines() if line.commit == commit}
     broken, late = 0, False
-    with arena(quick=asked.quick, minutes=asked.minutes) as place:
+    signal.signal(signal.SIGTERM, lambda *details: sys.exit(143))  # so that the scratch folder is removed
+    with arena(quick=asked.quick, minutes=asked.minutes, grow=asked.grow_corpus) as place:
         for name in asked.attacks:
             done, said = 0, time.monotonic()
             for case in _cases(name, place):

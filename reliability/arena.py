@@ -42,10 +42,10 @@ Attack = Callable[["Arena"], Iterator[Case]]
 
 
 class Arena:
-    """Made once per process; ``quick`` asks for a handful of cases of each attack."""
+    """Made once per process; ``quick`` asks for a handful of cases, ``grow`` to keep new inputs of a fuzzer."""
 
-    def __init__(self, folder: Path, *, quick: bool = False, minutes: float = 60.0) -> None:
-        self.folder, self.quick, self.minutes = folder, quick, minutes
+    def __init__(self, folder: Path, *, quick: bool = False, minutes: float = 60.0, grow: bool = False) -> None:
+        self.folder, self.quick, self.minutes, self.grow = folder, quick, minutes, grow
         self.place = folder / "work"
 
     @functools.cached_property
@@ -71,12 +71,12 @@ class Arena:
 
 
 @contextlib.contextmanager
-def arena(*, quick: bool = False, minutes: float = 60.0) -> Iterator[Arena]:
+def arena(*, quick: bool = False, minutes: float = 60.0, grow: bool = False) -> Iterator[Arena]:
     """In memory where the system offers it: what is tested is the order of calls, not the disk below."""
     shared = Path("/dev/shm")
     parent = shared if shared.is_dir() and os.access(shared, os.W_OK) else None
     folder = Path(tempfile.mkdtemp(prefix="reliability-", dir=parent))
     try:
-        yield Arena(folder, quick=quick, minutes=minutes)
+        yield Arena(folder, quick=quick, minutes=minutes, grow=grow)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 ROOT_MARK = b"@ROOT@"
 CORPUS = Path(__file__).resolve().parent / "corpus"
-LARGEST_SEED = 4096
+LARGEST_SEED = 2048
 
 
 @dataclass(frozen=True)
@@ -92,19 +92,23 @@ def _graph_file(name: str) -> Callable[[Path, Path], None]:
     return lambda folder, bases: _graph(folder / name, bases)
 
 
-def _run(folder: Path, bases: Path) -> None:
-    """All that verbs read from a run; one that is refused must not hide the others."""
-    from graphsde.base.errors import GraphsdeError
-    from graphsde.runs.folder import RunFolder
+def _run(*looks: str) -> Callable[[Path, Path], None]:
+    """What verbs read from a run; one look that is refused must not hide the others."""
 
-    run, refused = RunFolder(folder), None
-    for look in (run.read_config, run.load_model, run.load_graph, run.read_metrics, lambda: run.reading("x", None)):
-        try:
-            look()
-        except GraphsdeError as error:
-            refused = error
-    if refused is not None:
-        raise refused
+    def read(folder: Path, bases: Path) -> None:
+        from graphsde.base.errors import GraphsdeError
+        from graphsde.runs.folder import RunFolder
+
+        run, refused = RunFolder(folder), None
+        for look in looks:
+            try:
+                getattr(run, look)()
+            except GraphsdeError as error:
+                refused = error
+        if refused is not None:
+            raise refused
+
+    return read
 
 
 def _nothing_new(folder: Path, bases: Path) -> None:
@@ -155,12 +159,12 @@ TARGETS: tuple[Target, ...] = (
     Target("npz", "files", "graph.npz", _graph_file("graph.npz")),
     Target("parquet", "parquet", "nodes.parquet", _graph),
     Target("labels-csv", "files", "labels.csv", _labels),
-    Target("model-json", "run", "model.json", _run),
-    Target("model-safetensors", "run", "model.safetensors", _run),
-    Target("graph-json", "run", "graph.json", _run),
-    Target("config-yaml", "run", "config.yaml", _run),
-    Target("metrics-jsonl", "run", "metrics.jsonl", _run),
-    Target("labels-json", "run", "labels.json", _run),
+    Target("model-json", "run", "model.json", _run("load_model")),
+    Target("model-safetensors", "run", "model.safetensors", _run("load_model")),
+    Target("graph-json", "run", "graph.json", _run("load_graph")),
+    Target("config-yaml", "run", "config.yaml", _run("read_config", "source", "load_graph")),
+    Target("metrics-jsonl", "run", "metrics.jsonl", _run("read_metrics")),
+    Target("labels-json", "run", "labels.json", _run("load_graph")),
     Target("learned-json", "run", "learned.json", _nothing_new, fresh=True),
     Target("checkpoint", "cut", "*checkpoint*.safetensors", _resume, fresh=True),
     Target("journal", "bench", "journal.jsonl", _bench),

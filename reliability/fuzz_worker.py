@@ -31,7 +31,6 @@ def main() -> None:
         import graphsde.bench.compare
         import graphsde.bench.search
         import graphsde.bench.table
-        import graphsde.cli.app
         import graphsde.io.graphml
         import graphsde.io.npz
         import graphsde.io.parquet

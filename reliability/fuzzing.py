@@ -21,6 +21,7 @@ from reliability.journal import ROOT
 
 # of the whole time, and of one target
 SHARE, LEAST_SECONDS = 0.25, 5
+KEPT_SEEDS = 6
 
 
 def fuzzing(arena: Arena) -> Iterator[Case]:
@@ -81,6 +82,10 @@ def _hunt(arena: Arena, target: Target, bases: Path) -> Verdict:
         found.append(f"{artifact.name.split('-')[1]}, kept as {where.name if where else 'nothing: too large'}")
     if code != 0 and not found:
         found.append(f"the fuzzer ended with {code}: {told.strip()[-300:]}")
+    if arena.grow:
+        new = [path.read_bytes() for path in (folder / "corpus").iterdir() if not path.name.startswith("seed-")]
+        for content in sorted(new, key=len)[-KEPT_SEEDS * 4 :: 4]:
+            keep(prey, content, "seed")
     runs, coverage = _last(r"number_of_executed_units:\s+(\d+)", told), _last(r"cov: (\d+)", told)
     memory = _last(r"peak_rss_mb:\s+(\d+)", told)
     detail = f"{runs:,} inputs, {coverage:,} branches"

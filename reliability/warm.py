@@ -156,6 +156,7 @@ def _live(function: Callable[[], Any], disk: Disk | None, folder: Path) -> None:
     code, known, value = 70, set(sys.modules), None
     try:
         signal.alarm(PATIENCE)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         for number, name in ((1, "output"), (2, "errors")):
             os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT, 0o644), number)
