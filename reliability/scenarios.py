@@ -188,7 +188,8 @@ def observe_run(run: Path) -> Any:
     code, output, errors = answer("doctor", run, "--json")
     if code != 0:
         return _refusal(code, errors or output[-300:])
-    seen["doctor"] = {key: value for key, value in json.loads(output)["run"].items() if key != "path"}
+    # whether it is whole; that another fit was interrupted beside it is no part of the state
+    seen["doctor"] = {key: json.loads(output)["run"][key] for key in ("finished", "problems")}
     folder = RunFolder(run)
     seen["predictions"] = hashlib.sha256(folder.predictions.read_bytes()).hexdigest()
     seen["metrics"] = _timeless(folder.read_metrics())
