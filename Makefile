@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= 2
 
-.PHONY: help install demo test lint slow bench systems clean
+.PHONY: help install demo test lint slow bench systems reliability clean
 
 help:
 	@echo "make install   build .venv with graphsde and its development tools"
@@ -13,6 +13,7 @@ help:
 	@echo "make test      lint, types, tests (some 7 minutes on two quiet cores; a busy machine only takes longer)"
 	@echo "make slow      the longer studies"
 	@echo "make bench     timing and memory against peers"
+	@echo "make reliability  kills, failing disks, damaged files, hostile input, rival writers (under an hour; resumes)"
 	@echo "make systems   every system beside its published figures (hours; resumes)"
 
 install: $(STAMP)
@@ -39,8 +40,8 @@ demo: install
 	$(BIN)/graphsde demo
 
 lint: install
-	$(BIN)/ruff check src tests benchmarks studies examples
-	$(BIN)/ruff format --check src tests benchmarks studies examples
+	$(BIN)/ruff check src tests benchmarks studies examples reliability
+	$(BIN)/ruff format --check src tests benchmarks studies examples reliability
 	$(BIN)/mypy
 
 test: lint
@@ -52,6 +53,11 @@ slow: install
 
 bench: install
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+# the fuzzer is needed here alone; a broken promise is an exit code, and the page is written in any case
+reliability: install
+	$(BIN)/python -m pip install --quiet 'atheris==3.0.0' || echo "without atheris: nothing new is fuzzed"
+	$(BIN)/python -m reliability --jobs $(JOBS); code=$$?; $(BIN)/python -m reliability page; exit $$code
 
 systems: install
 	$(BIN)/python studies/systems.py
