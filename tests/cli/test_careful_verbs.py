@@ -15,7 +15,7 @@ import graphsde as gs
 from cli_support import answer, graphsde
 from graphsde.runs.new_labels import GivenLabels
 
-from support import block_graph
+from support import as_before_guards, block_graph
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +72,7 @@ def test_damaged_labels_do_not_keep_a_run_from_being_replaced(learned: Path, blo
 def test_a_run_with_options_of_a_benchmark_still_opens(tmp_path: Path) -> None:
     quick = ["--model", "label-propagation", "--out", tmp_path / "run"]
     answer("fit", "digits", *quick, "--json")
+    as_before_guards(tmp_path / "run")
     config = (tmp_path / "run" / "config.yaml").read_text()
     (tmp_path / "run" / "config.yaml").write_text(config.replace("options: {}", "options: {impute: mean}", 1))
     assert answer("evaluate", tmp_path / "run", "--json")["n_test"] == 1297
