@@ -92,7 +92,8 @@ def _run(asked: argparse.Namespace) -> int:
                     break
                 found = carry_out(case)
                 cost = round(found.seconds, 3), round(found.megabytes, 1)
-                journal.append(Line(name, case.name, found.outcome, *cost, now(), commit, found.detail))
+                outcome = found.outcome.replace(str(place.folder), "SCRATCH")
+                journal.append(Line(name, case.name, outcome, *cost, now(), commit, found.detail))
                 done += 1
                 broken += found.outcome != KEPT
                 if time.monotonic() - said > PROGRESS_SECONDS:
