@@ -19,6 +19,7 @@ from reliability.journal import KEPT, RUNS, Journal, Line, now, present_commit
 
 PROGRESS_SECONDS = 20.0
 PREPARING = "preparing the attack"
+FAILED_ITSELF = "the attack itself failed"
 
 
 def main() -> int:
@@ -74,7 +75,7 @@ def _run(asked: argparse.Namespace) -> int:
     number, shards = (int(part) for part in asked.shard.split("/"))
     journal, commit = Journal(asked.journal), present_commit()
     deadline = time.monotonic() + 60 * asked.minutes
-    known = {(line.attack, line.case): line.kept for line in journal.lines() if line.commit == commit}
+    known = {(line.attack, line.case): line.kept for line in journal.lines() if line.commit == commit and judged(line)}
     broken, late = 0, False
     signal.signal(signal.SIGTERM, lambda *details: sys.exit(143))  # so that the scratch folder is removed
     with arena(quick=asked.quick, minutes=asked.minutes, grow=asked.grow_corpus) as place:
@@ -91,8 +92,14 @@ def _run(asked: argparse.Namespace) -> int:
                     late = True
                     break
                 found = carry_out(case)
+                if not place.folder.is_dir():  # whatever was found says nothing of the program
+                    print(
+                        f"[{asked.shard}] {place.folder} was removed from outside; give the command again", flush=True
+                    )
+                    return 1
                 cost = round(found.seconds, 3), round(found.megabytes, 1)
-                journal.append(Line(name, case.name, found.outcome, *cost, now(), commit, found.detail))
+                outcome = found.outcome.replace(str(place.folder), "SCRATCH")
+                journal.append(Line(name, case.name, outcome, *cost, now(), commit, found.detail))
                 done += 1
                 broken += found.outcome != KEPT
                 if time.monotonic() - said > PROGRESS_SECONDS:
@@ -112,15 +119,18 @@ def _cases(name: str, place: Arena) -> Iterator[Case]:
         yield Case(PREPARING, lambda: Verdict([told]))
 
 
+def judged(line: Line) -> bool:
+    """Whether a case has a verdict; one whose attack failed by itself is run again."""
+    return line.case != PREPARING and not line.outcome.startswith(FAILED_ITSELF)
+
+
 def carry_out(case: Case) -> Verdict:
     """An attack that fails in an unforeseen way has found something."""
     begin = time.perf_counter()
     try:
         return case.run()
     except Exception as error:
-        return Verdict(
-            [f"the attack itself failed: {type(error).__name__}: {error}"[:500]], time.perf_counter() - begin
-        )
+        return Verdict([f"{FAILED_ITSELF}: {type(error).__name__}: {error}"[:500]], time.perf_counter() - begin)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from reliability.arena import Verdict
+from reliability.__main__ import PREPARING, carry_out, judged
+from reliability.arena import Case, Verdict
 from reliability.journal import KEPT, ROOT, Journal, Line
 from reliability.scenarios import Course, Scenario, complaint, observe_run
 from reliability.warm import Ended
@@ -118,3 +119,15 @@ def test_the_last_line_of_a_case_counts_and_a_torn_one_does_not(tmp_path: Path) 
 
 def test_a_verdict_without_complaints_is_kept() -> None:
     assert Verdict().outcome == KEPT and Verdict(["one", "two"]).outcome == "one; two"
+
+
+def test_an_attack_that_failed_by_itself_is_no_verdict() -> None:
+    def line(case: str, outcome: str) -> Line:
+        return Line("kills", case, outcome, 0.0, 0.0, "2026-01-01", "a")
+
+    def fails() -> Verdict:
+        raise FileNotFoundError("scratch")
+
+    failed = carry_out(Case("one", fails))
+    assert judged(line("one", KEPT)) and judged(line("one", "a mixture"))
+    assert not judged(line("one", failed.outcome)) and not judged(line(PREPARING, "FileNotFoundError"))
