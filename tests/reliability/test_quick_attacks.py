@@ -12,13 +12,6 @@ from reliability.attacks import ATTACKS
 from reliability.journal import ROOT, Journal, Line
 
 ATTACKED = [name for name in ATTACKS if name != "tests"]
-# what the present code is known not to keep; a promise that is kept again must leave this list
-PENDING = {
-    "kills": "a run's folder is no transaction yet: calibrate is killed between the files that it replaces",
-    "writers": "whoever reads a run while it is calibrated sees new and old files",
-    "tampering": "verbs check only the files that they read",
-    "fuzzing": "bytes that are no text leave readers of run files untyped",
-}
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +28,7 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> list[Line]:
 
 
 @pytest.mark.parametrize("attack", ATTACKED)
-def test_promises_are_kept(lines: list[Line], attack: str, request: pytest.FixtureRequest) -> None:
-    if attack in PENDING:
-        request.applymarker(pytest.mark.xfail(reason=PENDING[attack], strict=True))
+def test_promises_are_kept(lines: list[Line], attack: str) -> None:
     mine = [line for line in lines if line.attack == attack]
     assert len(mine) >= 6
     assert [f"{line.case}: {line.outcome}" for line in mine if not line.kept] == []
