@@ -142,7 +142,7 @@ def _refuse_two_spellings(texts: list[str], numbers: list[bool], place: Callable
 
 def _refuse_twins(texts: list[str], place: Callable[[int], str]) -> None:
     """Two texts that look the same but are composed differently would be two nodes to us and one to the user."""
-    if all(text.isascii() for text in texts):
+    if all(text.isascii() or unicodedata.is_normalized("NFC", text) for text in texts):
         return
     seen: dict[str, int] = {}
     for row, text in enumerate(texts):
@@ -159,6 +159,8 @@ def _refuse_twins(texts: list[str], place: Callable[[int], str]) -> None:
 
 def _unique(ids: np.ndarray, place: Callable[[int], str]) -> np.ndarray:
     if ids.dtype == object:
+        if len(set(ids.tolist())) == len(ids):  # the usual case, in half the memory
+            return ids
         first_seen: dict[str, int] = {}
         first = np.fromiter((first_seen.setdefault(text, row) for row, text in enumerate(ids)), np.int64, len(ids))
     else:

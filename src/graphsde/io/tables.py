@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphsde.base.errors import BadInput, shorten
+from graphsde.base.memory import give_back_free_memory
 from graphsde.base.storage import io_error
 from graphsde.graph.masks import masks_from_words
 from graphsde.graph.raw import RawGraph, ReadOptions
@@ -44,7 +45,11 @@ def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None)
         raise BadInput(f"{nodes.path.name} has no rows", code="E-EMPTY", place=nodes.path.name, expected="one per node")
     _check_columns(nodes, settings, required=("id",), optional=("label", "split"))
     _check_columns(edges, settings, required=("source", "target"), optional=("weight",))
+    _give_back_cells()
     features = _features(nodes, settings)
+    _give_back_cells()
+    node_ids = nodes.ids(settings.id)
+    _give_back_cells()
     labels = nodes.values(settings.label) if settings.label in nodes.names else None
     if labels is not None and settings.classes is not None and options.target == "classification":
         labels = _positions(labels, settings.classes)
@@ -53,7 +58,7 @@ def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None)
     unused = [name for name in edges.names if name not in (settings.source, settings.target, settings.weight)]
     raw = RawGraph(
         num_nodes=nodes.num_rows,
-        node_ids=nodes.ids(settings.id),
+        node_ids=node_ids,
         numeric=_matrix(features, settings),
         feature_names=features.numeric_names or None,
         categorical=features.categorical,
@@ -70,7 +75,17 @@ def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None)
         edge_place=edges.place,
         findings=features.findings + unused_columns(unused, f"columns of {edges.path.name}"),
     )
+    del nodes, edges
+    _give_back_cells()
     return raw, options
+
+
+def _give_back_cells() -> None:
+    """Arrow keeps what its cells took, several times the size of the file, for cells to come; the graph needs it now."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
+    give_back_free_memory()
 
 
 def _files(folder: Path) -> list[str]:
