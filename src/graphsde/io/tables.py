@@ -81,7 +81,7 @@ def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None)
 
 
 def _give_back_cells() -> None:
-    """Arrow keeps what its cells took, several times the size of the file, for cells to come; the graph needs it now."""
+    """Arrow keeps what its cells took for cells to come, several times the size of the file; the graph needs it now."""
     import pyarrow as pa
 
     pa.default_memory_pool().release_unused()

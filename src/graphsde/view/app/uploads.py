@@ -15,9 +15,9 @@ from pathlib import Path, PurePosixPath
 from graphsde.base import storage
 from graphsde.base.errors import BadInput, GraphsdeError, shorten
 from graphsde.base.memory import human_bytes
-from graphsde.io.zip_directory import MOST_MEMBERS, ZIP_ERRORS
 from graphsde.io.opening import refuse_bomb
 from graphsde.io.read import FORMATS, PICKLED, read
+from graphsde.io.zip_directory import MOST_MEMBERS, ZIP_ERRORS
 from graphsde.view.app.words import UPLOAD_BYTES, UPLOAD_MEGABYTES
 
 TABLE_FILES = frozenset({"nodes.csv", "nodes.parquet", "edges.csv", "edges.parquet", "graph.yaml"})
