@@ -37,6 +37,18 @@ def status_of(path: Path) -> os.stat_result:
         raise io_error("read", path, error) from error
 
 
+def require_path(text: str | os.PathLike[str]) -> None:
+    """Refuse an empty text, which would mean the current folder: mostly a variable that a script has left unset."""
+    if not os.fspath(text):
+        raise BadInput(
+            "the path is empty",
+            code="E-NOT-A-FILE",
+            found="''",
+            expected="a benchmark's name, a folder or a file",
+            fix="give one; the current folder is written as '.'",
+        )
+
+
 def require_regular(path: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         kind = next((words for test, words in _KINDS if test(status.st_mode)), "no regular file")

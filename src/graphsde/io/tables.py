@@ -38,6 +38,7 @@ def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None)
     if "graph.yaml" in files:
         require_inside(folder / "graph.yaml", folder)
         settings = read_settings(folder / "graph.yaml")
+    _refuse_shared_columns(settings)
     options = read_options(given, settings.options)
     nodes = _open(folder, files, "nodes", (settings.id,), options)
     edges = _open(folder, files, "edges", (settings.source, settings.target), options)
@@ -131,6 +132,24 @@ def _check_columns(table: Table, settings: Settings, *, required: Sequence[str],
     for role, column in wanted.items():
         if column not in names:
             raise _no_column(table, column, settings.places.get(role, table.header_place))
+
+
+def _refuse_shared_columns(settings: Settings) -> None:
+    """A column with two roles: every edge would be a self loop, or the id would be the answer."""
+    for roles in (("id", "label", "split"), ("source", "target", "weight")):
+        seen: dict[str, str] = {}
+        for role in roles:
+            column = getattr(settings, role)
+            other = seen.setdefault(column, role)
+            if other != role:
+                raise BadInput(
+                    f"'{other}' and '{role}' name the same column, '{shorten(column, 60)}'",
+                    code="E-YAML",
+                    place=settings.places.get(role) or settings.places.get(other),
+                    found=column,
+                    expected="different columns",
+                    fix=f"correct '{other}' or '{role}' in graph.yaml",
+                )
 
 
 def _no_column(table: Table, column: str, place: str) -> BadInput:

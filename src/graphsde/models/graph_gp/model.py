@@ -31,7 +31,7 @@ from graphsde.nn.callbacks import Callback
 from graphsde.nn.checkpoint import Checkpoint
 from graphsde.nn.likelihood import TargetScale
 from graphsde.nn.training import rehearse, train
-from graphsde.prediction import ClassPrediction, Perturb, Prediction, RegressionPrediction
+from graphsde.prediction import ClassPrediction, Perturb, Prediction, RegressionPrediction, require_room_for_samples
 
 ALL_MODES_UP_TO = 1500
 MODES_OF_LARGER_GRAPHS = 500
@@ -158,6 +158,8 @@ class GraphGP(Model):
         self._require_fitted(samples)
         self._refuse_perturbation(perturb)
         self._check_classes(graph)
+        if self.target_kind == "classification":
+            require_room_for_samples(samples, graph.num_nodes, len(self._require_fitted()))
         mean, variance = self.latent(graph)
         drawn = Drawn(samples, self.settings.seed if seed is None else seed)
         return self._calibrated(INFERENCE.of(self).answer(self, graph, mean, variance, drawn), graph)
