@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tokenize
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ _HEADER_ERRORS = (
     AttributeError,
     KeyError,
     OverflowError,
+    tokenize.TokenError,
 )
 
 

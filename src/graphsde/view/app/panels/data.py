@@ -79,7 +79,7 @@ def _uploads_folder() -> Path:
 def _offer_clearing() -> None:
     if st.button("Clear old uploads", help="Uploads that a run was fitted to are kept.", key="clear uploads"):
         job = state.jobs().current
-        waiting = {str(job.request.get("graph"))} if job is not None and job.running else set()
+        waiting = {str(job.request.get("source", {}).get("graph"))} if job is not None and job.running else set()
         freed = clear_uploads(_uploads_folder(), graphs_of_runs(state.runs_folder()) | waiting)
         st.info(f"{human_bytes(freed)} freed. Upload the files again.", icon=":material/delete:")
 
