@@ -31,8 +31,6 @@ ZIP_ERRORS = (
     OverflowError,
     IndexError,
     KeyError,
-    AssertionError,
-    MemoryError,
 )
 
 

@@ -22,6 +22,7 @@ from graphsde.io.read import read
 MOST_SECONDS = 60
 MOST_MEMORY = 4_000_000_000  # what a file of the largest size that the page takes may cost
 _STARTING = 60  # seconds that a busy machine may take to start a process
+_GRACE = 5
 _COMMAND = [sys.executable, "-m", "graphsde.view.app.confined"]
 _KINDS: dict[str, type[GraphsdeError]] = {
     kind.__name__: kind for kind in (BadInput, BadUsage, NotEnoughMemory, StorageError)
@@ -112,16 +113,18 @@ def confine(seconds: int, memory: int) -> None:
     except ImportError:
         return
     used = resource.getrusage(resource.RUSAGE_SELF)
+    spent = int(used.ru_utime + used.ru_stime) + 1
     limits = {
-        resource.RLIMIT_AS: psutil.Process().memory_info().vms + memory,
-        resource.RLIMIT_CPU: int(used.ru_utime + used.ru_stime) + 1 + seconds,
-        resource.RLIMIT_CORE: 0,
+        # time is up with a signal that says so, and a little later with one that nobody can ignore
+        resource.RLIMIT_CPU: (spent + seconds, spent + seconds + _GRACE),
+        resource.RLIMIT_AS: (psutil.Process().memory_info().vms + memory,) * 2,
+        resource.RLIMIT_CORE: (0, 0),
     }
-    for kind, limit in limits.items():
+    for kind, (soft, hard) in limits.items():
         _, most = resource.getrlimit(kind)
-        allowed = limit if most == resource.RLIM_INFINITY else min(limit, most)
+        allowed = hard if most == resource.RLIM_INFINITY else min(hard, most)
         try:
-            resource.setrlimit(kind, (allowed, allowed))
+            resource.setrlimit(kind, (min(soft, allowed), allowed))
         except (ValueError, OSError):  # not every system has each of them
             continue
 
