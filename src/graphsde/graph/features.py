@@ -184,7 +184,7 @@ class _Columns:
         if (per_column == rows).any():
             fix = f"remove column {self.name(int(np.argmax(per_column)))}: it has no value to take a mean of"
             raise self._error("E-FEAT-NAN", missing, "missing (NaN)", fix)
-        filled = self.data.astype(np.float64)
+        filled = self.data.astype(np.float64, order="C")  # the order of a sum is part of its bits
         filled[missing] = 0
         sums = np.bincount(self.values.indices, filled, width) if self.sparse else filled.sum(axis=0)
         means = sums / (rows - per_column)

@@ -158,8 +158,6 @@ class GraphGP(Model):
         self._require_fitted(samples)
         self._refuse_perturbation(perturb)
         self._check_classes(graph)
-        if self.target_kind == "classification":
-            require_room_for_samples(samples, graph.num_nodes, len(self._require_fitted()))
         mean, variance = self.latent(graph)
         drawn = Drawn(samples, self.settings.seed if seed is None else seed)
         return self._calibrated(INFERENCE.of(self).answer(self, graph, mean, variance, drawn), graph)
@@ -312,6 +310,7 @@ class _OfClasses:
 
     def answer(self, model: GraphGP, graph: Graph, mean: Tensor, variance: Tensor, drawn: Drawn) -> ClassPrediction:
         names = model._require_fitted()
+        require_room_for_samples(drawn.samples, graph.num_nodes, len(names))
         stream = stream_of(drawn.seed, "graph-gp samples")
         noise = latent_noise(stream, node_keys(graph.node_ids), drawn.samples, len(names))
         logits = (mean + variance.sqrt() * noise).float()
