@@ -106,7 +106,7 @@ BAD_FILES: list[Case] = [
     Case(
         "no label, but names of classes",
         tables(nodes="id,x,label\na,1,\nb,2,\nc,3,\nd,4,\n", settings="classes: [u, v]\n"),
-        "E-NO-LABELS",
+        "W-UNLABELLED",
     ),
     Case(
         "no label column, and too many classes",
