@@ -13,6 +13,7 @@ import pytest
 
 import graphsde as gs
 from cli_support import answer, graphsde
+from graphsde.base.errors import BadInput
 from graphsde.runs.new_labels import GivenLabels
 
 from support import as_before_guards, block_graph
@@ -164,3 +165,47 @@ def test_what_is_suggested_is_a_slip_of_the_pen(tmp_path: Path, blocks: Path) ->
     (tmp_path / "half" / "edge.csv").write_text("source,target\n")
     assert "Fix: did you mean 'edge.csv'?\n" in graphsde("check", tmp_path / "half").stderr
     assert "did you mean 'lgnsde'?\n" in graphsde("fit", blocks, "--model", "lgsde", "--out", tmp_path / "o").stderr
+
+
+@pytest.mark.parametrize("words", [["check", ""], ["fit", "", "--out", "run"]])
+def test_an_empty_path_is_not_the_current_folder(
+    blocks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.chdir(blocks)  # where there is a graph that would be read
+    refused = graphsde(*words)
+    assert refused.exit_code == 65 and "E-NOT-A-FILE" in refused.stderr and "the path is empty" in refused.stderr
+    assert graphsde("check", ".").exit_code == 0
+    assert not (blocks / "run").exists()
+
+
+def test_an_empty_path_of_another_graph(fitted: Path, blocks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(blocks)
+    refused = graphsde("predict", fitted, "--graph", "", "--out", fitted.parent / "out.csv")
+    assert refused.exit_code == 65 and "the path is empty" in refused.stderr
+    with pytest.raises(BadInput, match="the path is empty"):
+        gs.read("")
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ["predict", "--out", "out.csv"],
+        ["decide", "--out", "out.csv"],
+        ["evaluate"],
+        ["calibrate"],
+        ["report"],
+        ["ask"],
+        ["theory"],
+        ["explain", "3"],
+    ],
+    ids=lambda verb: verb[0],
+)
+def test_more_samples_than_memory_holds(
+    fitted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name, *rest = verb
+    refused = graphsde(name, fitted, *rest, "--samples", 10**12)
+    assert refused.exit_code == 71, refused.output
+    assert "E-MEM" in refused.stderr
+    assert not list(tmp_path.iterdir())

@@ -227,3 +227,9 @@ def test_notes_of_reading_are_not_told_twice() -> None:
 def test_a_report_without_findings_prints() -> None:
     report = check(plain())
     assert str(DataReport(report.facts, ()))
+
+
+def test_names_of_classes_without_a_label() -> None:
+    graph = from_arrays(np.arange(4.0)[:, None], [[0], [1]], labels=[None] * 4, class_names=["u", "v"])
+    codes = {finding.code for finding in check(graph).findings}
+    assert "E-NO-LABELS" in codes and "E-ONE-CLASS" not in codes

@@ -148,3 +148,15 @@ def test_order_of_rows_does_not_matter(values: list[str], random: object) -> Non
     assert names == same_names
     assert turned.tolist() == labels[shuffled].tolist()
     assert [names[one] if one >= 0 else "" for one in labels] == values
+
+
+def test_labels_that_differ_only_in_their_normal_form() -> None:
+    composed, decomposed = "caf\u00e9", "cafe\u0301"
+    with pytest.raises(BadInput) as caught:
+        encode_labels([composed, "tea", decomposed, composed], lambda row: f"row {row}")
+    assert caught.value.code == "E-LABEL-COLLIDE" and caught.value.place == "row 0 and row 2"
+    assert ascii(composed) in caught.value.message and ascii(decomposed) in caught.value.message
+    with pytest.raises(BadInput) as caught:
+        encode_labels([0, 1], str, class_names=[composed, decomposed])
+    assert caught.value.code == "E-LABEL-COLLIDE"
+    assert encode_labels([decomposed, "tea", decomposed], str)[1] == (decomposed, "tea")  # one spelling is fine

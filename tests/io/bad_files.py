@@ -101,6 +101,22 @@ BAD_FILES: list[Case] = [
     Case("too long a row", tables(nodes=NODES + "e,5,red,more\n"), "E-ROW-LEN"),
     # labels and splits
     Case("labels missing", labelled("red", "", "NA", "blue"), "W-UNLABELLED"),
+    Case("labels that look the same", labelled(_nfc, _nfd, _nfc, "x"), "E-LABEL-COLLIDE"),
+    Case("class names that look the same", tables(settings=f"classes: [{_nfc}, {_nfd}]\n"), "E-LABEL-COLLIDE"),
+    Case(
+        "no label, but names of classes",
+        tables(nodes="id,x,label\na,1,\nb,2,\nc,3,\nd,4,\n", settings="classes: [u, v]\n"),
+        "W-UNLABELLED",
+    ),
+    Case(
+        "no label column, and too many classes",
+        tables(nodes="id,x\na,1\nb,2\nc,3\nd,4\n", settings=f"classes: [{', '.join(map(str, range(10_001)))}]\n"),
+        "E-TOO-MANY-CLASSES",
+    ),
+    Case("source and target are one column", tables(settings="source: source\ntarget: source\n"), "E-YAML"),
+    Case("target is called source", tables(settings="target: source\n"), "E-YAML"),
+    Case("the weight is the source", tables(settings="weight: source\n"), "E-YAML"),
+    Case("the label is the id", tables(settings="label: id\n"), "E-YAML"),
     Case("labels of two kinds", labelled("1", "1.0", "2", "2"), "E-LABEL-MIXED"),
     Case("labels are measurements", labelled("0.5", "1.5", "0.5", "1.5"), "E-LABEL-FLOAT"),
     Case("one-hot labels", arrays(labels=np.eye(4)), "E-LABEL-SHAPE"),

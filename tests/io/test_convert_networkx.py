@@ -114,3 +114,16 @@ def test_values_that_can_not_be_columns() -> None:
     with pytest.raises(BadInput, match=r"E-FEAT-NAN.*node bob, column age"):
         from_networkx(graph)
     assert from_networkx(graph, impute="mean").features[1, 0] == 25
+
+
+def test_a_label_that_was_asked_for_must_be_there() -> None:
+    graph = networkx.path_graph(3)
+    networkx.set_node_attributes(graph, {0: 0.5, 1: 1.5, 2: 2.5}, "age")
+    networkx.set_node_attributes(graph, {0: "a", 1: "b"}, "topic")
+    assert from_networkx(graph, label="topic").num_classes == 2
+    with pytest.raises(UnknownName) as caught:
+        from_networkx(graph, label="topics")
+    assert "topic" in str(caught.value) and "age" in str(caught.value)
+    with pytest.raises(UnknownName):
+        from_networkx(graph, features=["aeg"])
+    assert from_networkx(graph).num_classes == 0  # nobody said that there are labels

@@ -98,3 +98,16 @@ def test_without_pyg(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch_geometric.data", None)
     with pytest.raises(MissingExtra, match=r"graphsde\[pyg\]"):
         to_pyg(some_graph(sparse=False, directed=False, weighted=False))
+
+
+def test_a_split_that_was_asked_for_must_be_there() -> None:
+    data = pyg.Data(
+        x=torch.eye(3),
+        edge_index=torch.tensor([[0, 1], [1, 2]]),
+        y=torch.tensor([0, 1, 1]),
+        train_mask=torch.tensor([True, True, False]),
+    )
+    assert from_pyg(data).masks["train"].sum() == 2
+    with pytest.raises(BadUsage) as caught:
+        from_pyg(data, split_index=3)
+    assert caught.value.code == "E-MASK-NUMBER"

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import collections
 import io
 import itertools
+import math
 import os
 import pickle
+import pickletools
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from graphsde.base.errors import BadInput
+from graphsde.base.errors import BadInput, shorten
 from graphsde.datasets.published import (
     Contents,
     PublishedFile,
@@ -22,36 +23,91 @@ from graphsde.datasets.published import (
     write_converted,
 )
 from graphsde.graph.build import from_arrays
+from graphsde.graph.features import check_structure
 from graphsde.graph.graph import Graph
 from graphsde.graph.masks import mask_of
 from graphsde.graph.target import UNLABELLED
 
 
+class _Refused(Exception):
+    """What was met that none of the published files has."""
+
+
+class _OldType:
+    """Stands in for ``numpy.dtype``: real numbers of a plain size, and nothing that could stand for an object."""
+
+    def __init__(self, code: object = None, *_: object) -> None:
+        if code not in _NUMBERS:
+            raise _Refused(f"the type {shorten(code, 40)}")
+        self.plain = np.dtype(str(code))
+
+    def __setstate__(self, state: object) -> None:
+        order = state[1] if isinstance(state, tuple) and len(state) > 1 else None
+        if order not in ("<", "|"):
+            raise _Refused(f"the byte order {shorten(order, 40)}")
+
+
+class _OldArray:
+    """Stands in for ``numpy.ndarray``, which would believe the shape and the type that it is told."""
+
+    values: np.ndarray
+
+    def __setstate__(self, state: object) -> None:
+        if not isinstance(state, tuple) or len(state) != 5:
+            raise _Refused("an array without content")
+        _, shape, kind, by_columns, content = state
+        if not isinstance(kind, _OldType) or not isinstance(content, str | bytes):
+            raise _Refused("an array of objects")
+        if not isinstance(shape, tuple) or len(shape) > 2 or not all(type(side) is int and side >= 0 for side in shape):
+            raise _Refused(f"the shape {shorten(shape, 40)}")
+        stored = content if isinstance(content, bytes) else content.encode("latin1")
+        if math.prod(shape) * kind.plain.itemsize != len(stored):
+            raise _Refused(f"{len(stored):,} bytes for an array of shape {shape}")
+        flat = np.frombuffer(stored, dtype=kind.plain).copy()
+        self.values = flat.reshape(shape, order="F" if by_columns else "C")
+
+
 class _OldMatrix:
-    """Stands in for ``csr_matrix``, whose inner attributes have moved since: keeps the pickled ones as they are."""
+    """Stands in for ``csr_matrix``, whose inner attributes have moved since, and which does not look at its indices."""
 
-    state: dict[str, Any]
+    state: object
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: object) -> None:
         self.state = state
 
     def to_csr(self) -> sp.csr_array:
-        parts = (self.state["data"], self.state["indices"], self.state["indptr"])
-        return sp.csr_array(parts, shape=self.state["_shape"])
+        if not isinstance(self.state, dict):
+            raise _Refused("a matrix without parts")
+        parts = [self.state.get(part) for part in ("data", "indices", "indptr")]
+        data, indices, indptr = (part.values if isinstance(part, _OldArray) else None for part in parts)
+        if data is None or indices is None or indptr is None or not (data.ndim == indices.ndim == indptr.ndim == 1):
+            raise _Refused("a matrix whose parts are no arrays")
+        shape = self.state.get("_shape")
+        if not isinstance(shape, tuple) or [type(side) for side in shape] != [int, int] or min(shape) < 0:
+            raise _Refused(f"a matrix of shape {shorten(shape, 40)}")
+        if indices.dtype.kind != "i" or indptr.dtype.kind != "i" or not len(indptr) == shape[0] + 1:
+            raise _Refused("a matrix whose parts don't fit together")
+        matrix = sp.csr_array((data, indices, indptr), shape=shape)
+        check_structure(matrix)
+        return matrix
 
 
-def _reconstruct(kind: type, shape: tuple[int, ...], code: str) -> np.ndarray:
-    if kind is not np.ndarray:
-        raise pickle.UnpicklingError(f"an array of type {kind}")
-    return np.ndarray(shape, np.dtype(code))
+def _reconstruct(*_: object) -> _OldArray:
+    return _OldArray()
 
 
+def _plain_dict(*_: object) -> dict[object, object]:
+    return {}
+
+
+_NUMBERS = ("b1", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")
+# nothing of these is what it says: an unpickler that makes numpy's own objects hands them states of the file's choice
 ADMITTED: dict[tuple[str, str], Any] = {
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): np.dtype,
+    ("numpy", "ndarray"): _OldArray,
+    ("numpy", "dtype"): _OldType,
     ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
     ("scipy.sparse.csr", "csr_matrix"): _OldMatrix,
-    ("collections", "defaultdict"): collections.defaultdict,
+    ("collections", "defaultdict"): _plain_dict,
     ("__builtin__", "list"): list,
 }
 
@@ -65,14 +121,36 @@ class _PlainValues(pickle.Unpickler):
 
 
 def read_pickle(content: bytes, name: str) -> Any:
-    """The array, CSR matrix or dict of lists in ``content``, whose sha256 the caller has checked."""
+    """The array, CSR matrix or dict of lists in ``content``; anything else is refused, whatever its sha256."""
     try:
+        _refuse_far_notes(content)
         value = _PlainValues(io.BytesIO(content), encoding="latin1").load()
+        if isinstance(value, _OldMatrix):
+            return value.to_csr()
+        return value.values if isinstance(value, _OldArray) else _neighbour_lists(value, len(content))
     except Exception as error:  # a damaged pickle may raise almost anything
         raise BadInput(
-            f"{name} is not one of Planetoid's files: it holds {error}", code="E-PICKLE", place=name
+            f"{name} is not one of Planetoid's files: it holds {shorten(str(error), 120)}", code="E-PICKLE", place=name
         ) from error
-    return value.to_csr() if isinstance(value, _OldMatrix) else value
+
+
+def _refuse_far_notes(content: bytes) -> None:
+    """A note of what was read takes a place of the file's choice, and memory up to that place."""
+    for step, argument, _ in pickletools.genops(content):
+        if "PUT" in step.name and not 0 <= int(argument or 0) < len(content):
+            raise _Refused(f"a note at place {argument:,}")
+
+
+def _neighbour_lists(value: object, size: int) -> dict[int, list[int]]:
+    if type(value) is not dict or not all(type(node) is int for node in value):
+        raise _Refused(f"a {type(value).__name__}")
+    if not all(type(others) is list for others in value.values()):
+        raise _Refused("nodes without a list of neighbours")
+    if sum(map(len, value.values())) > size:  # one list may stand for many
+        raise _Refused("more neighbours than bytes")
+    if not all(type(other) is int for others in value.values() for other in others):
+        raise _Refused("a neighbour that is no number")
+    return value
 
 
 ORIGIN = "https://raw.githubusercontent.com/kimiyoung/planetoid/master/data/"

@@ -13,6 +13,7 @@ from graphsde.datasets.benchmarks import DATASETS, load
 from graphsde.datasets.splits import default_split, make_split
 from graphsde.datasets.splits.split import Split
 from graphsde.graph.graph import Graph
+from graphsde.io.opening import require_path
 from graphsde.io.read import read as read_files
 
 KEPT_ROLES = "kept"
@@ -27,6 +28,7 @@ def open_graph(text: str, **options: Any) -> Graph:
     if is_benchmark(text):
         _refuse_options(text, options)
         return load(text)
+    require_path(text)
     path = Path(text)
     if not path.exists():
         raise BadInput(
@@ -74,6 +76,7 @@ class GraphSource:
     @classmethod
     def typed(cls, graph: str, **fields: Any) -> GraphSource:
         """From what a user typed: a relative path is made absolute, so that the run can be read from elsewhere."""
+        require_path(graph)
         if is_benchmark(graph):
             _refuse_options(graph, fields.get("options") or {})
         return cls(graph if is_benchmark(graph) else str(Path(graph).resolve()), **fields)

@@ -17,7 +17,7 @@ from graphsde.graph.edges import clean_edges, edges_of_matrix
 from graphsde.graph.features import as_array, check_matrix, degree_column, no_features
 from graphsde.graph.graph import Graph
 from graphsde.graph.ids import locate, parse_ids
-from graphsde.graph.labels import clean_categories
+from graphsde.graph.labels import check_class_names, clean_categories
 from graphsde.graph.masks import (
     masks_from_arrays,
     masks_from_words,
@@ -54,6 +54,7 @@ def assemble(raw: RawGraph, options: ReadOptions = ReadOptions()) -> Graph:
     features, names, noticed = _features(raw, adjacency, options)
     findings += noticed
     target: Target = ClassTarget(None, tuple(str(one) for one in raw.class_names or ()))
+    check_class_names(target.class_names)
     if raw.labels is not None:
         target, noticed = TARGETS.of_kind(options.target).encode(raw.labels, raw.node_place, raw.class_names)
         findings += noticed

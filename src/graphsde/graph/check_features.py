@@ -224,7 +224,7 @@ def _label_columns(graph: Graph, varies: np.ndarray) -> list[Finding]:
     known = np.flatnonzero(graph.labelled)
     labels = graph.labels[known]
     classes = np.unique(labels)
-    if len(known) < 3 * len(classes):
+    if len(classes) < 2 or len(known) < 3 * len(classes):
         return []
     suspects = []
     for name, column in graph.categorical.items():

@@ -148,7 +148,7 @@ def _refused(graph: Graph) -> list[Finding]:
         where = name_nodes(graph.node_ids, rows)
         hint = "scores on nodes that were trained on mean nothing"
         problems.append(Finding("E-SPLIT-OVERLAP", "problem", message, len(rows), where, hint))
-    if graph.masks or (graph.labels is None and not graph.labelled.any()):
+    if graph.masks or not graph.labelled.any():
         try:
             require_trainable(graph)
         except BadInput as error:

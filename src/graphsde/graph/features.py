@@ -180,16 +180,17 @@ class _Columns:
         if impute != "mean":
             raise self._error("E-FEAT-NAN", missing, "missing (NaN)", "fill them in, or read with impute=mean")
         rows, width = self.values.shape
-        cols = self._positions(missing)[1]
-        per_column = np.bincount(cols, minlength=width)
+        per_column = np.bincount(self.values.indices[missing], minlength=width) if self.sparse else missing.sum(axis=0)
         if (per_column == rows).any():
             fix = f"remove column {self.name(int(np.argmax(per_column)))}: it has no value to take a mean of"
             raise self._error("E-FEAT-NAN", missing, "missing (NaN)", fix)
-        filled = np.where(missing, 0, self.data).astype(np.float64)
+        filled = self.data.astype(np.float64, order="C")  # the order of a sum is part of its bits
+        filled[missing] = 0
         sums = np.bincount(self.values.indices, filled, width) if self.sparse else filled.sum(axis=0)
-        filled[missing] = (sums / (rows - per_column))[cols]
+        means = sums / (rows - per_column)
+        np.copyto(filled, means[self.values.indices] if self.sparse else means, where=missing)
         self._replace(filled)
-        count, touched = len(cols), np.flatnonzero(per_column)
+        count, touched = int(per_column.sum()), np.flatnonzero(per_column)
         where = tuple(f"column {self.name(int(column))}: {per_column[column]:,}" for column in touched[:5])
         plural = "columns" if len(touched) > 1 else "column"
         message = f"{count:,} missing numbers in {len(touched):,} {plural} filled with the column's mean"
@@ -230,16 +231,16 @@ class _Columns:
         else:
             self.values = data
 
-    def _positions(self, flags: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _position(self, entry: int) -> tuple[int, int]:
+        """Row and column of an entry of the values in their order."""
         if not self.sparse:
-            rows, cols = np.nonzero(flags)
-            return rows, cols
-        entries = np.flatnonzero(flags)
-        return np.searchsorted(self.values.indptr, entries, side="right") - 1, self.values.indices[entries]
+            row, column = divmod(entry, self.values.shape[1])
+            return row, column
+        return int(np.searchsorted(self.values.indptr, entry, side="right")) - 1, int(self.values.indices[entry])
 
     def _error(self, code: str, flags: np.ndarray, what: str, fix: str) -> BadInput:
-        rows, cols = self._positions(flags)
-        count, row, column = len(rows), int(rows[0]), int(cols[0])
+        count = int(np.count_nonzero(flags))
+        row, column = self._position(int(flags.argmax()))
         return BadInput(
             f"{count:,} feature {'values are' if count > 1 else 'value is'} {what}",
             code=code,

@@ -68,8 +68,8 @@ def locate(ids: Sequence[Any] | np.ndarray, node_ids: np.ndarray) -> np.ndarray:
     if node_ids.dtype != object and isinstance(ids, np.ndarray) and ids.dtype.kind in "iu":
         return _locate_numbers(ids, node_ids)
     wanted = ids.tolist() if isinstance(ids, np.ndarray) else ids
-    position = {_normal(str(node)): row for row, node in enumerate(node_ids.tolist())}
-    return np.fromiter((position.get(_normal(str(one)), -1) for one in wanted), dtype=np.int64, count=len(wanted))
+    position = {normal_form(str(node)): row for row, node in enumerate(node_ids.tolist())}
+    return np.fromiter((position.get(normal_form(str(one)), -1) for one in wanted), dtype=np.int64, count=len(wanted))
 
 
 def plain_id(node: Any) -> int | str:
@@ -86,7 +86,8 @@ def _locate_numbers(ids: np.ndarray, node_ids: np.ndarray) -> np.ndarray:
     return np.where(fits & (ranked[slot] == wanted), order[slot], -1)
 
 
-def _normal(text: str) -> str:
+def normal_form(text: str) -> str:
+    """Unicode's normal form C: equal for texts that look the same because of how accents are composed."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
@@ -142,11 +143,11 @@ def _refuse_two_spellings(texts: list[str], numbers: list[bool], place: Callable
 
 def _refuse_twins(texts: list[str], place: Callable[[int], str]) -> None:
     """Two texts that look the same but are composed differently would be two nodes to us and one to the user."""
-    if all(text.isascii() for text in texts):
+    if all(text.isascii() or unicodedata.is_normalized("NFC", text) for text in texts):
         return
     seen: dict[str, int] = {}
     for row, text in enumerate(texts):
-        first = seen.setdefault(_normal(text), row)
+        first = seen.setdefault(normal_form(text), row)
         if texts[first] != text:
             raise BadInput(
                 f"two node ids look the same but are written differently: {shorten(ascii(texts[first]))} and "
@@ -159,6 +160,8 @@ def _refuse_twins(texts: list[str], place: Callable[[int], str]) -> None:
 
 def _unique(ids: np.ndarray, place: Callable[[int], str]) -> np.ndarray:
     if ids.dtype == object:
+        if len(set(ids.tolist())) == len(ids):  # the usual case, in half the memory
+            return ids
         first_seen: dict[str, int] = {}
         first = np.fromiter((first_seen.setdefault(text, row) for row, text in enumerate(ids)), np.int64, len(ids))
     else:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from graphsde.base.errors import BadInput, BadUsage, shorten
-from graphsde.graph.ids import NUMBER
+from graphsde.graph.ids import NUMBER, normal_form
 from graphsde.graph.raw import Finding
 
 MISSING = frozenset({"", "NA", "NaN", "nan", "null"})
@@ -60,11 +61,50 @@ def encode_labels(
         known = known & (array != -1)
     elif class_names is not None and "-1" not in class_names:
         known = known & (array.astype(object) != "-1")
+    _refuse_twins(array, known, place)
     if class_names is not None:
         labels, names = _by_given_names(array, known, tuple(str(name) for name in class_names), place)
     else:
         labels, names = _by_order(array, known)
     return labels, names, _findings(labels, names, place)
+
+
+def check_class_names(names: Sequence[str]) -> None:
+    """Refuse names that are too many, or could be mistaken for each other."""
+    _limit(len(names))
+    if len(set(names)) < len(names):
+        twice = next(one for one, other in pairwise(sorted(names)) if one == other)
+        raise BadInput("a class name is given twice", code="E-CLASS-NAMES", found=twice, expected="different names")
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(normal_form(name), name)
+        if other != name:
+            raise _twin_error(other, name, "the class names")
+
+
+def _refuse_twins(array: np.ndarray, known: np.ndarray, place: Callable[[int], str]) -> None:
+    """Labels that look the same but are composed differently would be two classes to us and one to the user."""
+    if array.dtype != object:
+        return
+    first: dict[str, int] = {}
+    for row in np.flatnonzero(known).tolist():
+        first.setdefault(array[row], row)
+    seen: dict[str, str] = {}
+    for text, row in first.items():
+        other = seen.setdefault(normal_form(text), text)
+        if other != text:
+            raise _twin_error(other, text, f"{place(first[other])} and {place(row)}")
+
+
+def _twin_error(one: str, other: str, place: str) -> BadInput:
+    return BadInput(
+        f"two labels look the same but are written differently: {shorten(ascii(one), 60)} and "
+        f"{shorten(ascii(other), 60)}",
+        code="E-LABEL-COLLIDE",
+        place=place,
+        expected="one spelling per class",
+        fix="write both in Unicode normal form C, or rename one",
+    )
 
 
 def one_per_node(values: Sequence[Any] | np.ndarray) -> np.ndarray:
@@ -172,11 +212,8 @@ def _by_given_names(
     array: np.ndarray, known: np.ndarray, names: tuple[str, ...], place: Callable[[int], str]
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Whole numbers are positions, text is a name; each is tried as the other where that alone makes sense."""
-    _limit(len(names))
+    check_class_names(names)
     position = {name: index for index, name in enumerate(names)}
-    if len(position) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise BadInput("a class name is given twice", code="E-CLASS-NAMES", found=twice, expected="different names")
     labels = np.full(len(array), -1, dtype=np.int64)
     values, inverse = np.unique(array[known], return_inverse=True)
     texts = [str(value) for value in values.tolist()]

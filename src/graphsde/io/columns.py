@@ -71,11 +71,25 @@ def unused_columns(names: Sequence[str], what: str) -> list[Finding]:
     return [Finding("W-EDGE-COLUMNS", "note", message, len(names), where)] if names else []
 
 
+_TEXTS_AT_ONCE = 100_000
+
+
 def as_objects(column: pa.Array) -> np.ndarray:
-    """Arrow text as Python objects, equal texts sharing one; ``None`` where null."""
+    """Arrow text as Python objects, equal texts mostly sharing one; ``None`` where null."""
     import pyarrow as pa
 
-    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    if pa.types.is_dictionary(column.type):
+        return _shared(column)
+    # piece by piece: telling a million different texts apart takes several times what they take themselves
+    texts = np.empty(len(column), dtype=object)
+    for start in range(0, len(column), _TEXTS_AT_ONCE):
+        texts[start : start + _TEXTS_AT_ONCE] = _shared(column[start : start + _TEXTS_AT_ONCE].dictionary_encode())
+    return texts
+
+
+def _shared(coded: pa.DictionaryArray) -> np.ndarray:
+    import pyarrow as pa
+
     texts = np.empty(len(coded.dictionary) + 1, dtype=object)
     texts[:-1] = coded.dictionary.to_pylist()  # the last entry stays None, for nulls
     codes = coded.indices.cast(pa.int64()).fill_null(-1) if coded.null_count else coded.indices

@@ -35,7 +35,7 @@ from graphsde.io.columns import (
     stray_text,
     whole_numbers,
 )
-from graphsde.io.opening import opened
+from graphsde.io.opening import opened, refuse_cost
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 LONGEST_LINE = 1_000_000
 MOST_COLUMNS = 100_000
+# what rows and cells take on their way to a graph: for files of up to 10 MB, only the shortest rows are too many
+BYTES_PER_ROW, BYTES_PER_CELL = 100, 21
 _PIECE = 1 << 20
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # text encodings by name that no file is written in; some take quadratic time on hostile input
@@ -461,6 +463,9 @@ def read_csv(path: Path, *, wanted: Sequence[str], encoding: str = "utf-8") -> C
             raise _open_quote(path, error) from None
     _check_widths(path, len(header), blocks)
     lines = np.concatenate([block.lines for block in blocks])[1:]
+    fix = "remove rows that repeat, or read the tables from Parquet files"
+    cost = len(lines) * (BYTES_PER_ROW + BYTES_PER_CELL * len(header))
+    refuse_cost(path, cost=cost, size=len(data), fix=fix)
     cells = [blocks[0].cells[len(header) :], *(block.cells for block in blocks[1:])]
     return CsvTable(path, header, [block for block in cells if len(block)], lines)
 

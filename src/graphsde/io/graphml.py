@@ -26,6 +26,7 @@ DEEPEST = 64
 LONGEST_TEXT = 1_000_000
 LONGEST_TAG = 2_000_000
 MOST_UNRELATED = 1_000_000
+MOST_KEYS = 20_000
 _CHILDREN: dict[str | None, frozenset[str]] = {
     None: frozenset({"graphml"}),
     "graphml": frozenset({"key", "graph"}),
@@ -184,6 +185,13 @@ class GraphmlDocument:
         identity, scope = self._required(attributes, "id"), attributes.get("for", "all")
         if kind not in _PARSERS:
             return
+        if len(self.nodes.keys) + len(self.edges.keys) >= MOST_KEYS:
+            raise self._error(
+                "E-LINE-LEN",
+                f"the file declares more than {MOST_KEYS:,} attributes",
+                expected=f"at most {MOST_KEYS:,}",
+                fix="store features as wide as this in an .npz file",
+            )
         self._key = Key(attributes.get("attr.name", identity), kind)
         for one, elements in (("node", self.nodes), ("edge", self.edges)):
             if scope in (one, "all"):

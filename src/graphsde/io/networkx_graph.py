@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import networkx
 
 VECTOR = "x"  # the attribute that holds columns without names, as in PyG
+LABEL = "label"
 SPLIT = "split"
 WEIGHT = "weight"
 KINDS: dict[str, Any] = {"text": str, "number": (Real, np.bool_), "mapping": Mapping, "list": (list, tuple, np.ndarray)}
@@ -31,7 +32,7 @@ Place = Callable[[int], str]
 def from_networkx(
     graph: networkx.Graph,
     *,
-    label: str = "label",
+    label: str = LABEL,
     features: Sequence[str] | str | None = None,
     name: str = "graph",
     **options: Any,
@@ -65,6 +66,9 @@ def from_networkx(
     def place(row: int) -> str:
         return f"node {shorten(str(nodes[row]), 60)}"
 
+    present = dict.fromkeys(key for values in attributes for key in values)
+    if label != LABEL and label not in present:  # a graph without labels is fine, a label that was asked for is not
+        raise unknown_name("node attribute", label, [str(one) for one in present])
     numeric, names, categorical = _columns(graph, attributes, _chosen(attributes, features, label), place)
     sources, targets, weights = _edges(graph, nodes)
     raw = RawGraph(
@@ -229,7 +233,7 @@ def _attributes(graph: Graph) -> list[dict[str, Any]]:
         columns[VECTOR] = features.tolist()
     columns |= {name: values.tolist() for name, values in graph.categorical.items()}
     if graph.target.given:
-        columns["label"] = graph.target.plain()
+        columns[LABEL] = graph.target.plain()
     roles = np.full(graph.num_nodes, None, dtype=object)
     for name in MASK_NAMES:
         if name in graph.masks:

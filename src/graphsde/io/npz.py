@@ -2,247 +2,19 @@
 
 from __future__ import annotations
 
-import errno
-import math
-import struct
-import zipfile
-import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, BinaryIO
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.lib import format as npy
 
 from graphsde.base.errors import BadInput, BadUsage, shorten
 from graphsde.graph.edges import edges_of_matrix
 from graphsde.graph.features import check_structure
 from graphsde.graph.graph import MASK_NAMES
 from graphsde.graph.raw import Finding, RawGraph
-from graphsde.io.opening import opened, refuse_bomb
-
-MOST_MEMBERS = 1_000
-_LONGEST_HEADER = 4_000
-_MOST_EMPTY_ROWS = 10_000_000
-_END_RECORD = b"PK\x05\x06"
-_PIECE = 1 << 24
-# what the standard library's reader raises on damaged files, as seen by fuzzing it
-ZIP_ERRORS = (
-    zipfile.BadZipFile,
-    zipfile.LargeZipFile,
-    zlib.error,
-    struct.error,
-    EOFError,
-    NotImplementedError,
-    RuntimeError,
-    ValueError,
-    OverflowError,
-    IndexError,
-    KeyError,
-)
-
-
-@dataclass(frozen=True)
-class ArrayFacts:
-    """What the header of an array says.
-
-    Args:
-        shape: its sizes.
-        dtype: its kind of numbers.
-        fortran_order: whether columns come first.
-    """
-
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    fortran_order: bool
-
-
-class ZipArrays:
-    """Named arrays in an open ``.npz`` file.
-
-    Args:
-        stream: the open file.
-        path: its name, for messages.
-
-    The zip directory is checked first (number and names of members, sizes, compression), then the header of an array
-    against the size of its member, and only then memory is taken for it.
-    """
-
-    def __init__(self, stream: BinaryIO, path: Path) -> None:
-        self.path = path
-        size = stream.seek(0, 2)
-        _refuse_crowds(stream, path, size)
-        with self._corrupt():
-            self._zip = zipfile.ZipFile(stream)
-        members = self._zip.infolist()
-        self._check_names(members)
-        refuse_bomb(path, declared=sum(member.file_size for member in members), compressed=size)
-        self._members = {member.filename.removesuffix(".npy"): member for member in members}
-
-    @property
-    def names(self) -> list[str]:
-        return list(self._members)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._members
-
-    def facts(self, name: str) -> ArrayFacts:
-        with self._member(name) as stream:
-            return self._header(name, stream)
-
-    def holds_objects(self, name: str) -> bool:
-        return self.facts(name).dtype.hasobject
-
-    def read(self, name: str) -> np.ndarray:
-        """The array; objects are refused, whatever they are."""
-        with self._member(name) as stream:
-            facts = self._header(name, stream)
-            if facts.dtype.hasobject:
-                raise BadInput(
-                    f"the array '{name}' holds Python objects, which could run any program when they are read",
-                    code="E-PICKLE",
-                    place=self._place(name),
-                    found=str(facts.dtype),
-                    expected="numbers or text (allow_pickle is never used)",
-                    fix=f"save it as plain values, for example {name}.astype(str) or a numeric dtype",
-                )
-            if facts.dtype.kind not in "biufcSU":
-                raise BadInput(
-                    f"the array '{name}' has dtype {shorten(str(facts.dtype), 60)}",
-                    code="E-DTYPE",
-                    place=self._place(name),
-                    expected="numbers or text",
-                )
-            self._compare(name, facts, self._members[name].file_size - stream.tell())
-            flat = np.frombuffer(self._content(name, stream, facts), dtype=facts.dtype)
-        array = flat.reshape(facts.shape[::-1]).T if facts.fortran_order else flat.reshape(facts.shape)
-        return array if facts.dtype.isnative else array.astype(facts.dtype.newbyteorder("="))
-
-    def _content(self, name: str, stream: IO[bytes], facts: ArrayFacts) -> bytearray:
-        expected = _num_bytes(facts)
-        content = bytearray(expected)
-        view, filled = memoryview(content), 0
-        while filled < expected:
-            piece = stream.read(min(_PIECE, expected - filled))
-            if not piece:
-                raise self._broken(f"the array '{name}' ends after {filled:,} of {expected:,} bytes")
-            view[filled : filled + len(piece)] = piece
-            filled += len(piece)
-        stream.read(1)  # at the end of the member, the checksum is compared
-        return content
-
-    def _header(self, name: str, stream: IO[bytes]) -> ArrayFacts:
-        try:
-            version = npy.read_magic(stream)
-            if version not in ((1, 0), (2, 0)):
-                raise ValueError(f"version {version} of the npy format is not read")
-            reader = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-            shape, fortran_order, dtype = reader(stream, max_header_size=_LONGEST_HEADER)
-        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError, EOFError, AttributeError) as error:
-            raise self._broken(f"the member '{shorten(name, 60)}' is no array: {shorten(str(error), 100)}") from None
-        if any(side < 0 for side in shape) or len(shape) > 3:
-            raise self._lie(name, shape, "sizes of at most three dimensions")
-        return ArrayFacts(shape, dtype, fortran_order)
-
-    def _compare(self, name: str, facts: ArrayFacts, size: int) -> None:
-        if _num_bytes(facts) != size or facts.dtype.itemsize == 0:
-            needed = f"{_num_bytes(facts):,} bytes"
-            raise self._lie(name, facts.shape, f"{size:,} bytes, the size of what is stored; the shape takes {needed}")
-        if size == 0 and max(facts.shape, default=0) > _MOST_EMPTY_ROWS:
-            raise self._lie(name, facts.shape, "a size that is backed by values")
-
-    def _lie(self, name: str, shape: tuple[int, ...], expected: str) -> BadInput:
-        return BadInput(
-            f"the header of '{name}' announces the shape {shorten(shape, 80)}",
-            code="E-HEADER-LIE",
-            place=self._place(name),
-            expected=expected,
-            fix="write the file again",
-        )
-
-    @contextmanager
-    def _member(self, name: str) -> Iterator[IO[bytes]]:
-        with self._corrupt(), self._zip.open(self._members[name]) as stream:
-            yield stream
-
-    @contextmanager
-    def _corrupt(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            if error.errno != errno.EINVAL:  # a directory that points before the beginning of the file
-                raise
-            raise self._broken(str(error)) from None
-        except ZIP_ERRORS as error:
-            raise self._broken(str(error)) from None
-
-    def _broken(self, reason: str) -> BadInput:
-        return BadInput(
-            f"{self.path.name} is no whole npz file: {shorten(reason, 200)}",
-            code="E-CORRUPT",
-            place=self.path.name,
-            expected="a file written by numpy.savez or numpy.savez_compressed",
-            fix="write, copy or download the file again",
-        )
-
-    def _place(self, name: str) -> str:
-        return f"{self.path.name}, array {shorten(name, 60)}"
-
-    def _check_names(self, members: list[zipfile.ZipInfo]) -> None:
-        seen: set[str] = set()
-        for member in members:
-            name = member.filename
-            parts = name.replace("\\", "/").split("/")
-            linked = (member.external_attr >> 28) == 0xA
-            if name in seen or ".." in parts or name.startswith(("/", "\\")) or ":" in name or linked:
-                why = "occurs twice" if name in seen else "leads out of the file"
-                raise BadInput(
-                    f"the member '{shorten(name, 80)}' {why}",
-                    code="E-PATH",
-                    place=self.path.name,
-                    found=name,
-                    expected="different, plain names",
-                    fix="write the file again with numpy.savez",
-                )
-            seen.add(name)
-            if member.flag_bits & 0x1:
-                raise self._broken("it is encrypted")
-            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise self._broken(f"its compression method {member.compress_type} is not one that numpy uses")
-
-
-def _refuse_crowds(stream: BinaryIO, path: Path, size: int) -> None:
-    """Count the members from the end record: listing a hundred thousand of them takes longer than reading a graph."""
-    stream.seek(max(0, size - 66_000))
-    tail = stream.read()
-    at = tail.rfind(_END_RECORD)
-    count = int.from_bytes(tail[at + 10 : at + 12], "little") if at >= 0 else 0
-    directory = int.from_bytes(tail[at + 12 : at + 16], "little") if at >= 0 else 0
-    stream.seek(0)
-    if count > MOST_MEMBERS or (directory > 1000 * MOST_MEMBERS and at >= 0):
-        raise BadInput(
-            f"{path.name} has too many members",
-            code="E-BOMB",
-            place=path.name,
-            found=f"{count:,} members in {directory:,} bytes",
-            expected=f"at most {MOST_MEMBERS:,} arrays",
-        )
-
-
-def _num_bytes(facts: ArrayFacts) -> int:
-    return math.prod(facts.shape) * facts.dtype.itemsize
-
-
-_PARTS = ("data", "indices", "indptr", "shape")
-_FEATURES = ("features", "x", "attr", "attr_matrix", "node_features")
-_ADJACENCY = ("adj", "adj_matrix", "adjacency")
-_LABELS = ("labels", "y", "label", "node_labels")
-_NODE_NAMES = ("node_names", "idx_to_node")
-_WEIGHTS = ("edge_weight", "edge_weights")
-_FEATURE_NAMES = ("feature_names", "attr_names")
+from graphsde.io.npz_cost import ADJACENCY, FEATURE_NAMES, FEATURES, LABELS, NODE_NAMES, PARTS, WEIGHTS, refuse_dear
+from graphsde.io.opening import opened
+from graphsde.io.zip_arrays import ZipArrays
 
 
 def read_npz(path: Path, name: str | None = None, mask: int = 0) -> RawGraph:
@@ -261,7 +33,9 @@ def read_npz(path: Path, name: str | None = None, mask: int = 0) -> RawGraph:
         mask: which of several splits to take, from 0.
     """
     with opened(path) as stream:
-        return _Reader(ZipArrays(stream, path), path, mask).graph(name or path.stem)
+        arrays = ZipArrays(stream, path)
+        refuse_dear(arrays)
+        return _Reader(arrays, path, mask).graph(name or path.stem)
 
 
 class _Reader:
@@ -271,17 +45,17 @@ class _Reader:
 
     def graph(self, name: str) -> RawGraph:
         features = self._features()
-        labels = self._first(_LABELS, (1, 2))
+        labels = self._first(LABELS, (1, 2))
         node_ids = self._node_ids()
         masks = self._masks()
-        adjacency = self._matrix(_ADJACENCY)
+        adjacency = self._matrix(ADJACENCY)
         sizes = [int(one.shape[0]) for one in (features, adjacency, node_ids, labels) if one is not None]
         if not sizes:
             raise self._missing("features, labels or node_ids", "features")
         sources, targets, weights = self._edges(adjacency, sizes[0])
         shape = self._first(("image_shape",), (1,))
         class_names = self._names(("class_names",))
-        feature_names = self._names(_FEATURE_NAMES)
+        feature_names = self._names(FEATURE_NAMES)
         return RawGraph(
             num_nodes=sizes[0],
             node_ids=node_ids,
@@ -330,8 +104,8 @@ class _Reader:
         )
 
     def _features(self) -> np.ndarray | sp.csr_array | None:
-        sparse = self._matrix(_FEATURES)
-        return self._first(_FEATURES, (2,)) if sparse is None else sparse
+        sparse = self._matrix(FEATURES)
+        return self._first(FEATURES, (2,)) if sparse is None else sparse
 
     def _edges(
         self, adjacency: sp.csr_array | None, num_nodes: int
@@ -357,13 +131,13 @@ class _Reader:
             raise BadInput(
                 f"the edges have dtype {pairs.dtype}", code="E-DTYPE", place=self.path.name, expected="integers"
             )
-        return pairs[0], pairs[1], self._first(_WEIGHTS, (1,))
+        return pairs[0], pairs[1], self._first(WEIGHTS, (1,))
 
     def _matrix(self, names: tuple[str, ...]) -> sp.csr_array | None:
         """A CSR matrix from its four parts."""
         for name in names:
             separator = "." if f"{name}.indptr" in self.arrays else "_"
-            parts = [f"{name}{separator}{part}" for part in _PARTS]
+            parts = [f"{name}{separator}{part}" for part in PARTS]
             if parts[2] in self.arrays:
                 return self._from_parts(name, parts)
         return None
@@ -399,10 +173,10 @@ class _Reader:
         """``node_ids`` are ids; ``node_names`` are used as such only where they tell the nodes apart."""
         if "node_ids" in self.arrays:
             return self._column("node_ids")
-        names = self._names(_NODE_NAMES)
+        names = self._names(NODE_NAMES)
         if names is not None and len(set(names.tolist())) < len(names):
             message = "node names occur several times and are not used as ids"
-            self.findings.append(Finding("W-NAMES-IGNORED", "warning", message, 1, _NODE_NAMES))
+            self.findings.append(Finding("W-NAMES-IGNORED", "warning", message, 1, NODE_NAMES))
             return None
         return names
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from graphsde.base.errors import BadInput, StorageError
-from graphsde.base.memory import human_bytes
+from graphsde.base.memory import human_bytes, require_memory
 from graphsde.base.storage import io_error
 from graphsde.graph.ids import NUMBER
 
@@ -36,6 +36,18 @@ def status_of(path: Path) -> os.stat_result:
         raise BadInput("this is no path", code="E-NOT-A-FILE", found=str(path), fix="check the path") from None
     except OSError as error:
         raise io_error("read", path, error) from error
+
+
+def require_path(text: str | os.PathLike[str]) -> None:
+    """Refuse an empty text, which would mean the current folder: mostly a variable that a script has left unset."""
+    if not os.fspath(text):
+        raise BadInput(
+            "the path is empty",
+            code="E-NOT-A-FILE",
+            found="''",
+            expected="a benchmark's name, a folder or a file",
+            fix="give one; the current folder is written as '.'",
+        )
 
 
 def require_regular(path: Path, status: os.stat_result) -> None:
@@ -119,6 +131,35 @@ def refuse_bomb(
             expected=f"at most {human_bytes(LARGEST_CONTENT)}, and at most {beyond}",
             fix="store features as sparse (CSR) arrays, or split the graph",
         )
+
+
+SMALL_FILE = 10_000_000
+SMALL_COST = 200_000_000
+
+
+def refuse_cost(path: Path, *, cost: int, size: int, fix: str) -> None:
+    """Compare what reading will take with what a file of this size may take, before it is read.
+
+    A file of up to 10 MB may take 200 MB, whatever it holds; each byte beyond may take 100. A graph that is honestly
+    large comes in a large file, and an absolute allowance lets small files be as well compressed as they like.
+
+    Args:
+        path: the file, for the message.
+        cost: bytes of memory at the peak; a microsecond counts as a hundred.
+        size: bytes that the file has.
+        fix: what to do about it.
+    """
+    allowed = SMALL_COST + LARGEST_RATIO * max(0, size - SMALL_FILE)
+    if cost > allowed:
+        raise BadInput(
+            f"{path.name} has {human_bytes(size)}, and reading it would take about {human_bytes(cost)}",
+            code="E-BOMB",
+            place=path.name,
+            found=f"{cost / max(size, 1):,.0f} times its size",
+            expected=f"at most {human_bytes(allowed)} for a file of this size",
+            fix=fix,
+        )
+    require_memory(cost, f"reading {path.name}", "use a machine with more memory, or a smaller graph")
 
 
 _FORMULA = re.compile(r"[\t\r\n]|[ \xa0\u3000\ufeff\x00]*[=+\-@\uff1d\uff0b\uff0d\uff20]")

@@ -13,13 +13,16 @@ import numpy as np
 from graphsde.base.errors import BadInput, shorten
 from graphsde.io.columns import Features, as_objects
 from graphsde.io.csv_table import check_header
-from graphsde.io.opening import opened, refuse_bomb
+from graphsde.io.opening import opened, refuse_bomb, refuse_cost
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 # the format keeps a kilobyte of facts about every column: beyond this, looking at them takes longer than the data
 MOST_COLUMNS = 20_000
+# bytes at the peak of reading and checking, as measured; a microsecond counts as a hundred
+_PER_ROW, _PER_NUMBER, _PER_TEXT, _PER_DECIMAL, _PER_CHUNK = 120, 22, 90, 190, 15_000
 
 
 @dataclass(frozen=True)
@@ -28,15 +31,17 @@ class ParquetTable:
 
     Args:
         path: where it was read.
-        table: the columns; text is dictionary-encoded.
+        schema: the names and types of its columns.
+        table: the columns that hold numbers or text; text is dictionary-encoded.
     """
 
     path: Path
+    schema: pa.Schema
     table: pa.Table
 
     @property
     def names(self) -> list[str]:
-        return list(self.table.column_names)
+        return list(self.schema.names)
 
     @property
     def num_rows(self) -> int:
@@ -79,36 +84,30 @@ class ParquetTable:
         return _numbers(array)
 
     def features(self, columns: Sequence[str], categorical: Collection[str]) -> Features:
-        arrays = {name: self._column(name) for name in columns}
-        text = {name for name in columns if self._kind(name, arrays[name].type) == "text"}
+        text = {name for name in columns if self._kind(name, self.schema.field(name).type) == "text"}
         numeric = [name for name in columns if name not in text and name not in categorical]
         values = np.empty((self.num_rows, len(numeric)))
         for position, name in enumerate(numeric):
-            values[:, position] = _numbers(arrays[name])
+            values[:, position] = _numbers(self._column(name))
         chosen = set(numeric)
         return Features(
             numeric=values if numeric else None,
             numeric_names=numeric,
-            categorical={name: _texts(arrays[name]) for name in columns if name not in chosen},
+            categorical={name: _texts(self._column(name)) for name in columns if name not in chosen},
         )
 
     def _column(self, column: str) -> pa.Array:
         import pyarrow as pa
 
+        self._kind(column, self.schema.field(column).type)
         array = self.table.column(column).combine_chunks()
         if pa.types.is_dictionary(array.type) and not pa.types.is_string(array.type.value_type):
             return array.dictionary_decode()
         return array
 
     def _kind(self, column: str, kind: pa.DataType) -> str:
-        from pyarrow import types
-
-        value = kind.value_type if types.is_dictionary(kind) else kind
-        if types.is_string(value) or types.is_large_string(value):
-            return "text"
-        numbers = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
-        if kind is value and any(test(value) for test in numbers):
-            return "number"
+        if (found := _kind_of(kind)) is not None:
+            return found
         raise BadInput(
             f"the column '{shorten(column, 60)}' holds {shorten(str(kind), 60)}",
             code="E-DTYPE",
@@ -119,13 +118,24 @@ class ParquetTable:
         )
 
 
+def _kind_of(kind: pa.DataType) -> str | None:
+    """``number``, ``text``, or ``None`` for what is neither: dates, bytes, lists, records."""
+    from pyarrow import types
+
+    value = kind.value_type if types.is_dictionary(kind) else kind
+    if types.is_string(value) or types.is_large_string(value):
+        return "text"
+    numbers = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
+    return "number" if kind is value and any(test(value) for test in numbers) else None
+
+
 def read_parquet(path: Path) -> ParquetTable:
     """Read a Parquet file, after comparing what it announces with its size."""
     with opened(path) as stream, _corrupt(path):
-        return ParquetTable(path, _read(stream, path))
+        return _read(stream, path)
 
 
-def _read(stream: BinaryIO, path: Path) -> pa.Table:
+def _read(stream: BinaryIO, path: Path) -> ParquetTable:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -143,13 +153,33 @@ def _read(stream: BinaryIO, path: Path) -> pa.Table:
     check_header(schema.names, path.name)
     groups = sum(max(facts.row_group(group).total_byte_size, 0) for group in range(facts.num_row_groups))
     refuse_bomb(path, declared=max(8 * facts.num_rows * facts.num_columns, groups), compressed=size)
+    _refuse_dear(facts, schema, path, size)
+    # lists and records are not even read: how long they are stands nowhere but in their pages
+    readable = [field.name for field in schema if _kind_of(field.type) is not None]
     # text that repeats stays a dictionary: written out, one long word in many rows could fill the memory
     text = [field.name for field in schema if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)]
-    table = pq.ParquetFile(stream, metadata=facts, read_dictionary=text).read(use_threads=False)
+    file = pq.ParquetFile(stream, metadata=facts, read_dictionary=text)
+    table = file.read(columns=readable, use_threads=False)
     table.validate(full=True)
     if table.num_rows != facts.num_rows:
         raise pa.ArrowInvalid(f"{table.num_rows} rows where {facts.num_rows} are announced")
-    return table
+    return ParquetTable(path, schema, table)
+
+
+def _refuse_dear(facts: pq.FileMetaData, schema: pa.Schema, path: Path, size: int) -> None:
+    """Runs of equal values take next to nothing in a file: what counts is how many are announced."""
+    import pyarrow as pa
+
+    each = _PER_ROW
+    for field in schema:
+        is_text = _kind_of(field.type) == "text"
+        each += _PER_TEXT if is_text else _PER_DECIMAL if pa.types.is_decimal(field.type) else _PER_NUMBER
+    refuse_cost(
+        path,
+        cost=facts.num_rows * each + facts.num_row_groups * facts.num_columns * _PER_CHUNK,
+        size=size,
+        fix="write it without compression and dictionaries, in few row groups, or leave out columns",
+    )
 
 
 @contextmanager

@@ -144,6 +144,7 @@ def _weights(data: Any) -> tuple[np.ndarray | None, list[Finding]]:
 
 def _masks(data: Any, split_index: int) -> dict[str, np.ndarray]:
     masks = {}
+    several = False
     for name in MASK_NAMES:
         mask = _array(getattr(data, f"{name}_mask", None))
         if mask is None:
@@ -153,6 +154,14 @@ def _masks(data: Any, split_index: int) -> dict[str, np.ndarray]:
                 raise BadUsage(
                     f"there is no split {split_index}", expected=f"0 to {mask.shape[1] - 1}", fix="choose split_index"
                 )
-            mask = mask[:, split_index]
+            mask, several = mask[:, split_index], True
         masks[name] = mask
+    if split_index and not several:
+        raise BadUsage(
+            f"there is no split {split_index}: no mask has several columns",
+            code="E-MASK-NUMBER",
+            found=split_index,
+            expected="0",
+            fix="leave split_index out",
+        )
     return masks

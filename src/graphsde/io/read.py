@@ -12,7 +12,7 @@ from graphsde.graph.build import assemble
 from graphsde.graph.graph import Graph
 from graphsde.graph.raw import RawGraph, ReadOptions
 from graphsde.io.graph_yaml import read_options
-from graphsde.io.opening import require_regular, status_of
+from graphsde.io.opening import require_path, require_regular, status_of
 
 PICKLED = (".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".bin")
 FORMATS = "a folder with nodes.csv and edges.csv (or .parquet), an .npz file, or a .graphml file"
@@ -41,6 +41,7 @@ def read(path: str | os.PathLike[str], *, name: str | None = None, **options: An
         >>> read(folder, name="friends")
         Graph('friends', nodes=2, edges=2, features=1, classes=2)
     """
+    require_path(path)
     path = Path(path)
     checked = read_options(options)
     status = status_of(path)

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphsde.base.errors import BadInput, shorten
+from graphsde.base.memory import give_back_free_memory
 from graphsde.base.storage import io_error
 from graphsde.graph.masks import masks_from_words
 from graphsde.graph.raw import RawGraph, ReadOptions
@@ -37,6 +38,7 @@ def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None)
     if "graph.yaml" in files:
         require_inside(folder / "graph.yaml", folder)
         settings = read_settings(folder / "graph.yaml")
+    _refuse_shared_columns(settings)
     options = read_options(given, settings.options)
     nodes = _open(folder, files, "nodes", (settings.id,), options)
     edges = _open(folder, files, "edges", (settings.source, settings.target), options)
@@ -44,7 +46,11 @@ def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None)
         raise BadInput(f"{nodes.path.name} has no rows", code="E-EMPTY", place=nodes.path.name, expected="one per node")
     _check_columns(nodes, settings, required=("id",), optional=("label", "split"))
     _check_columns(edges, settings, required=("source", "target"), optional=("weight",))
+    _give_back_cells()
     features = _features(nodes, settings)
+    _give_back_cells()
+    node_ids = nodes.ids(settings.id)
+    _give_back_cells()
     labels = nodes.values(settings.label) if settings.label in nodes.names else None
     if labels is not None and settings.classes is not None and options.target == "classification":
         labels = _positions(labels, settings.classes)
@@ -53,7 +59,7 @@ def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None)
     unused = [name for name in edges.names if name not in (settings.source, settings.target, settings.weight)]
     raw = RawGraph(
         num_nodes=nodes.num_rows,
-        node_ids=nodes.ids(settings.id),
+        node_ids=node_ids,
         numeric=_matrix(features, settings),
         feature_names=features.numeric_names or None,
         categorical=features.categorical,
@@ -70,7 +76,17 @@ def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None)
         edge_place=edges.place,
         findings=features.findings + unused_columns(unused, f"columns of {edges.path.name}"),
     )
+    del nodes, edges
+    _give_back_cells()
     return raw, options
+
+
+def _give_back_cells() -> None:
+    """Arrow keeps what its cells took for cells to come, several times the size of the file; the graph needs it now."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
+    give_back_free_memory()
 
 
 def _files(folder: Path) -> list[str]:
@@ -116,6 +132,24 @@ def _check_columns(table: Table, settings: Settings, *, required: Sequence[str],
     for role, column in wanted.items():
         if column not in names:
             raise _no_column(table, column, settings.places.get(role, table.header_place))
+
+
+def _refuse_shared_columns(settings: Settings) -> None:
+    """A column with two roles: every edge would be a self loop, or the id would be the answer."""
+    for roles in (("id", "label", "split"), ("source", "target", "weight")):
+        seen: dict[str, str] = {}
+        for role in roles:
+            column = getattr(settings, role)
+            other = seen.setdefault(column, role)
+            if other != role:
+                raise BadInput(
+                    f"'{other}' and '{role}' name the same column, '{shorten(column, 60)}'",
+                    code="E-YAML",
+                    place=settings.places.get(role) or settings.places.get(other),
+                    found=column,
+                    expected="different columns",
+                    fix=f"correct '{other}' or '{role}' in graph.yaml",
+                )
 
 
 def _no_column(table: Table, column: str, place: str) -> BadInput:

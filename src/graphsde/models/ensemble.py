@@ -22,7 +22,14 @@ from graphsde.models.options import EnsembleOptions
 from graphsde.models.sampled import TEMPERATURE_SAMPLES
 from graphsde.nn.callbacks import Callback, EpochRecord
 from graphsde.nn.checkpoint import Checkpoint, TrainState, under
-from graphsde.prediction import ClassPrediction, Perturb, Prediction, RegressionPrediction, require
+from graphsde.prediction import (
+    ClassPrediction,
+    Perturb,
+    Prediction,
+    RegressionPrediction,
+    require,
+    require_room_for_samples,
+)
 from graphsde.uncertainty.calibration.base import centred_logits
 from graphsde.uncertainty.calibration.calibrators import best_temperature
 
@@ -236,6 +243,10 @@ class Ensemble(Model):
                 break
             share = max(1, -(-(samples - number) // len(self.members)))  # sample k belongs to member k mod M
             answers.append(member.predict(graph, samples=share, seed=_member_seed(seed, number), perturb=perturb))
+            if (
+                number == 0 and answers[0].kind == "samples"
+            ):  # those of every member, and once more all of them in turns
+                require_room_for_samples(2 * samples, graph.num_nodes, max(2, len(self._require_fitted())))
         if self._temperature != 1.0:
             answers = [_tempered(require(one, ClassPrediction, "a temperature"), self._temperature) for one in answers]
         return self._calibrated(MIXTURES.of(self)(answers), graph)

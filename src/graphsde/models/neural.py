@@ -31,7 +31,14 @@ from graphsde.nn.layers import Features
 from graphsde.nn.likelihood import LIKELIHOODS, NOISE, TargetScale, mean_and_variance
 from graphsde.nn.settings import TrainSettings
 from graphsde.nn.training import Training, Validation, rehearse, rows_of_masks
-from graphsde.prediction import ClassPrediction, Kind, Perturb, Prediction, RegressionPrediction
+from graphsde.prediction import (
+    ClassPrediction,
+    Kind,
+    Perturb,
+    Prediction,
+    RegressionPrediction,
+    require_room_for_samples,
+)
 from graphsde.uncertainty.calibration.calibrators import best_temperature
 from graphsde.uncertainty.known_state import known_state
 
@@ -264,6 +271,8 @@ class NeuralModel(Model):
         self._require_fitted(samples)
         assert self.encoder is not None and self.module is not None
         self._check_classes(graph)
+        if self.kind == "samples":
+            require_room_for_samples(samples, graph.num_nodes, self._head_width)
         inputs = Inputs(encode(self.encoder, graph), graph.adjacency.operator)
         if perturb is not None:
             inputs = replace(inputs, features=moved_features(self, graph, inputs, perturb))

@@ -9,11 +9,32 @@ from typing import ClassVar, Literal, Protocol, Self, TypeVar
 import numpy as np
 
 from graphsde.base.errors import BadUsage
+from graphsde.base.memory import available_bytes, require_memory
 from graphsde.graph.graph import Graph
 
 Kind = Literal["deterministic", "samples", "dirichlet", "gaussian"]
 """What the spread of a prediction is: none, draws from a posterior, Dirichlet concentrations, one Gaussian."""
 P = TypeVar("P", bound="Prediction")
+SMALL_DRAWS = 10_000_000
+BYTES_PER_DRAW = 24  # of one output of one node: a logit, its probability, and both in double precision on the way
+
+
+def require_room_for_samples(samples: int, nodes: int, outputs: int) -> None:
+    """Refuse more samples than memory holds, before any is drawn.
+
+    Args:
+        samples: how many draws.
+        nodes: how many nodes each has.
+        outputs: numbers per node: one per class, or mean and variance.
+
+    Raises:
+        NotEnoughMemory: with the number of samples that would fit.
+    """
+    each = BYTES_PER_DRAW * max(nodes, 1) * max(outputs, 1)
+    if samples * each > SMALL_DRAWS:  # asking the machine takes longer than a small prediction
+        most = available_bytes() // each
+        fix = f"ask for at most {most:,} samples" if most else "use a machine with more memory, or a smaller graph"
+        require_memory(samples * each, f"{samples:,} samples of {nodes:,} nodes", fix)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from graphsde.graph.graph import Graph
 from graphsde.metrics.evaluation import evaluate, judged_nodes
 from graphsde.models import MODELS, Model
 from graphsde.nn.callbacks import Callback
-from graphsde.prediction import Prediction
+from graphsde.prediction import Prediction, require_room_for_samples
 from graphsde.runs.export import write_table
 from graphsde.runs.folder import SAMPLES, RunContent, RunFolder, parse_config, read_facts
 from graphsde.runs.label_book import LabelBook
@@ -111,6 +111,7 @@ def _begin(
     say: Callable[[str], None],
 ) -> bool:
     """Whether an interrupted fit goes on, perhaps one of an earlier version; a new one says what it will cost."""
+    require_room_for_samples(asked["config"]["samples"], graph.num_nodes, max(2, graph.num_classes))
     if former is None and folder.work.request() != plain(asked):
         estimate = model.estimate(graph)
         say(

@@ -24,6 +24,7 @@ from graphsde.bench.theory.subject import Subject
 from graphsde.datasets.shifts import gaussian_noise
 from graphsde.graph.graph import Graph
 from graphsde.models.base import Model
+from graphsde.prediction import require_room_for_samples
 
 
 def measure_proposition_1(subject: Subject, constants: Constants, bounds: Bounds, samples: int) -> Proposition1:
@@ -35,6 +36,8 @@ def measure_proposition_1(subject: Subject, constants: Constants, bounds: Bounds
         bounds: of Var(H(t)).
         samples: paths, an even number: they are taken in pairs.
     """
+    # four distances per pair and saved time
+    require_room_for_samples(samples, len(subject.times), 1)
     distances = [_pair_distances(subject, group) for group in subject.groups(samples)]
     state, logits, probabilities, size = (np.concatenate(part, axis=1) for part in zip(*distances, strict=True))
     outputs = {"logits": (logits, constants.l_h_logits)}

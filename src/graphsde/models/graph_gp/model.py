@@ -31,7 +31,7 @@ from graphsde.nn.callbacks import Callback
 from graphsde.nn.checkpoint import Checkpoint
 from graphsde.nn.likelihood import TargetScale
 from graphsde.nn.training import rehearse, train
-from graphsde.prediction import ClassPrediction, Perturb, Prediction, RegressionPrediction
+from graphsde.prediction import ClassPrediction, Perturb, Prediction, RegressionPrediction, require_room_for_samples
 
 ALL_MODES_UP_TO = 1500
 MODES_OF_LARGER_GRAPHS = 500
@@ -310,6 +310,7 @@ class _OfClasses:
 
     def answer(self, model: GraphGP, graph: Graph, mean: Tensor, variance: Tensor, drawn: Drawn) -> ClassPrediction:
         names = model._require_fitted()
+        require_room_for_samples(drawn.samples, graph.num_nodes, len(names))
         stream = stream_of(drawn.seed, "graph-gp samples")
         noise = latent_noise(stream, node_keys(graph.node_ids), drawn.samples, len(names))
         logits = (mean + variance.sqrt() * noise).float()

@@ -25,7 +25,7 @@ from graphsde.models.options import LGNSDEOptions
 from graphsde.models.parameters import merge_settings
 from graphsde.models.race import Candidate
 from graphsde.nn.checkpoint import under
-from graphsde.prediction import Kind, Trajectories
+from graphsde.prediction import Kind, Trajectories, require_room_for_samples
 from graphsde.sde.brownian import node_keys
 from graphsde.sde.drift import DRIFTS
 from graphsde.uncertainty.calibration.calibrators import best_temperature
@@ -221,6 +221,7 @@ class LGNSDE(NeuralModel):
         if not self.has_trajectories:
             raise BadUsage("trajectories are of class probabilities, and this model predicts numbers", code="E-TARGET")
         assert self.encoder is not None
+        require_room_for_samples(samples, len(nodes) * (self.settings.steps + 1), len(classes))
         inputs = Inputs(encode(self.encoder, graph), graph.adjacency.operator)
         stream = derive(self.settings.seed if seed is None else seed, "prediction paths")
         keys, rows = node_keys(graph.node_ids), torch.as_tensor(list(nodes))

@@ -63,6 +63,17 @@ def _facts(path: Path, version: tuple[int, int]) -> RunFacts:
     )
 
 
+def graphs_of_runs(folder: Path) -> set[str]:
+    """What the runs in ``folder`` were made from, finished or not: names of benchmarks and paths."""
+    found = set()
+    for path in folder.iterdir() if folder.is_dir() else ():
+        try:
+            found.add(RunFolder(path).source().graph)
+        except (GraphsdeError, OSError, ValueError, KeyError, TypeError):
+            continue  # no run, or one that can't be taken up anyway
+    return found
+
+
 def new_run(folder: Path, name: str) -> Path:
     """The folder of a new run, refused where the name could lead elsewhere or is taken."""
     if not _NAME.fullmatch(name) or ".." in name:

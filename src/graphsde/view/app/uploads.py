@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import re
 import shutil
 import zipfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 from graphsde.base import storage
-from graphsde.base.errors import BadInput, GraphsdeError, shorten
+from graphsde.base.errors import BadInput, GraphsdeError, StorageError, shorten
 from graphsde.base.memory import human_bytes
-from graphsde.io.npz import MOST_MEMBERS, ZIP_ERRORS
 from graphsde.io.opening import refuse_bomb
-from graphsde.io.read import FORMATS, PICKLED, read
-from graphsde.view.app.words import UPLOAD_BYTES, UPLOAD_MEGABYTES
+from graphsde.io.read import FORMATS, PICKLED
+from graphsde.io.zip_directory import open_member, open_zip
+from graphsde.view.app.confined import check_readable
+from graphsde.view.app.words import UPLOAD_BYTES, UPLOAD_MEGABYTES, UPLOAD_QUOTA
 
 TABLE_FILES = frozenset({"nodes.csv", "nodes.parquet", "edges.csv", "edges.parquet", "graph.yaml"})
 _HARMLESS_CONTENT = 1_000_000
 _PIECE = 1 << 20
+_KIND = "zip file"
+_CHECKED = "checked.json"
 
 
 def unpack_tables(content: bytes, name: str, target: Path) -> None:
@@ -33,11 +37,8 @@ def unpack_tables(content: bytes, name: str, target: Path) -> None:
     since the size that it announces is the sender's word.
     """
     label = Path(shorten(name, 80))
-    with _corrupt(label):
-        archive = zipfile.ZipFile(io.BytesIO(content))
-        members = archive.infolist()
-    if len(members) > MOST_MEMBERS:
-        raise BadInput(f"{label} has {len(members):,} members", code="E-BOMB", expected=f"at most {MOST_MEMBERS:,}")
+    archive = open_zip(io.BytesIO(content), str(label), _KIND)
+    members = archive.infolist()
     refuse_bomb(
         label,
         declared=sum(member.file_size for member in members),
@@ -45,14 +46,13 @@ def unpack_tables(content: bytes, name: str, target: Path) -> None:
         moderate=_HARMLESS_CONTENT,
     )
     for file, member in _tables(members, label).items():
-        with storage.writing(target / file) as stream, _corrupt(label):
-            _copy(archive, member, stream, label, len(content))
+        with storage.writing(target / file) as stream, open_member(archive, member, str(label), _KIND) as source:
+            _copy(source, member, stream, label, len(content))
 
 
 def _tables(members: list[zipfile.ZipInfo], label: Path) -> dict[str, zipfile.ZipInfo]:
     found: dict[str, zipfile.ZipInfo] = {}
     for member in members:
-        _refuse_ways_out(member, label)
         path = PurePosixPath(member.filename)
         file = path.name.lower()
         if member.is_dir() or file not in TABLE_FILES or path.parts[0] == "__MACOSX":
@@ -77,44 +77,13 @@ def _tables(members: list[zipfile.ZipInfo], label: Path) -> dict[str, zipfile.Zi
     return found
 
 
-def _refuse_ways_out(member: zipfile.ZipInfo, label: Path) -> None:
-    name = member.filename
-    linked = (member.external_attr >> 28) == 0xA
-    if ".." in name.replace("\\", "/").split("/") or name.startswith(("/", "\\")) or ":" in name or linked:
-        raise BadInput(
-            f"a member of {label} leads out of the archive",
-            code="E-PATH",
-            found=name,
-            expected="plain names",
-            fix="pack the folder again",
-        )
-    if member.flag_bits & 0x1:
-        raise BadInput(f"{label} is encrypted", code="E-CORRUPT", fix="pack the folder again without a password")
-
-
-def _copy(
-    archive: zipfile.ZipFile, member: zipfile.ZipInfo, stream: io.IOBase | object, label: Path, size: int
-) -> None:
+def _copy(source: IO[bytes], member: zipfile.ZipInfo, stream: IO[bytes], label: Path, size: int) -> None:
     done = 0
-    with archive.open(member) as source:
-        while piece := source.read(_PIECE):
-            done += len(piece)
-            if done > member.file_size:
-                refuse_bomb(label, declared=max(done, 2**62), compressed=size)
-            stream.write(piece)  # type: ignore[union-attr]
-
-
-@contextmanager
-def _corrupt(label: Path) -> Iterator[None]:
-    try:
-        yield
-    except ZIP_ERRORS as error:
-        raise BadInput(
-            f"{label} is no whole zip file: {shorten(str(error), 120)}",
-            code="E-CORRUPT",
-            expected="a folder packed by an ordinary program",
-            fix="pack or upload it again",
-        ) from None
+    while piece := source.read(_PIECE):
+        done += len(piece)
+        if done > member.file_size:
+            refuse_bomb(label, declared=max(done, 2**62), compressed=size)
+        stream.write(piece)
 
 
 ACCEPTED = ("zip", "npz", "graphml", "xml", "csv", "parquet", "yaml")
@@ -144,13 +113,63 @@ def keep_upload(files: Sequence[Upload], folder: Path) -> Path:
         name = file.name.encode("utf-8", "surrogatepass")
         digest.update(len(name).to_bytes(8, "little") + name + len(file.content).to_bytes(8, "little") + file.content)
     home = folder / digest.hexdigest()[:16]
+    if (kept := _kept(home)) is not None:
+        return kept
+    _refuse_beyond_quota(folder, sum(len(file.content) for file in files))
     try:
         target = _store(files, home)
-        read(target)  # whoever can't be read is told so now and not kept
+        _refuse_beyond_quota(folder, 0)  # an archive has become larger
+        check_readable(target)  # whoever can't be read is told so now and not kept
+        storage.write_json(home / _CHECKED, {"path": target.name})
     except GraphsdeError:
         shutil.rmtree(home, ignore_errors=True)
         raise
     return target
+
+
+def _kept(home: Path) -> Path | None:
+    """What these very files were stored as, if that was read before."""
+    try:
+        target = home / Path(json.loads((home / _CHECKED).read_text(encoding="utf-8"))["path"]).name
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return target if target.exists() else None
+
+
+def stored_bytes(folder: Path) -> int:
+    """What all uploads below ``folder`` take on the disk."""
+    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else 0
+
+
+def clear_uploads(folder: Path, in_use: Collection[str]) -> int:
+    """Remove the uploads that nobody needs any more.
+
+    Args:
+        folder: where uploads are kept.
+        in_use: paths of graphs that runs go back to; their uploads stay.
+
+    Returns:
+        The bytes that were freed.
+    """
+    before = stored_bytes(folder)
+    needed = {Path(one).resolve() for one in in_use}
+    for home in folder.iterdir() if folder.is_dir() else ():
+        if home.is_dir() and not any(home.resolve() in path.parents for path in needed):
+            shutil.rmtree(home, ignore_errors=True)
+    return before - stored_bytes(folder)
+
+
+def _refuse_beyond_quota(folder: Path, more: int) -> None:
+    taken = stored_bytes(folder)
+    if taken + more > UPLOAD_QUOTA:
+        raise StorageError(
+            f"the uploads of this page would take {human_bytes(taken + more)}",
+            code="E-UPLOAD-QUOTA",
+            place=folder.name,
+            found=human_bytes(taken),
+            expected=f"at most {human_bytes(UPLOAD_QUOTA)}",
+            fix="clear old uploads, or remove runs that nobody needs and then clear",
+        )
 
 
 def _store(files: Sequence[Upload], home: Path) -> Path:

@@ -11,6 +11,8 @@ from graphsde.base.errors import GraphsdeError, shorten
 
 UPLOAD_MEGABYTES = 50
 UPLOAD_BYTES = UPLOAD_MEGABYTES * 1024 * 1024
+UPLOAD_QUOTA = 20 * UPLOAD_BYTES
+"""Bytes of all uploads together, unpacked."""
 SHORTEST_TOKEN = 16
 NAME_LENGTH = 60
 """Characters of a name from a file that the page shows; 200 where it stands alone."""

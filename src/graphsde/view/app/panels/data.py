@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import streamlit as st
 
+from graphsde.base.errors import StorageError
+from graphsde.base.memory import human_bytes
 from graphsde.datasets.benchmarks import DATASETS, where_is
 from graphsde.graph.checks import DataReport
 from graphsde.graph.raw import Finding
+from graphsde.view.app.library import graphs_of_runs
 from graphsde.view.app.panels import fit, state
 from graphsde.view.app.panels.parts import cards, in_words
-from graphsde.view.app.uploads import ACCEPTED, Upload, keep_upload
+from graphsde.view.app.uploads import ACCEPTED, Upload, clear_uploads, keep_upload
 from graphsde.view.app.words import in_html, plain
 from graphsde.view.report.content import count
 
@@ -58,8 +63,25 @@ def _own_files() -> str | None:
         return None
     with in_words():
         uploads = [Upload(file.name, file.getvalue()) for file in files]
-        return str(keep_upload(uploads, state.runs_folder() / ".uploads"))
+        try:
+            return str(keep_upload(uploads, _uploads_folder()))
+        except StorageError as error:
+            if error.code == "E-UPLOAD-QUOTA":
+                _offer_clearing()
+            raise
     return None
+
+
+def _uploads_folder() -> Path:
+    return state.runs_folder() / ".uploads"
+
+
+def _offer_clearing() -> None:
+    if st.button("Clear old uploads", help="Uploads that a run was fitted to are kept.", key="clear uploads"):
+        job = state.jobs().current
+        waiting = {str(job.request.get("source", {}).get("graph"))} if job is not None and job.running else set()
+        freed = clear_uploads(_uploads_folder(), graphs_of_runs(state.runs_folder()) | waiting)
+        st.info(f"{human_bytes(freed)} freed. Upload the files again.", icon=":material/delete:")
 
 
 def _facts(report: DataReport) -> None:

@@ -1,0 +1,59 @@
+"""Samples that memory can't hold are refused before any is drawn, with the number that would fit."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import graphsde as gs
+from graphsde.base.errors import NotEnoughMemory
+from graphsde.models import MODELS
+from graphsde.prediction import require_room_for_samples
+from graphsde.prediction.base import BYTES_PER_DRAW
+
+from support import block_graph
+
+SAMPLED = {
+    "lgnsde": {"preset": "universal", "epochs": 2, "hidden": 4},
+    "mc-dropout": {"epochs": 2, "hidden": 4},
+    "gnsd": {"epochs": 2, "hidden": 4},
+    "bgcn": {"epochs": 2, "hidden": 4, "layers": 2},
+    "bgcn-meanfield": {"epochs": 2, "hidden": 4},
+    "graph-gp": {"epochs": 2},
+    "ensemble": {"members": 2, "base": "mc-dropout", "base_settings": {"epochs": 2, "hidden": 4}},
+}
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_more_than_memory_holds(name: str) -> None:
+    graph = block_graph()
+    model = MODELS.get(name)(**SAMPLED[name]).fit(graph)
+    with pytest.raises(NotEnoughMemory) as caught:
+        model.predict(graph, samples=10**12)
+    assert caught.value.code == "E-MEM"
+    most = re.search(r"at most ([0-9,]+) samples", str(caught.value.fix))
+    assert most and 100 < int(most[1].replace(",", "")) < 10**12
+    assert model.predict(graph, samples=3).num_samples == 3
+
+
+def test_models_without_samples_do_not_care() -> None:
+    graph = block_graph()
+    model = gs.GCN(epochs=2, hidden=4).fit(graph)
+    assert model.predict(graph, samples=10**12).num_samples == 1
+
+
+def test_the_number_that_fits_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAPHSDE_MEMORY_LIMIT", "100")
+    each = BYTES_PER_DRAW * 1000 * 7
+    most = 100 * 2**20 // each
+    require_room_for_samples(most, 1000, 7)
+    with pytest.raises(NotEnoughMemory, match=f"at most {most:,} samples"):
+        require_room_for_samples(most + 1, 1000, 7)
+
+
+def test_trajectories(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = block_graph()
+    model = gs.LGNSDE(**SAMPLED["lgnsde"]).fit(graph)
+    with pytest.raises(NotEnoughMemory):
+        model.trajectories(graph, [0], samples=10**12)
