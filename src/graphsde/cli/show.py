@@ -206,7 +206,7 @@ def _examine(run: Path) -> dict[str, Any]:
     return {
         "path": str(run),
         "finished": folder.finished,
-        "interrupted_fit": folder.work.request() is not None,
+        "interrupted": folder.work.request() is not None,
         "guarded": "every file is as the manifest says"
         if guarded
         else "no: the run has no manifest"
