@@ -202,16 +202,11 @@ def _examine(run: Path) -> dict[str, Any]:
         except GraphsdeError as error:
             if str(error) not in problems:  # a run that is not whole is refused by every look
                 problems.append(str(error))
-    guarded = not problems and folder.state().guarded
     return {
         "path": str(run),
         "finished": folder.finished,
         "interrupted": folder.work.request() is not None,
-        "guarded": "every file is as the manifest says"
-        if guarded
-        else "no: the run has no manifest"
-        if not problems
-        else None,
+        "guarded": not problems and folder.state().guarded,
         "problems": problems,
     }
 
