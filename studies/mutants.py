@@ -4,8 +4,8 @@
     python studies/mutants.py --show     the figures and whatever is alive
 
 Mutants are a fixed sample of all small mistakes that the syntax tree allows (``mutation_operators.py``), and a list of
-dangerous ones (``known_mutants.py``). Each is run against the tests that reach its lines, the quickest first. Mutants
-that change no result stand in ``known_mutants.py`` with the reason.
+dangerous ones (``known_mutants.yaml``). Each is run against the tests that reach its lines, the quickest first. Mutants
+that change no result stand there too, with the reason.
 
 Results are appended to results/mutants/runs.jsonl, one line per mutant; what is there is not run again, except for
 mutants that were alive and whose tests have changed since. Which test runs which line is measured first (some minutes)
@@ -22,11 +22,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import known_mutants
+import yaml
 from mutation_operators import Mutant, mutants_of, textual_mutant
 from mutation_runner import Project, Test, digest, judge, preload, reached, trace_tests
 
 ROOT = Path(__file__).resolve().parents[1]
+KNOWN: dict[str, list[dict[str, str]]] = yaml.safe_load(
+    Path(__file__).with_name("known_mutants.yaml").read_text(encoding="utf-8")
+)
 FOLDER = ROOT / "results" / "mutants"
 SEED = 0
 AREAS: dict[str, tuple[int, tuple[str, ...]]] = {
@@ -63,7 +66,7 @@ def drawn(mutants: Sequence[Mutant], count: int, seed: int) -> list[Mutant]:
 
 def sample(project: Project, seed: int = SEED) -> list[Mutant]:
     """The dangerous ones, then those drawn, area by area."""
-    known = [known_mutant(project, *one) for one in known_mutants.DANGEROUS]
+    known = [known_mutant(project, **one) for one in KNOWN["dangerous"]]
     chosen = []
     for count, patterns in AREAS.values():
         files = _files(ROOT / "src" / "graphsde", patterns)
@@ -72,8 +75,8 @@ def sample(project: Project, seed: int = SEED) -> list[Mutant]:
     return known + chosen
 
 
-def known_mutant(project: Project, name: str, path: str, before: str, after: str) -> Mutant:
-    path = f"src/graphsde/{path}"
+def known_mutant(project: Project, name: str, file: str, before: str, after: str) -> Mutant:
+    path = f"src/graphsde/{file}"
     return textual_mutant(path, project.text(path), before, after, f"known: {name}")
 
 
@@ -132,8 +135,10 @@ def read(journal: Path) -> dict[str, dict[str, Any]]:
 
 def is_equivalent(line: dict[str, Any]) -> str | None:
     """Why a mutant changes no result, if it is known to change none."""
-    path = line["path"].removeprefix("src/graphsde/")
-    return known_mutants.EQUIVALENT.get((path, line["function"], line["before"], line["after"]))
+    place = ("file", "function", "before", "after")
+    wanted = {**line, "file": line["path"].removeprefix("src/graphsde/")}
+    found = [one["reason"] for one in KNOWN["equivalent"] if all(one[key] == wanted[key] for key in place)]
+    return found[0] if found else None
 
 
 def summary(lines: Sequence[dict[str, Any]]) -> str:
