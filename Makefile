@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= 2
 
-.PHONY: help install demo test lint slow bench systems clean
+.PHONY: help install demo test lint slow bench systems mutants clean
 
 help:
 	@echo "make install   build .venv with graphsde and its development tools"
@@ -13,6 +13,7 @@ help:
 	@echo "make test      lint, types, tests (some 7 minutes on two quiet cores; a busy machine only takes longer)"
 	@echo "make slow      the longer studies"
 	@echo "make bench     timing and memory against peers"
+	@echo "make mutants   small mistakes planted in the numerical core: does a test notice each? (an hour; resumes)"
 	@echo "make systems   every system beside its published figures (hours; resumes)"
 
 install: $(STAMP)
@@ -45,6 +46,9 @@ bench: install
 
 systems: install
 	$(BIN)/python studies/systems.py
+
+mutants: install
+	OMP_NUM_THREADS=1 $(BIN)/python studies/mutants.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

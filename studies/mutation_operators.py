@@ -216,4 +216,6 @@ def _is_text(node: ast.BinOp) -> bool:
     """Whether a sum or product joins texts, lists or tuples."""
     joined = (ast.JoinedStr, ast.List, ast.Tuple, ast.ListComp)
     sides = [node.left, node.right]
-    return any(isinstance(one, joined) or (isinstance(one, ast.Constant) and isinstance(one.value, str)) for one in sides)
+    return any(
+        isinstance(one, joined) or (isinstance(one, ast.Constant) and isinstance(one.value, str)) for one in sides
+    )

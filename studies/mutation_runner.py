@@ -1,8 +1,8 @@
 """Which tests reach a line, and whether they notice a mutant there.
 
-Nothing is written to the source files: a child process takes the module with the mistake in it from memory. Children are
-forked from a parent that has the large libraries loaded already and no part of the project, so that a mutant costs the
-tests and little else. Needs ``os.fork``.
+Nothing is written to the source files: a child process takes the module with the mistake in it from memory. Children
+are forked from a parent that has the large libraries loaded already and no part of the project, so that a mutant costs
+the tests and little else. Needs ``os.fork``.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ FILES_AT_FIRST = 3
 SLOWER = 10.0
 """A mutant may take so many times the time of its tests before it counts as caught in a loop."""
 GRACE = 120.0
+PATIENCE = 900.0
+"""Seconds by the clock before a child that uses no processor time is given up."""
 LIBRARIES = ("numpy", "scipy.stats", "scipy.sparse.linalg", "scipy.special", "torch", "yaml", "pydantic", "hypothesis",
              "sklearn.metrics", "torchsde", "torchdiffeq")  # fmt: skip
 
@@ -107,7 +109,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
         return compile(self.text, self.path, "exec", dont_inherit=True)
 
 
-@dataclass
+@dataclass(eq=False)
 class _FirstFailure:
     """A plugin of pytest that remembers what failed first."""
 
@@ -122,7 +124,7 @@ class _FirstFailure:
             self.failed = report.nodeid
 
 
-@dataclass
+@dataclass(eq=False)
 class _Tracer:
     """A plugin of pytest that writes down which lines of the sources each test runs, and how long it takes.
 
@@ -201,7 +203,7 @@ def in_child(work: Callable[[], Any], seconds: float | None = None) -> Any:
         if child == 0:
             _live(work, answer, seconds)
         # a child that waits for ever uses no processor time
-        end = None if seconds is None else time.monotonic() + 10 * seconds
+        end = None if seconds is None else time.monotonic() + max(PATIENCE, SLOWER * seconds)
         while os.waitpid(child, os.WNOHANG) == (0, 0):
             if end is not None and time.monotonic() > end:
                 os.killpg(child, signal.SIGKILL)
@@ -266,29 +268,51 @@ def reached(mutant: Mutant, tests: Sequence[Test]) -> list[Test]:
 
 
 def judge(project: Project, mutant: Mutant, tests: Sequence[Test]) -> Outcome:
-    """Run the tests that reach a mutant until one fails."""
+    """Run the tests that reach a mutant until one fails that passes without it."""
     wanted = reached(mutant, tests)
-    if not wanted:
-        return Outcome("unreached", None, 0)
     text = mutant.apply(project.text(mutant.path))
     ran = 0
     for some in _in_turn(mutant, wanted):
+        left = some
+        while left:
+            found = _run(project, left, mutant.path, text)
+            ran += len(left)
+            if found is None:
+                return Outcome("killed", "no answer in time", ran)
+            status, failed = found
+            if status == 0:
+                break
+            if failed is None:  # pytest did not come to the tests
+                if _passes(project, tuple(one.id for one in left[:1])):
+                    return Outcome("killed", "it can't be imported", ran)
+                raise RuntimeError(f"{left[0].id} does not run without a mutant either")
+            if "::" not in failed or _passes(project, (failed,)):
+                return Outcome("killed", failed, ran)
+            left = [one for one in left if one.id != failed]
+    return Outcome("alive" if wanted else "unreached", None, ran)
 
-        def work(ids: Sequence[str] = tuple(one.id for one in some)) -> dict[str, Any]:
-            file = project.root / mutant.path
-            sys.meta_path.insert(0, _Mutated(project.module(mutant.path), file, text))
-            first = _FirstFailure()
-            status = _pytest(project, ids, first, "-x")
-            return {"status": status, "failed": first.failed}
 
-        seconds = sum(one.seconds for one in some)
-        found = in_child(work, GRACE + SLOWER * seconds)
-        ran += len(some)
-        if found is None:
-            return Outcome("killed", "no answer in time", ran)
-        if found["status"] != 0:
-            return Outcome("killed", found["failed"] or "the module can't be imported", ran)
-    return Outcome("alive", None, ran)
+def _run(project: Project, tests: Sequence[Test], path: str, text: str) -> tuple[int, str | None] | None:
+    """pytest's status and the first failure, with another text of one source file; ``None`` where it never ends."""
+
+    def work() -> tuple[int, str | None]:
+        sys.meta_path.insert(0, _Mutated(project.module(path), project.root / path, text))
+        first = _FirstFailure()
+        return _pytest(project, [one.id for one in tests], first, "-x"), first.failed
+
+    found = in_child(work, GRACE + SLOWER * sum(one.seconds for one in tests))
+    return None if found is None else (found[0], found[1])
+
+
+_PASSED: dict[tuple[Path, tuple[str, ...]], bool] = {}
+
+
+def _passes(project: Project, ids: tuple[str, ...]) -> bool:
+    """Whether tests pass by themselves on the sources as they are; asked once."""
+    key = (project.root, ids)
+    if key not in _PASSED:
+        _PASSED[key] = in_child(lambda: _pytest(project, ids, _FirstFailure())) == 0
+    return _PASSED[key]
 
 
 def _in_turn(mutant: Mutant, tests: Sequence[Test]) -> list[list[Test]]:

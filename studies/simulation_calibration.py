@@ -4,8 +4,8 @@ r"""Simulation-based calibration: are draws of a latent SDE's posterior draws of
 
 **Idea** (Talts et al., "Validating Bayesian inference algorithms with simulation-based calibration", 2018). Draw a
 latent path from the prior, data from the path, draws from the posterior of the data. The rank of the true value among
-the draws is then uniform, for every quantity, if prior, likelihood and posterior belong together. It is not if the noise
-is too large, a drift has the wrong sign, or two draws share what they must not share.
+the draws is then uniform, for every quantity, if prior, likelihood and posterior belong together. It is not if the
+noise is too large, a drift has the wrong sign, or two draws share what they must not share.
 
 **Model.** A graph of 6 nodes, H(0) known, :math:`dH = MH\,dt + g\,dW` with :math:`M = (1-a)\hat A - I`, the prior
 ``graph-ou`` under the diffusion ``constant``. At T the states of three nodes are observed with Gaussian noise of
@@ -84,9 +84,7 @@ class LinearModel:
         for i, j in EDGES:
             dense[i, j] = dense[j, i] = 1.0
         root = dense.sum(1) ** -0.5
-        return SparseMatrix.from_scipy(
-            sp.csr_array(dense * root[:, None] * root), symmetric=True, dtype=torch.float64
-        )
+        return SparseMatrix.from_scipy(sp.csr_array(dense * root[:, None] * root), symmetric=True, dtype=torch.float64)
 
     def spectrum(self) -> tuple[Tensor, Tensor]:
         """Eigenvalues and eigenvectors of M.  # [N], [N, N]"""

@@ -240,7 +240,9 @@ def flagged_at(calibration: int, *, tied: int = 1, wrong: tuple[int, ...] = ()) 
     last = calibration + 1
     values = np.minimum(np.arange(nodes, dtype=np.float64), last)
     values[last - tied + 1 : last + 1] = last
-    flag = OODFlag("given", values, float(last), 0.05, values > last, 0.0, np.isin(np.arange(nodes), np.arange(2, last)))
+    flag = OODFlag(
+        "given", values, float(last), 0.05, values > last, 0.0, np.isin(np.arange(nodes), np.arange(2, last))
+    )
     return graph, prediction, flag
 
 

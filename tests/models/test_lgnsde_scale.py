@@ -1,7 +1,7 @@
 """The scale of noise, signal and path KL in an LGNSDE, against numbers worked out by hand.
 
-With κ = 0 an Euler step of length one leaves H(0) where it is and forgets all earlier noise: the state at the horizon is
-H(0) + g ξ with ξ standard normal, whatever the graph. So signal, gain and KL can be written down.
+With κ = 0 an Euler step of length one leaves H(0) where it is and forgets all earlier noise: the state at the horizon
+is H(0) + g ξ with ξ standard normal, whatever the graph. So signal, gain and KL can be written down.
 """
 
 from __future__ import annotations

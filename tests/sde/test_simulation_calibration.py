@@ -1,4 +1,4 @@
-"""Simulation-based calibration of the latent SDE where the posterior has a closed form (studies/simulation_calibration.py)."""
+"""Simulation-based calibration of the latent SDE where the posterior has a closed form: the study of that name."""
 
 from __future__ import annotations
 
