@@ -42,6 +42,7 @@ class Mutant:
         before, after: the expression or statement, right and wrong.
         start, stop: which bytes of the file are replaced.
         repeat: which one it is of those in the function that read alike.
+        on_import: whether it is run when the module is imported, not when a function is called.
     """
 
     path: str
@@ -54,6 +55,7 @@ class Mutant:
     start: int
     stop: int
     repeat: int = 0
+    on_import: bool = False
 
     @property
     def id(self) -> str:
@@ -91,7 +93,10 @@ def textual_mutant(path: str, source: str, before: str, after: str, operator: st
     line = head.count("\n") + 1
     start = len(head.encode())
     end_line = line + before.count("\n")
-    return Mutant(path, "", line, end_line, operator, before, after, start, start + len(before.encode()))
+    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+    called = any(one.body[0].lineno <= line <= (one.end_lineno or 0) for one in functions)
+    stop = start + len(before.encode())
+    return Mutant(path, "", line, end_line, operator, before, after, start, stop, on_import=not called)
 
 
 class _Reader:
@@ -101,19 +106,19 @@ class _Reader:
         self.begins = [sum(lengths[:number]) for number in range(len(lengths))]
 
     def mutants(self) -> Iterator[Mutant]:
-        yield from self._inside(self.tree, "")
+        yield from self._inside(self.tree, "", False)
 
-    def _inside(self, node: ast.AST, function: str) -> Iterator[Mutant]:
+    def _inside(self, node: ast.AST, function: str, called: bool) -> Iterator[Mutant]:
         for child in _parts(node):
             if _changes_no_number(child):
                 continue
-            inner = function
+            inner, own = function, called or (isinstance(node, ast.FunctionDef) and isinstance(child, ast.stmt))
             if isinstance(child, ast.FunctionDef | ast.ClassDef):
                 inner = f"{function}.{child.name}".lstrip(".")
             else:
                 for operator, changed in _changes(child):
-                    yield self._mutant(child, function, operator, changed)
-            yield from self._inside(child, inner)
+                    yield replace(self._mutant(child, function, operator, changed), on_import=not own)
+            yield from self._inside(child, inner, own)
 
     def _mutant(self, node: ast.AST, function: str, operator: str, changed: ast.AST) -> Mutant:
         assert isinstance(node, ast.expr | ast.stmt) and node.end_lineno is not None

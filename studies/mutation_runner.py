@@ -259,11 +259,13 @@ def trace_tests(project: Project, file: str) -> list[Test]:
 def reached(mutant: Mutant, tests: Sequence[Test]) -> list[Test]:
     """The tests that run a line of the mutant, the quickest first.
 
-    What is run on import alone, or compiled before it runs, is in no test's lines: then all tests of that file count.
+    What is run on import belongs to no test, and what is compiled before it runs is in no test's lines: then all tests
+    that run anything of that file count.
     """
     place = range(mutant.line, mutant.end_line + 1)
     touching = [one for one in tests if one.lines.get(mutant.path)]
-    hit = [one for one in touching if any(line in place for line in one.lines[mutant.path])]
+    lines = [] if mutant.on_import else touching
+    hit = [one for one in lines if any(line in place for line in one.lines[mutant.path])]
     return sorted(hit or touching, key=lambda one: one.seconds)
 
 

@@ -175,3 +175,10 @@ def test_critical_difference_is_demsars() -> None:
         2.25,
         2.5,
     ]
+
+
+def test_a_drawn_permutation_p_is_never_zero() -> None:
+    """Twenty differences of one sign: no random signs reach the observed mean, and the observed ones count as one."""
+    assert sign_flip(np.ones(20)) == pytest.approx(1 / 20_001, rel=1e-12)
+    # all signs of ten: only all plus and all minus do
+    assert sign_flip(np.ones(10)) == pytest.approx(2 / 2**10, rel=1e-12)

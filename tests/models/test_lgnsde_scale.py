@@ -23,24 +23,28 @@ HEAT = {"name": "graph-heat", "options": {"teleport": 1.0, "source_operator": "i
 OU = {"name": "graph-ou", "options": {"teleport": 1.0}}
 
 
-def forgetful(graph: Graph, **settings: Any) -> tuple[LGNSDEModule, Inputs, Noise]:
-    """A module whose H(0) is its input: two columns, half of the nodes at (1, 0), the others at (3, 0)."""
-    common: dict[str, Any] = {
-        "preset": "universal", "drift": HEAT, "prior": OU, "diffusion": "constant", "horizon": 2, "steps": 2,
-        "hidden": 2, "epochs": 1, "feature_dropout": 0.0, "node_dropout": 0.0, "latent_dropout": 0.0, "kl_weight": 1.0,
-        "consistency": {"kind": "none"}, "noise_by": "marginals", "solver": "euler", "encoder": "linear",
-        "encoder_activation": "none", "encoder_norm": "none", "state": "wide", "ego": False, "sigma_is": "ratio",
-        "signal": "prediction",
-    }  # fmt: skip
-    module = gs.LGNSDE(**{**common, **settings}).fit(graph).module
-    nodes = graph.num_nodes
-    x = torch.zeros(nodes, 2)
-    x[:, 0] = torch.where(torch.arange(nodes) % 2 == 0, 1.0, 3.0)
+COMMON: dict[str, Any] = {
+    "preset": "universal", "drift": HEAT, "prior": OU, "diffusion": "constant", "horizon": 2, "steps": 2, "hidden": 2,
+    "epochs": 1, "feature_dropout": 0.0, "node_dropout": 0.0, "latent_dropout": 0.0, "kl_weight": 1.0, "ego": False,
+    "consistency": {"kind": "none"}, "noise_by": "marginals", "solver": "euler", "encoder": "linear", "state": "wide",
+    "encoder_activation": "none", "encoder_norm": "none", "sigma_is": "ratio", "signal": "prediction",
+}  # fmt: skip
+
+
+def as_input(module: LGNSDEModule, graph: Graph) -> Inputs:
+    """Make H(0) the input, and that two columns: half of the nodes at (1, 0), the others at (3, 0)."""
+    x = torch.zeros(graph.num_nodes, 2)
+    x[:, 0] = torch.where(torch.arange(graph.num_nodes) % 2 == 0, 1.0, 3.0)
     with torch.no_grad():
         module.encoder.weight.copy_(torch.eye(2))
         module.encoder.bias.zero_()
         module.signal.zero_()
-    return module, Inputs(x, graph.adjacency.operator), Noise(3, node_keys(graph.node_ids), range(2))
+    return Inputs(x, graph.adjacency.operator)
+
+
+def forgetful(graph: Graph, **settings: Any) -> tuple[LGNSDEModule, Inputs, Noise]:
+    module = gs.LGNSDE(**{**COMMON, **settings}).fit(graph).module
+    return module, as_input(module, graph), Noise(3, node_keys(graph.node_ids), range(2))
 
 
 @pytest.fixture(scope="module")
@@ -137,3 +141,57 @@ def test_the_spread_of_the_state_is_the_gain(even: Graph) -> None:
     count = around.numel()
     assert float(around.std()) == pytest.approx(math.sqrt(2.0), rel=4 / math.sqrt(2 * count))
     assert abs(float(around.mean())) <= 4 * math.sqrt(2.0 / count)
+
+
+@pytest.mark.parametrize(("unit", "share"), [("node", 30), ("elbo", 12)])
+def test_what_the_loss_adds_for_the_path_kl(even: Graph, unit: str, share: int) -> None:
+    """weight · warm-up · KL / nodes, of all 30 or of the 12 in training: ½ · 25/100 · (300/2²) / share at epoch 25."""
+    losses = []
+    for weight in (0.0, 0.5):
+        settings = {**COMMON, "sigma": 2.0, "kl_weight": weight, "kl_unit": unit, "kl_warmup": 100, "objective": "elbo"}
+        learner = gs.LGNSDE(**settings, decoder_dropout=0.0).learner(even)
+        learner.inputs = as_input(learner.module, even)
+        losses.append(float(learner.loss(25).detach()))
+    assert losses[1] - losses[0] == pytest.approx(0.5 * 0.25 * 75.0 / share, rel=1e-4)
+
+
+def test_the_loss_of_paths_by_hand() -> None:
+    """One node, two paths that give its class ½ and ⅛: ELBO −½(ln ½ + ln ⅛) = ln 4, mixture −ln 5/16."""
+    from graphsde.models.lgnsde.learner import path_likelihood
+
+    logits = torch.log(torch.tensor([[[0.5, 0.5], [0.125, 0.875]]], dtype=torch.float64))
+    label = torch.zeros(1, dtype=torch.int64)
+    assert float(path_likelihood(logits, label, "elbo")) == pytest.approx(math.log(4))
+    assert float(path_likelihood(logits, label, "mixture")) == pytest.approx(-math.log(5 / 16))
+    # weights 2 and ½ in place of 1: −ln ½(2 · ½ + ½ · ⅛)
+    ratio = torch.log(torch.tensor([2.0, 0.5], dtype=torch.float64))
+    by_hand = -math.log(0.5 * (1 + 1 / 16))
+    assert float(path_likelihood(logits, label, "importance", log_ratio=ratio)) == pytest.approx(by_hand)
+
+
+def test_noise_is_measured_by_what_becomes_of_unit_noise() -> None:
+    """Nodes in pairs: Â is ½ everywhere within a pair and its own square. With κ = .8 two steps make of unit noise the
+    variance 1 + .8² (½² + ½²) = 1.32, and of a pair (1, 3) the mean path .8 · 2 + .2 · (1, 3) = (1.8, 2.2): signal ±.2
+    in one of two columns. So g = σ · .2 √½ / √1.32, and the KL is ½ · 2 · .2² · 150/g²."""
+    from graphsde.graph.build import from_arrays
+
+    nodes = np.arange(30)
+    graph = from_arrays(
+        np.random.default_rng(0).normal(size=(30, 2)).astype(np.float32), nodes.reshape(15, 2).T, labels=nodes % 3,
+        class_names=["a", "b", "c"], train_mask=nodes < 18, val_mask=(nodes >= 18) & (nodes < 24),
+    )  # fmt: skip
+    drift = {"name": "graph-heat", "options": {"teleport": 0.2, "source_operator": "identity"}}
+    module, inputs, _ = forgetful(
+        graph, sigma=0.5, drift=drift, prior={"name": "graph-ou", "options": {"teleport": 0.2}}
+    )
+    noise = Noise(5, node_keys(graph.node_ids), range(4000))
+    module.measure_signal(inputs, noise)
+    signal = 0.2 * math.sqrt(0.5)
+    assert float(module.signal) == pytest.approx(signal, rel=1e-5)
+    assert float(module.gain) == pytest.approx(0.5 * signal / math.sqrt(1.32), rel=1e-5)
+    with torch.no_grad():
+        latent = module.evolve(inputs, noise, None, kl=True)
+        around = latent.state - module.mean_path(inputs)[1]
+    assert latent.kl is not None
+    np.testing.assert_allclose(latent.kl.numpy(), 0.04 * 150 / (0.25 * signal**2 / 1.32), rtol=1e-4)
+    assert float(around.std()) == pytest.approx(0.5 * signal, rel=4 / math.sqrt(2 * around.numel()))
