@@ -25,6 +25,8 @@ TWINS = [
     ("cumsum", "cumprod"), ("log", "log1p"), ("std", "var"),
 ]  # fmt: skip
 NAMES = {one: other for pair in TWINS for one, other in (pair, pair[::-1])} | {"sqrt": "abs"}
+SYMMETRIC = {"isinstance", "getattr", "range", "zip", "isclose", "allclose", "min", "max", "minimum", "maximum"}
+"""Calls whose first two arguments may change places, or are no numbers."""
 WORDS = {"name", "summary", "paper", "year", "__all__"}
 """Class attributes that say what a part is, and change nothing."""
 ROUNDING = 1e-6
@@ -195,7 +197,12 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
 
 def _changed_calls(node: ast.Call) -> Iterator[tuple[str, ast.AST]]:
     called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
-    if called in NAMES:
+    # of the built-in functions and of math only some have a twin
+    module = (
+        node.func.value.id if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) else ""
+    )
+    bare = isinstance(node.func, ast.Name) or module == "math"
+    if called in NAMES and not (bare and called not in ("min", "max", "any", "all", "floor", "ceil")):
         other = copy.deepcopy(node)
         if isinstance(other.func, ast.Attribute):
             other.func.attr = NAMES[called]
@@ -206,7 +213,7 @@ def _changed_calls(node: ast.Call) -> Iterator[tuple[str, ast.AST]]:
         stop = min(1, len(node.args) - 1)
         fewer = [*node.args[:stop], ast.BinOp(node.args[stop], ast.Sub(), ast.Constant(1)), *node.args[stop + 1 :]]
         yield "off by one", ast.Call(node.func, fewer, [])
-    if len(node.args) >= 2 and called not in ("isinstance", "getattr", "range", "zip", "isclose"):
+    if len(node.args) >= 2 and called not in SYMMETRIC:
         first, second = node.args[:2]
         plain = not any(isinstance(one, ast.Constant | ast.Starred) for one in (first, second))
         if plain and ast.unparse(first) != ast.unparse(second):

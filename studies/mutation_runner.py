@@ -13,6 +13,7 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import itertools
 import json
 import os
 import resource
@@ -33,6 +34,8 @@ from mutation_operators import Mutant
 OFTEN_ENOUGH = 5.0
 """Seconds of the cheapest tests that are tried first: most mutants fail at once."""
 FILES_AT_FIRST = 3
+ALTOGETHER = 20.0
+"""Seconds of tests that one mutant may cost: what only slower tests would notice counts as alive."""
 SLOWER = 10.0
 """A mutant may take so many times the time of its tests before it counts as caught in a loop."""
 GRACE = 120.0
@@ -257,7 +260,7 @@ def trace_tests(project: Project, file: str) -> list[Test]:
 
 
 def reached(mutant: Mutant, tests: Sequence[Test]) -> list[Test]:
-    """The tests that run a line of the mutant, the quickest first.
+    """The tests that run a line of the mutant, the quickest first, as many as there is time for.
 
     What is run on import belongs to no test, and what is compiled before it runs is in no test's lines: then all tests
     that run anything of that file count.
@@ -266,7 +269,9 @@ def reached(mutant: Mutant, tests: Sequence[Test]) -> list[Test]:
     touching = [one for one in tests if one.lines.get(mutant.path)]
     lines = [] if mutant.on_import else touching
     hit = [one for one in lines if any(line in place for line in one.lines[mutant.path])]
-    return sorted(hit or touching, key=lambda one: one.seconds)
+    quickest = sorted(hit or touching, key=lambda one: one.seconds)
+    spent = itertools.accumulate(one.seconds for one in quickest)
+    return [one for one, so_far in zip(quickest, spent, strict=True) if so_far <= ALTOGETHER] or quickest[:1]
 
 
 def judge(project: Project, mutant: Mutant, tests: Sequence[Test]) -> Outcome:
