@@ -65,14 +65,14 @@ def drawn(mutants: Sequence[Mutant], count: int, seed: int) -> list[Mutant]:
 
 
 def sample(project: Project, seed: int = SEED) -> list[Mutant]:
-    """The dangerous ones, then those drawn, area by area."""
+    """The dangerous ones, then those drawn; in an order that leaves no area to the end."""
     known = [known_mutant(project, **one) for one in KNOWN["dangerous"]]
     chosen = []
     for count, patterns in AREAS.values():
         files = _files(ROOT / "src" / "graphsde", patterns)
         candidates = [one for path in files for one in mutants_of(path, project.text(path))]
         chosen += drawn(candidates, count, seed)
-    return known + chosen
+    return known + drawn(chosen, len(chosen), seed)
 
 
 def known_mutant(project: Project, name: str, file: str, before: str, after: str) -> Mutant:

@@ -36,9 +36,9 @@ OFTEN_ENOUGH = 5.0
 FILES_AT_FIRST = 3
 ALTOGETHER = 20.0
 """Seconds of tests that one mutant may cost: what only slower tests would notice counts as alive."""
-SLOWER = 10.0
+SLOWER = 4.0
 """A mutant may take so many times the time of its tests before it counts as caught in a loop."""
-GRACE = 120.0
+GRACE = 15.0
 PATIENCE = 900.0
 """Seconds by the clock before a child that uses no processor time is given up."""
 LIBRARIES = ("numpy", "scipy.stats", "scipy.sparse.linalg", "scipy.special", "torch", "yaml", "pydantic", "hypothesis",

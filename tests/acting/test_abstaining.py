@@ -272,3 +272,15 @@ def test_of_several_at_the_threshold_one_that_is_right_is_set_aside() -> None:
     graph, prediction, flag = flagged_at(200, tied=2, wrong=(200, 201))
     found = abstain(prediction, graph, by=np.zeros(212), ood=flag, calibration=np.arange(2, 202))
     assert found.curve.accepted.tolist() == [199] and found.curve.errors.tolist() == [1]
+
+
+def test_thresholds_by_hand() -> None:
+    """Of 300 nodes to decide on, with doubts 400 to 699, every third is a threshold: 402, 405, … The last one accepts
+    every node, a calibration node of doubt 5000 too."""
+    graph, prediction = population(700, seed=1, risk=0.01)
+    doubt = np.arange(700.0)
+    doubt[250] = 5000.0
+    found = abstain(prediction, graph, by=doubt, calibration=np.arange(200, 400))
+    assert found.curve.thresholds.tolist() == [*range(402, 699, 3), 5000]
+    assert found.curve.accepted.tolist() == [199] * 99 + [200]
+    assert found.curve.coverages == pytest.approx([*np.arange(1, 100) / 100, 1.0], abs=1e-12)

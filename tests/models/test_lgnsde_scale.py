@@ -195,3 +195,39 @@ def test_noise_is_measured_by_what_becomes_of_unit_noise() -> None:
     assert latent.kl is not None
     np.testing.assert_allclose(latent.kl.numpy(), 0.04 * 150 / (0.25 * signal**2 / 1.32), rtol=1e-4)
     assert float(around.std()) == pytest.approx(0.5 * signal, rel=4 / math.sqrt(2 * around.numel()))
+
+
+@pytest.mark.parametrize("kind", ["sharpen", "confident"])
+def test_what_the_loss_adds_for_agreement(even: Graph, kind: str) -> None:
+    """In proportion to weight and warm-up: twice the weight at the same epoch, or the same at twice the epoch."""
+    added = {}
+    for weight, warmup in ((0.0, 100), (0.4, 100), (0.8, 100), (0.4, 50)):
+        agreement = {"kind": kind, "weight": weight, "warmup": warmup, "begin": 1, "gated": False}
+        settings = {**COMMON, "sigma": 2.0, "kl_weight": 0.0, "consistency": agreement, "paths": 3}
+        learner = gs.LGNSDE(**settings, decoder_dropout=0.0).learner(even)
+        learner.inputs = as_input(learner.module, even)
+        added[weight, warmup] = float(learner.loss(25).detach())
+    one, two, sooner = (added[key] - added[0.0, 100] for key in ((0.4, 100), (0.8, 100), (0.4, 50)))
+    assert one > 1e-4 and two == pytest.approx(2 * one, rel=1e-3) and sooner == pytest.approx(2 * one, rel=1e-3)
+
+
+def test_agreement_of_paths_by_hand() -> None:
+    """Node a: paths (¾, ¼) and (¼, ¾), 2 · ¼² = ⅛ from their mean; node b: twice (.9, .1), 0 from it. Entropies .562335
+    and .325083 count by half where the mean is at least as sure as the median of the validation nodes."""
+    from graphsde.models.lgnsde.learner import consistency
+    from graphsde.models.lgnsde.settings import ConsistencySettings
+
+    probs = torch.tensor([[[0.75, 0.25], [0.25, 0.75]], [[0.9, 0.1], [0.9, 0.1]]], dtype=torch.float64)
+    confident = ConsistencySettings(kind="confident")
+    a, b = 0.125 + 0.5 * 0.562335, 0.5 * 0.325083
+    for validation, by_hand in (([0, 1], (a + b) / 2), ([1], (0.125 + b) / 2)):
+        assert float(consistency(probs.log(), confident, torch.tensor(validation))) == pytest.approx(by_hand, rel=1e-5)
+    weights = torch.tensor([1.0, 0.5], dtype=torch.float64)
+    found = consistency(probs.log(), confident, torch.tensor([0, 1]), weights)
+    assert float(found) == pytest.approx((a + 0.5 * b) / 2, rel=1e-5)
+    # squares at τ = ½: (.81, .01)/.82 for b, and still ½ for a
+    sharpen = ConsistencySettings(kind="sharpen", temperature=0.5)
+    b = 2 * (0.9 - 0.81 / 0.82) ** 2
+    assert float(consistency(probs.log(), sharpen, torch.tensor([0]))) == pytest.approx((0.125 + b) / 2, rel=1e-9)
+    found = consistency(probs.log(), sharpen, torch.tensor([0]), weights)
+    assert float(found) == pytest.approx((0.125 + 0.5 * b) / 2, rel=1e-9)

@@ -216,3 +216,11 @@ def test_a_class_exactly_at_the_quantile_is_in_the_set() -> None:
     sets = found.predict_set(prediction)
     assert sets[9].tolist() == [True, True]  # ⅝ and ⅜, both at most ⅝
     assert sets[10].tolist() == [False, True] and sets[1].tolist() == [True, False]
+
+
+def test_sizes_of_sets_by_hand() -> None:
+    """Of four sets one is empty, two have one class and one has two; the truth is in the last three."""
+    sets = np.array([[False, False], [True, False], [False, True], [True, True]])
+    found = summarise_sets(sets, np.array([0, 0, 1, 1]))
+    assert (found["coverage"], found["mean_size"], found["singletons"], found["empty"]) == (0.75, 1.0, 0.5, 0.25)
+    assert np.isnan(found["worst_size_coverage"]) and found["n"] == 4
