@@ -275,7 +275,7 @@ def test_of_several_at_the_threshold_one_that_is_right_is_set_aside() -> None:
 
 
 def test_thresholds_by_hand() -> None:
-    """Of 300 nodes to decide on, with doubts 400 to 699, every third is a threshold: 402, 405, … (or its neighbour, where
+    """Of 300 nodes to decide on, with doubts 400 to 699, every third is a threshold: 402, 405, … (or the next, where
     .07 · 300 is a little more than 21). The last one accepts every node, a calibration node of doubt 5000 too."""
     graph, prediction = population(700, seed=1, risk=0.01)
     doubt = np.arange(700.0)

@@ -224,3 +224,12 @@ def test_sizes_of_sets_by_hand() -> None:
     found = summarise_sets(sets, np.array([0, 0, 1, 1]))
     assert (found["coverage"], found["mean_size"], found["singletons"], found["empty"]) == (0.75, 1.0, 0.5, 0.25)
     assert np.isnan(found["worst_size_coverage"]) and found["n"] == 4
+
+
+@pytest.mark.parametrize("wrong", [[5, 11], [-1, 5], [5.0, 6.0]])
+def test_calibration_nodes_that_are_no_nodes_are_refused(wrong: list[float]) -> None:
+    graph, prediction = ladder([0.5] * 11)
+    with pytest.raises(BadInput, match="E-LEN") as caught:
+        conformalize(prediction, graph, confidence_level=0.5, by="thr", calibration=np.array(wrong))
+    assert "0 to 10" in str(caught.value)
+    conformalize(prediction, graph, confidence_level=0.5, by="thr", calibration=np.array([5, 10]))
