@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import graphsde as gs
-from graphsde.acting.abstain import abstain, clopper_pearson_upper, nodes_to_certify
+from graphsde.acting.abstain import AbstentionCurve, abstain, clopper_pearson_upper, nodes_to_certify
 from graphsde.acting.decide import decide
 from graphsde.acting.ood import OODFlag, flag_ood
 from graphsde.base.errors import BadInput, BadUsage
@@ -286,3 +286,20 @@ def test_thresholds_by_hand() -> None:
     assert set(found.curve.thresholds[:-1] - third) <= {0.0, 1.0}
     assert found.curve.accepted.tolist() == [199] * 99 + [200]
     assert found.curve.coverages[:-1] == pytest.approx((found.curve.thresholds[:-1] - 399) / 300, abs=1e-12)
+
+
+def test_a_bound_that_is_exactly_the_limit_is_kept() -> None:
+    """60 nodes without an error show 1 − .05^(1/60) and no less: asked for just that, all are accepted."""
+    graph, prediction, _ = flagged_at(60)
+    limit = float(clopper_pearson_upper(0, 60, 0.05))
+    assert limit == pytest.approx(1 - 0.05 ** (1 / 60), rel=1e-12)
+    found = abstain(prediction, graph, max_error=limit, by=np.zeros(72), calibration=np.arange(2, 62))
+    assert found.upper_bound == limit and found.accepted.all()
+
+
+def test_where_a_threshold_accepts_nobody_there_is_no_error_rate() -> None:
+    accepted, errors = np.array([0, 4]), np.array([0, 1])
+    curve = AbstentionCurve(np.arange(2.0), accepted / 4, accepted, errors, np.ones(2), np.zeros(2, dtype=bool), 0)
+    with np.errstate(all="raise"):
+        rates = curve.calibration_errors
+    assert np.isnan(rates[0]) and rates[1] == 0.25
