@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= 2
 
-.PHONY: help install demo test lint slow bench systems reliability clean
+.PHONY: help install demo test lint slow bench systems reliability mutants clean
 
 help:
 	@echo "make install   build .venv with graphsde and its development tools"
@@ -14,6 +14,7 @@ help:
 	@echo "make slow      the longer studies"
 	@echo "make bench     timing and memory against peers"
 	@echo "make reliability  kills, failing disks, damaged files, hostile input, rival writers (under an hour; resumes)"
+	@echo "make mutants   small mistakes planted in the numerical core: does a test notice each? (an hour; resumes)"
 	@echo "make systems   every system beside its published figures (hours; resumes)"
 
 install: $(STAMP)
@@ -61,6 +62,9 @@ reliability: install
 
 systems: install
 	$(BIN)/python studies/systems.py
+
+mutants: install
+	OMP_NUM_THREADS=1 $(BIN)/python studies/mutants.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 import graphsde as gs
-from graphsde.acting.abstain import abstain, clopper_pearson_upper, nodes_to_certify
+from graphsde.acting.abstain import AbstentionCurve, abstain, clopper_pearson_upper, nodes_to_certify
 from graphsde.acting.decide import decide
-from graphsde.acting.ood import flag_ood
+from graphsde.acting.ood import OODFlag, flag_ood
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.bench.tasks import TASKS
 from graphsde.datasets.splits.calibration import calibration_nodes
@@ -221,3 +221,85 @@ def test_thresholds_never_come_from_the_nodes_they_are_tested_on() -> None:
     everyone = graph.with_masks(split=None, calibration=np.ones(600, dtype=bool))
     with pytest.raises(BadUsage, match="all nodes are calibration nodes"):
         gs.abstain(prediction, everyone, max_error=0.3)
+
+
+def flagged_at(calibration: int, *, tied: int = 1, wrong: tuple[int, ...] = ()) -> tuple[Graph, Prediction, OODFlag]:
+    """Calibration nodes 2, 3, … whose OOD score is their number; the threshold is that of the last one, which as many
+    as ``tied`` share. All answers are right but those of ``wrong``."""
+    nodes = calibration + 12
+    labels = np.isin(np.arange(nodes), wrong).astype(np.int64)
+    graph = from_arrays(
+        np.ones((nodes, 1)),
+        np.stack([np.arange(nodes), (np.arange(nodes) + 1) % nodes]),
+        labels=labels,
+        class_names=["right", "wrong"],
+        train_mask=np.arange(nodes) < 2,
+    )
+    probs = np.tile([0.9, 0.1], (nodes, 1))[None]
+    prediction = ClassPrediction(probs, graph.node_ids, graph.class_names, "deterministic")
+    last = calibration + 1
+    values = np.minimum(np.arange(nodes, dtype=np.float64), last)
+    values[last - tied + 1 : last + 1] = last
+    flag = OODFlag(
+        "given", values, float(last), 0.05, values > last, 0.0, np.isin(np.arange(nodes), np.arange(2, last))
+    )
+    return graph, prediction, flag
+
+
+def test_the_node_at_the_ood_threshold_is_set_aside() -> None:
+    """59 nodes without an error are what 5 % takes at 95 %. The threshold was read from one of the calibration nodes,
+    which then tells nothing new: of 60 there are 59 left, just enough, and of 59 only 58."""
+    graph, prediction, flag = flagged_at(60)
+    calibration = np.arange(2, 62)
+    found = abstain(prediction, graph, by=np.zeros(72), ood=flag, calibration=calibration)
+    assert found.curve.accepted.tolist() == [59] and found.curve.errors.tolist() == [0]
+    assert found.upper_bound == pytest.approx(1 - 0.05 ** (1 / 59), rel=1e-12)
+    assert found.accepted[61] and found.calibration.sum() == 60
+    graph, prediction, flag = flagged_at(59)
+    with pytest.raises(BadInput, match="E-CAL-SMALL") as caught:
+        abstain(prediction, graph, by=np.zeros(71), ood=flag, calibration=np.arange(2, 61))
+    assert "58" in str(caught.value) and "59" in str(caught.value)
+    # without a flag nothing was read from any of them
+    assert abstain(prediction, graph, by=np.zeros(71), calibration=np.arange(2, 61)).curve.accepted.tolist() == [59]
+
+
+def test_of_several_at_the_threshold_one_that_is_right_is_set_aside() -> None:
+    """Three of 100 share the threshold, one of them wrong: 99 are judged and the error stays among them."""
+    graph, prediction, flag = flagged_at(100, tied=3, wrong=(99,))
+    found = abstain(prediction, graph, by=np.zeros(112), ood=flag, calibration=np.arange(2, 102))
+    assert found.curve.accepted.tolist() == [99] and found.curve.errors.tolist() == [1]
+    # where all of them are wrong, one of those goes
+    graph, prediction, flag = flagged_at(200, tied=2, wrong=(200, 201))
+    found = abstain(prediction, graph, by=np.zeros(212), ood=flag, calibration=np.arange(2, 202))
+    assert found.curve.accepted.tolist() == [199] and found.curve.errors.tolist() == [1]
+
+
+def test_thresholds_by_hand() -> None:
+    """Of 300 nodes to decide on, with doubts 400 to 699, every third is a threshold: 402, 405, … (or the next, where
+    .07 · 300 is a little more than 21). The last one accepts every node, a calibration node of doubt 5000 too."""
+    graph, prediction = population(700, seed=1, risk=0.01)
+    doubt = np.arange(700.0)
+    doubt[250] = 5000.0
+    found = abstain(prediction, graph, by=doubt, calibration=np.arange(200, 400))
+    third = np.arange(402, 699, 3)
+    assert len(found.curve.thresholds) == 100 and found.curve.thresholds[-1] == 5000
+    assert set(found.curve.thresholds[:-1] - third) <= {0.0, 1.0}
+    assert found.curve.accepted.tolist() == [199] * 99 + [200]
+    assert found.curve.coverages[:-1] == pytest.approx((found.curve.thresholds[:-1] - 399) / 300, abs=1e-12)
+
+
+def test_a_bound_that_is_exactly_the_limit_is_kept() -> None:
+    """60 nodes without an error show 1 − .05^(1/60) and no less: asked for just that, all are accepted."""
+    graph, prediction, _ = flagged_at(60)
+    limit = float(clopper_pearson_upper(0, 60, 0.05))
+    assert limit == pytest.approx(1 - 0.05 ** (1 / 60), rel=1e-12)
+    found = abstain(prediction, graph, max_error=limit, by=np.zeros(72), calibration=np.arange(2, 62))
+    assert found.upper_bound == limit and found.accepted.all()
+
+
+def test_where_a_threshold_accepts_nobody_there_is_no_error_rate() -> None:
+    accepted, errors = np.array([0, 4]), np.array([0, 1])
+    curve = AbstentionCurve(np.arange(2.0), accepted / 4, accepted, errors, np.ones(2), np.zeros(2, dtype=bool), 0)
+    with np.errstate(all="raise"):
+        rates = curve.calibration_errors
+    assert np.isnan(rates[0]) and rates[1] == 0.25

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from graphsde.base.seeds import numpy_stream
 from graphsde.bench.statistics import (
     average_ranks,
     bootstrap_interval,
@@ -175,3 +176,22 @@ def test_critical_difference_is_demsars() -> None:
         2.25,
         2.5,
     ]
+
+
+def test_a_drawn_permutation_p_is_never_zero() -> None:
+    """Twenty differences of one sign: no random signs reach the observed mean, and the observed ones count as one."""
+    assert sign_flip(np.ones(20)) == pytest.approx(1 / 20_001, rel=1e-12)
+    # all signs of ten: only all plus and all minus do
+    assert sign_flip(np.ones(10)) == pytest.approx(2 / 2**10, rel=1e-12)
+
+
+def test_the_bootstrap_interval_as_it_is_written() -> None:
+    """2.5 % and 97.5 % of the means of 10,000 resamples, their distance from the mean times √(12/11) t/z at n = 12."""
+    values = np.sqrt([2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37])
+    picked = numpy_stream(0, "bootstrap", 12).integers(12, size=(10_000, 12))
+    means = np.sort([values[row].mean() for row in picked])
+    # the 2.5 % point lies between the 250th and the 251st of 10,000, at 249.975 steps from the first
+    ends = [means[249] + 0.975 * (means[250] - means[249]), means[9749] + 0.025 * (means[9750] - means[9749])]
+    wider = (12 / 11) ** 0.5 * 2.200985160082949 / 1.959963984540054
+    by_hand = [values.mean() + wider * (end - values.mean()) for end in ends]
+    assert bootstrap_interval(list(values)) == pytest.approx(by_hand, rel=1e-10)

@@ -12,10 +12,10 @@ from dynamics_checks import LEVEL, RATE, SIZE, START, assert_mean, ou_moments, o
 from torch import Tensor
 
 from graphsde.base.errors import BadUsage
-from graphsde.sde.adaptive import BrownianBridge, integrate_adaptive, step_error
+from graphsde.sde.adaptive import BrownianBridge, _Walk, integrate_adaptive, step_error
 from graphsde.sde.brownian import node_keys
 from graphsde.sde.integrate import AdaptivePath
-from graphsde.sde.solvers.base import EvaluationsExhausted, SolverDiverged
+from graphsde.sde.solvers.base import EvaluationsExhausted, SolverDiverged, System, make_solver
 from graphsde.testing.solvers import ConstantNoise, Field, ProportionalNoise, ornstein_uhlenbeck
 
 PAIRS = [
@@ -178,3 +178,11 @@ def test_the_error_of_a_step() -> None:
     expected = (0.2 / (0.1 + 0.1 * two)).square().mean().sqrt()
     assert math.isclose(step_error(before, one, two, 0.1, 0.1), float(expected), rel_tol=1e-5)
     assert step_error(before, one, one * math.nan, 0.1, 0.1) == math.inf
+
+
+def test_when_a_longer_step_is_tried() -> None:
+    """A step of twice the length is expected to have 2^(p + ½) times the error; half of what would pass is left."""
+    for solver, kind, error in (("sra1", "additive", 0.125), ("euler", "diagonal", 0.25), ("rk4", "none", 2**-5.5)):
+        system = System(Field(lambda t, h: -h), noise=kind)  # type: ignore[arg-type]
+        walk = _Walk(system, make_solver(solver), 1.0, None, 1e-2, 1e-2, 2, 16)  # type: ignore[arg-type]
+        assert walk._comfort() == pytest.approx(error, rel=1e-12)

@@ -170,3 +170,15 @@ def test_q_wiener_has_one_key_per_mode_whatever_the_nodes(blocks: Graph) -> None
     assert bound.keys(torch.arange(30) * 7).tolist() == list(range(6))
     with pytest.raises(BadUsage, match="E-KL"):
         bound.whiten(0.0, torch.zeros(30, 1, 2), torch.zeros(30, 1, 2))
+
+
+def test_q_wiener_with_all_modes_is_the_heat_kernel(blocks: Graph) -> None:
+    """exp(−½κ²L), as a function of the matrix, scaled to trace N."""
+    n, kappa = blocks.num_nodes, 1.5
+    bound = QWienerDiffusion(1, modes=n, spectrum="heat", kappa=kappa).bind(blocks.adjacency.operator.to(D))
+    each = torch.eye(n, dtype=D)[:, :, None]
+    response = bound.apply(0.0, torch.zeros(n, n, 1, dtype=D), each)[..., 0]
+    laplacian = torch.eye(n, dtype=D) - torch.from_numpy(blocks.adjacency.normalized.toarray().astype(float))
+    covariance = torch.linalg.matrix_exp(-0.5 * kappa**2 * laplacian)
+    covariance = covariance * (n / covariance.trace())
+    np.testing.assert_allclose((response @ response.T).numpy(), covariance.numpy(), atol=1e-5)

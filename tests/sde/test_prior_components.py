@@ -11,11 +11,13 @@ from torch import Tensor
 
 from graphsde.base.errors import BadUsage
 from graphsde.graph.graph import Graph
+from graphsde.graph.sparse import SparseMatrix
 from graphsde.sde.diffusion import ConstantDiffusion
 from graphsde.sde.drift import GraphHeatDrift
 from graphsde.sde.prior import PRIORS, ConstantPrior, GraphOUPrior, OrnsteinUhlenbeckPrior, UnderdampedPrior
 
 D = torch.float64
+LONELY = SparseMatrix(torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1), (1, 1))
 
 
 def state(graph: Graph, seed: int = 1, width: int = 4) -> Tensor:
@@ -57,13 +59,10 @@ def test_path_kl_against_the_graph_diffusion_prior_is_closed(blocks: Graph) -> N
 
 def test_ou_settles_at_its_variance() -> None:
     """Euler–Maruyama on the prior itself: variance σ²/(2θ) · 1/(1 − θ dt/2) for the discrete chain."""
-    from graphsde.graph.sparse import SparseMatrix
-
     theta, mu, sigma, dt = 1.3, 0.7, 0.6, 0.05
-    lonely = SparseMatrix(torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1), (1, 1))
     h = torch.full((1, 40_000, 1), 0.0)
-    field = OrnsteinUhlenbeckPrior(1, theta=theta, mu=mu).bind(lonely, h)
-    noise = ConstantDiffusion(1, sigma=sigma).bind(lonely)
+    field = OrnsteinUhlenbeckPrior(1, theta=theta, mu=mu).bind(LONELY, h)
+    noise = ConstantDiffusion(1, sigma=sigma).bind(LONELY)
     rng = torch.Generator().manual_seed(0)
     for _ in range(120):
         increment = torch.randn(h.shape, generator=rng) * math.sqrt(dt)
@@ -92,8 +91,35 @@ def test_wrong_settings_are_refused(cls: type, wrong: dict[str, float]) -> None:
 def test_graph_diffusion_needs_self_loops() -> None:
     import scipy.sparse as sp
 
-    from graphsde.graph.sparse import SparseMatrix
-
     bare = SparseMatrix.from_scipy(sp.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]])), dtype=D)
     with pytest.raises(BadUsage, match="E-SELF-LOOP"):
         GraphOUPrior(2).bind(bare, torch.zeros(2, 1, 2, dtype=D))
+
+
+def test_the_gap_to_ornstein_uhlenbeck_by_hand() -> None:
+    """f − θ(μ − h) with θ = 3, μ = 2: at h = ½ and f = 1 it is 1 − 4½, at h = −1 and f = 10 it is 10 − 9."""
+    prior = OrnsteinUhlenbeckPrior(2, theta=3.0, mu=2.0).bind(LONELY, torch.zeros(1, 1, 2))
+    f, h = torch.tensor([[[1.0, 10.0]]]), torch.tensor([[[0.5, -1.0]]])
+    assert prior(0.0, h).tolist() == [[[4.5, 9.0]]]
+    assert prior.gap(0.0, h, f).tolist() == [[[-3.5, 1.0]]]  # type: ignore[attr-defined]
+    room = f.clone()
+    assert prior.gap(0.0, h, room, room).tolist() == room.tolist() == [[[-3.5, 1.0]]]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("solver", ["euler", "sra1", "heun"])
+def test_one_step_of_path_kl_against_ornstein_uhlenbeck_by_hand(solver: str) -> None:
+    """The posterior rests at h = ½ without a drift of its own and with hardly any noise, so that every rate is that at
+    the start: ½ (θ(μ − h))² dt/g² = ½ · 4.5² · ¼/g² for one entry, and four times as much where g is half."""
+    from dynamics_cases import motion
+
+    from graphsde.sde.integrate import integrate
+
+    start = torch.full((1, 1, 1), 0.5, dtype=D)
+    prior = OrnsteinUhlenbeckPrior(1, theta=3.0, mu=2.0).bind(LONELY, start)
+    for g in (2e-7, 1e-7):
+        kl = integrate(
+            ConstantPrior(1).bind(LONELY, start), start, horizon=0.25, steps=1, solver=solver, prior=prior,
+            diffusion=ConstantDiffusion(1, sigma=g).bind(LONELY), noise_kind="additive",
+            brownian=motion((1, 1, 1), 1, horizon=0.25),
+        ).kl  # fmt: skip
+        assert kl is not None and float(kl) * g**2 == pytest.approx(2.53125, rel=1e-6)

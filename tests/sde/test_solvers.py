@@ -21,7 +21,7 @@ from dynamics_checks import (
 
 from graphsde.base.errors import BadUsage, UnknownName
 from graphsde.sde.integrate import integrate
-from graphsde.sde.solvers import SOLVERS, make_solver
+from graphsde.sde.solvers import SOLVERS, Dopri5, make_solver
 from graphsde.testing.solvers import ConstantNoise, Field, GrowingNoise, ProportionalNoise
 
 
@@ -167,3 +167,29 @@ def test_the_registry_tells_what_each_can_do() -> None:
     assert facts["sra1"]["strong_order"]["additive"] == 1.5
     assert facts["sra1"]["evaluations"] == 2
     assert "diagonal" not in facts["sra1"]["noise"]
+
+
+def test_one_tolerance_of_dopri5_may_be_zero() -> None:
+    """dH = −H from 1: e⁻¹ at T = 1, by the absolute tolerance alone and by the relative one alone."""
+    start = torch.ones(1, 1, 1, dtype=DOUBLE)
+    for solver in (Dopri5(rtol=0.0, atol=1e-8), Dopri5(rtol=1e-8, atol=0.0)):
+        path = integrate(Field(lambda t, h: -h), start, horizon=1.0, steps=1, solver=solver)
+        assert float(path.final) == pytest.approx(math.exp(-1), abs=1e-6)
+    with pytest.raises(BadUsage, match="rtol"):
+        Dopri5(rtol=0.0, atol=0.0)
+
+
+@pytest.mark.parametrize(
+    ("solver", "ends"), [("euler", (1.0, 0.0)), ("heun", (0.5, 0.5)), ("reversible-heun", (0.5, 0.5))]
+)
+def test_noise_that_grows_in_time_is_taken_at_the_ends_of_a_step(solver: str, ends: tuple[float, float]) -> None:
+    """Pure noise of size .5 (1 + t) in two steps of ¼: .5, .625 and .75 at their ends, weighted as the method says."""
+    noise = motion((3, 2, 2), 2, horizon=0.5)
+    final = integrate(
+        Field(lambda t, h: 0.0 * h), torch.zeros(3, 2, 2, dtype=DOUBLE), horizon=0.5, steps=2, solver=solver,
+        diffusion=GrowingNoise(0.5), noise_kind="additive", brownian=noise,
+    ).final  # fmt: skip
+    first, last = ends
+    sizes = (first * 0.5 + last * 0.625, first * 0.625 + last * 0.75)
+    by_hand = sum(size * noise.cell_increment(cell) for cell, size in enumerate(sizes))
+    torch.testing.assert_close(final, by_hand, rtol=1e-12, atol=1e-12)

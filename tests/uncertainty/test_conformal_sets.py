@@ -190,3 +190,46 @@ def test_coverage_over_100_independently_trained_splits() -> None:
             covered[by].append(summarise_sets(sets, graph.labels[test])["coverage"])
     for by, values in covered.items():
         assert 0.894 <= np.mean(values) <= 0.908, f"{by}: {np.mean(values):.4f}"
+
+
+def ladder(chances: list[float]) -> tuple[Graph, Prediction]:
+    """Nodes of the class ``a``, to which the prediction gives these chances; the first trains."""
+    first = np.array(chances)
+    graph = from_arrays(
+        np.ones((len(first), 1)),
+        np.stack([np.arange(len(first)), (np.arange(len(first)) + 1) % len(first)]),
+        labels=np.zeros(len(first), dtype=np.int64),
+        class_names=["a", "b"],
+        train_mask=np.arange(len(first)) == 0,
+    )
+    probs = np.stack([first, 1 - first], axis=1)[None]
+    return graph, ClassPrediction(probs, graph.node_ids, graph.class_names, "deterministic")
+
+
+def test_a_class_exactly_at_the_quantile_is_in_the_set() -> None:
+    """Nine calibration nodes with the scores 1 − p = ⅛ … ⅝ (in sixteenths 2 … 10): at 90 % the quantile is the ninth,
+    ⅝, and the node that it comes from has its class in the set; the tenth, with 11/16, has not."""
+    sixteenths = np.array([8, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11])
+    graph, prediction = ladder(list(1 - sixteenths / 16))
+    found = conformalize(prediction, graph, confidence_level=0.9, by="thr", calibration=np.arange(1, 10))
+    assert found.quantiles.tolist() == [0.625, 0.625]
+    sets = found.predict_set(prediction)
+    assert sets[9].tolist() == [True, True]  # ⅝ and ⅜, both at most ⅝
+    assert sets[10].tolist() == [False, True] and sets[1].tolist() == [True, False]
+
+
+def test_sizes_of_sets_by_hand() -> None:
+    """Of four sets one is empty, two have one class and one has two; the truth is in the last three."""
+    sets = np.array([[False, False], [True, False], [False, True], [True, True]])
+    found = summarise_sets(sets, np.array([0, 0, 1, 1]))
+    assert (found["coverage"], found["mean_size"], found["singletons"], found["empty"]) == (0.75, 1.0, 0.5, 0.25)
+    assert np.isnan(found["worst_size_coverage"]) and found["n"] == 4
+
+
+@pytest.mark.parametrize("wrong", [[5, 11], [-1, 5], [5.0, 6.0]])
+def test_calibration_nodes_that_are_no_nodes_are_refused(wrong: list[float]) -> None:
+    graph, prediction = ladder([0.5] * 11)
+    with pytest.raises(BadInput, match="E-LEN") as caught:
+        conformalize(prediction, graph, confidence_level=0.5, by="thr", calibration=np.array(wrong))
+    assert "0 to 10" in str(caught.value)
+    conformalize(prediction, graph, confidence_level=0.5, by="thr", calibration=np.array([5, 10]))

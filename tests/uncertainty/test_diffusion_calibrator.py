@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
@@ -14,12 +15,20 @@ import graphsde as gs
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.graph.build import from_arrays
 from graphsde.graph.graph import Graph
+from graphsde.graph.sparse import SparseMatrix
 from graphsde.metrics.calibration import nll
 from graphsde.models import load_model
 from graphsde.prediction import ClassPrediction
 from graphsde.prediction.classification import entropy
 from graphsde.sde.marginals import propagated_variance
-from graphsde.uncertainty.calibration import CALIBRATORS, DiffusionTemperature, Surroundings, covariates, fit_calibrator
+from graphsde.uncertainty.calibration import (
+    CALIBRATORS,
+    DiffusionTemperature,
+    Surroundings,
+    covariates,
+    diffusion_forms,
+    fit_calibrator,
+)
 from graphsde.uncertainty.calibration.base import centred_logits
 from graphsde.uncertainty.calibration.covariates import (
     FittedNodes,
@@ -389,3 +398,30 @@ def test_with_the_evidence_of_a_real_graph() -> None:
     before = model.predict(graph)
     assert fitted_nll("diffusion") < fitted_nll("temperature") < nll(before.mean[rows], truth)
     assert np.array_equal(model.predict(graph).index, before.index)
+
+
+def test_the_scale_by_hand() -> None:
+    """Two pairs, Â = ½ within a pair: with κ = .8 and K = 2 each row of M sums to 1 + .8² (½² + ½²) = 1.32. One of two
+    logits is 1 ± 1, the other 0: signal ½, so that c = ½/1.32 and the mean of v at a = 0 is the signal again."""
+    pairs = np.kron(np.eye(2), np.full((2, 2), 0.5))
+    adjacency = SparseMatrix.from_scipy(sp.csr_array(pairs), symmetric=True, dtype=torch.float64)
+    logits = torch.tensor([[[2.0, 0.0], [0.0, 0.0], [2.0, 0.0], [0.0, 0.0]]], dtype=torch.float64)
+    rows, phi = torch.arange(3), torch.zeros(4, 3, dtype=torch.float64)
+    data = DiffusionData.of(logits, rows, torch.zeros(3, dtype=torch.long), phi, adjacency, (0.8, 2))
+    assert data.scale == pytest.approx(0.5 / 1.32, rel=1e-12)
+    assert data.signal == pytest.approx(0.5, rel=1e-12)
+    assert data.logits.shape == (1, 3, 2) and data.weights.shape == (3, 4)
+
+
+def test_variances_of_a_large_graph_are_estimated_within_a_twentieth(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of that in the temperature, which is a root of them."""
+    asked: list[float] = []
+
+    def estimate(*given: object, relative_error: float) -> Tensor:
+        asked.append(relative_error)
+        return torch.ones(4)
+
+    monkeypatch.setattr(diffusion_forms, "propagated_variance", estimate)
+    form = diffusion_forms.FittedForm("closed", torch.zeros(5, dtype=torch.float64), 1.0, 0.0, 1.0, (0.8, 2))
+    form.variance(torch.zeros(4, 3, dtype=torch.float64), None)  # type: ignore[arg-type]
+    assert asked == [0.05]

@@ -146,3 +146,11 @@ def test_differential_entropy_and_predicted_evidence() -> None:
     expected = [stats.dirichlet(row).entropy() for row in alpha]
     np.testing.assert_allclose(score("differential-entropy", p), expected, rtol=1e-10)
     assert score("predicted-evidence", p).tolist() == [-1.0, -20.0, -7.5, -100.0]
+
+
+def test_energy_has_the_temperature_one_unless_told_otherwise() -> None:
+    """Logits 0, ln 2, ln 5: −ln(1 + 2 + 5) at T = 1, and −2 ln(1 + √2 + √5) at T = 2."""
+    logits = np.log([[[1.0, 2.0, 5.0]]])
+    prediction = ClassPrediction(np.exp(logits) / 8, np.arange(1), tuple("abc"), "deterministic", logits=logits)
+    assert score("energy", prediction) == pytest.approx([-np.log(8)], rel=1e-12)
+    assert score("energy", prediction, temperature=2.0) == pytest.approx([-2 * np.log(1 + 2**0.5 + 5**0.5)], rel=1e-12)
