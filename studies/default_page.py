@@ -148,7 +148,7 @@ def _ood(records: Sequence[dict[str, Any]]) -> list[str]:
     models = [OURS, *(name for name in RIVALS if any(r["called"] == name for r in own))]
     lines += ["| graph, protocol (n) | " + " | ".join(models) + " | other systems | goal |"]
     lines += ["|" + "---|" * (len(models) + 3)]
-    good = cells = 0
+    good = cells = single = 0
     for name in graphs.KNOWN:
         for protocol, words in PROTOCOL_NAMES.items():
             here = [r for r in own if r["graph"] == name and r["protocol"] == protocol and r["called"] in models]
@@ -174,7 +174,8 @@ def _ood(records: Sequence[dict[str, Any]]) -> list[str]:
                 rate = np.mean(list(_by_score(here, model, best[1], "ood_fpr95").values()))
                 shown[model] = f"{best[0]:.3f} ({rate:.2f})" + ("" if model == OURS else f" {best[1]}")
             said = verdicts(runs, higher_is_better=True) if len(runs) > 1 else {}
-            cells += len(runs) > 1
+            tested = len(runs) > 1 and all(len(values) > 1 for values in runs.values())
+            cells, single = cells + tested, single + (not tested)
             good += said.get(OURS) in ("best", "tied")
             for model in runs:
                 if said.get(model) in ("best", "tied"):
@@ -185,7 +186,8 @@ def _ood(records: Sequence[dict[str, Any]]) -> list[str]:
             lines.append(
                 f"| {name}, {words} ({n}) | {row} | {_former(name, protocol)} | {'' if goal is None else f'≥ {goal}'} |"
             )
-    lines += ["", f"Best or tied in {good} of {cells} cells.", ""]
+    few = f"; {single} have too few runs for a test" if single else ""
+    lines += ["", f"Best or tied in {good} of {cells} cells{few}.", ""]
     return lines + _parts_of_score(own)
 
 
