@@ -33,7 +33,7 @@ def exclusive(folder: Path) -> Iterator[None]:
             raise storage.io_error("lock", path, error) from error
         if not free:
             raise BadUsage(
-                f"process {_holder(handle)} is writing to {folder} already",
+                f"{_holder(handle)} is writing to {folder} already",
                 code="E-LOCKED",
                 fix="wait for it, or choose another --out",
             )
@@ -55,8 +55,9 @@ def refuse_if_held(folder: Path) -> None:
 
 
 def _holder(handle: int) -> str:
+    """The process that has the lock, in words; its number comes a moment after the lock itself."""
     try:
         text = os.read(handle, 32).decode("ascii", "replace").strip()
     except OSError:  # Windows lets nobody but the holder read what is locked
-        return "?"
-    return text if text.isdecimal() else "?"
+        text = ""
+    return f"process {text}" if text.isdecimal() else "another process"
