@@ -57,7 +57,7 @@ bench: install
 
 # the fuzzer is needed here alone; a broken promise is an exit code, and the page is written in any case
 reliability: install
-	$(BIN)/python -m pip install --quiet 'atheris==3.0.0' || echo "without atheris: nothing new is fuzzed"
+	$(BIN)/python -m pip install $(LOCKED) -r reliability/fuzzer.txt || echo "without atheris: nothing new is fuzzed"
 	$(BIN)/python -m reliability --jobs $(JOBS); code=$$?; $(BIN)/python -m reliability page; exit $$code
 
 systems: install

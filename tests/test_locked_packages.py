@@ -81,7 +81,7 @@ def test_versions_are_the_installed_ones_or_say_so(script: ModuleType) -> None:
 def test_the_makefile_installs_by_hash_only() -> None:
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
     installs = [line.strip() for line in text.splitlines() if "pip install" in line]
-    assert len(installs) == 4
+    assert len(installs) == 5
     for line in installs:
         assert "$(LOCKED)" in line or line.endswith("--no-deps --no-build-isolation -e .")
     assert re.search(r"^LOCKED := .*--require-hashes --no-deps --only-binary :all:$", text, flags=re.MULTILINE)
