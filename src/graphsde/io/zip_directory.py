@@ -94,8 +94,8 @@ class _Source(io.RawIOBase):
     """The file, with a limit to what is read at once while the directory is listed.
 
     The size of the directory stands in one of several records (there are two kinds, and a comment may look like a
-    third). Whichever the standard library goes by, it then reads that many bytes in one call, and this is the call that
-    is judged: a second opinion on the records could be led astray by a file that is two things at once.
+    third). Whichever of them the standard library believes, it then reads that many bytes in one call, and this is the
+    call that is judged: a second opinion on the records could be led astray by a file that is two things at once.
     """
 
     def __init__(self, stream: BinaryIO, label: str) -> None:
