@@ -9,10 +9,7 @@ import numpy as np
 
 from graphsde.base.registry import Rules
 from graphsde.graph.graph import Graph
-from graphsde.io.table_export import require_table_name, write_table
 from graphsde.prediction import ClassPrediction, Prediction, RegressionPrediction
-
-__all__ = ["MOST_PROBABILITY_COLUMNS", "prediction_columns", "require_table_name", "write_table"]
 
 # probabilities of every class are written up to this many classes; beyond, the table would be mostly zeros
 MOST_PROBABILITY_COLUMNS = 100
