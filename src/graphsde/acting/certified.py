@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -33,6 +34,8 @@ CHANCE_TO_PASS = 0.9
 """A threshold should pass with this chance by what validation nodes say: a failure ends the sequence."""
 POWER = 0.8
 """Chance to pass that further labels are counted for."""
+DOUBT = 0.5
+"""Both ends of further labels are for ends of an interval that misses the true error as often as this."""
 CANDIDATES = 200
 POSTERIOR_POINTS = 32
 BET = 5.0
@@ -318,7 +321,23 @@ def choose_thresholds(
     return np.array(thresholds)
 
 
-def judge_ladder(
+@dataclass(frozen=True, eq=False)
+class LadderTest:
+    """What the calibration nodes say of each limit.
+
+    Args:
+        accepted, wrong: calibration nodes up to each threshold, and how many of these are wrong.  # [K], [K]
+        p_values: that the error rate is above the limit.  # [K]
+        passed: in sequence.  # [K] bool
+    """
+
+    accepted: np.ndarray
+    wrong: np.ndarray
+    p_values: np.ndarray
+    passed: np.ndarray
+
+
+def run_ladder_test(
     values: np.ndarray,
     wrong: np.ndarray,
     limits: Sequence[float],
@@ -326,7 +345,7 @@ def judge_ladder(
     delta: float,
     *,
     anytime: bool = False,
-) -> tuple[Rung, ...]:
+) -> LadderTest:
     """The limits tested in sequence on calibration nodes.
 
     Args:
@@ -339,8 +358,22 @@ def judge_ladder(
     """
     accepted, errors = count_accepted(values, wrong, thresholds)
     p_values = (anytime_p_value if anytime else binomial_p_value)(errors, accepted, np.array(limits))
+    return LadderTest(accepted, errors, p_values, fixed_sequence(p_values, delta))
+
+
+def judge_ladder(
+    values: np.ndarray,
+    wrong: np.ndarray,
+    limits: Sequence[float],
+    thresholds: np.ndarray,
+    delta: float,
+    *,
+    anytime: bool = False,
+) -> tuple[Rung, ...]:
+    """:func:`run_ladder_test` with bounds, and what further labels would do; arguments as there."""
+    found = run_ladder_test(values, wrong, limits, thresholds, delta, anytime=anytime)
+    accepted, errors, p_values, passed = found.accepted, found.wrong, found.p_values, found.passed
     bounds = (anytime_upper if anytime else clopper_pearson_upper)(errors, accepted, delta)
-    passed = fixed_sequence(p_values, delta)
     rungs: list[Rung] = []
     for k, limit in enumerate(limits):
         tested = k == 0 or bool(passed[k - 1])
@@ -372,7 +405,7 @@ def further_labels(
 ) -> tuple[tuple[int, int | None] | None, str]:
     """How many more calibration labels a limit needs, at least and at most, and the same in words.
 
-    Counted for a chance of 80 % to pass at the ends of an 80 % interval of the observed error.
+    Counted for a chance of 80 % to pass at both ends of a 50 % interval of the error, which is what it may well be.
 
     Args:
         wrong, accepted: calibration nodes that are accepted, and how many of these are wrong.
@@ -389,11 +422,11 @@ def further_labels(
     observed = wrong / accepted
     if observed > limit:
         return None, (
-            f"not reachable with this model: the observed error, {observed:.1%} of {accepted:,} accepted nodes, is above "
-            "the limit"
+            f"not reachable with this model: the observed error, {observed:.1%} of {accepted:,} accepted nodes, is "
+            "above the limit"
         )
     cost = delta / BET if anytime else delta
-    low, high = clopper_pearson_interval(wrong, accepted, 0.2)
+    low, high = clopper_pearson_interval(wrong, accepted, DOUBT)
     fewest = nodes_for_power(limit, low, cost, POWER) or nodes_to_certify(limit, cost)
     most = nodes_for_power(limit, high, cost, POWER)
     at_least = max(1, math.ceil(fewest * nodes / accepted) - nodes)
@@ -422,7 +455,7 @@ def _at_least_as_many(
     outcome: tuple[tuple[int, int | None] | None, str], before: Rung | None
 ) -> tuple[tuple[int, int | None] | None, str]:
     """A limit needs what the looser ones before it need: the sequence must get there."""
-    further, words = outcome
+    further = outcome[0]
     if before is None or further is None:
         return outcome
     if before.further_labels is None:
@@ -442,7 +475,7 @@ def _checked_ladder(ladder: Sequence[float]) -> tuple[float, ...]:
     for limit in ladder:
         require_share("a limit of the ladder", limit)
     limits = tuple(float(one) for one in ladder)
-    if not limits or any(later >= earlier for earlier, later in zip(limits, limits[1:], strict=False)):
+    if not limits or any(later >= earlier for earlier, later in itertools.pairwise(limits)):
         raise BadUsage(
             "the limits of a ladder go from loose to strict",
             found=", ".join(f"{one:g}" for one in limits) or "none",

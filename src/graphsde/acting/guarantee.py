@@ -44,8 +44,9 @@ def certified_guarantee(delta: float, limits: tuple[float, ...] = (), *, anytime
     looks = ", however often it was tested again as labels came in" if anytime else ""
     return Guarantee(
         "certified",
-        f"With probability {_share(1 - delta)} over the draw of the calibration nodes, the share of wrong answers among "
-        f"the nodes accepted at a certified limit is at most that limit, for all of them together ({which}){looks}.",
+        f"With probability {_share(1 - delta)} over the draw of the calibration nodes, the share of wrong answers "
+        f"among the nodes accepted at a certified limit is at most that limit, for all of them together "
+        f"({which}){looks}.",
         DRAWN_ALIKE + ("" if anytime else ", and the test is made once"),
     )
 
@@ -54,8 +55,8 @@ def expected_guarantee(max_error: float) -> Guarantee:
     """Of conformal selection."""
     return Guarantee(
         "expected",
-        f"On average over draws of the calibration nodes and of the nodes decided on, at most {_share(max_error)} of the "
-        "accepted nodes are wrong.",
+        f"On average over draws of the calibration nodes and of the nodes decided on, at most {_share(max_error)} of "
+        "the accepted nodes are wrong.",
         DRAWN_ALIKE,
     )
 
@@ -64,7 +65,8 @@ def accepted_and_wrong_guarantee(max_share: float) -> Guarantee:
     """Of conformal risk control."""
     return Guarantee(
         "accepted-and-wrong",
-        f"On average over draws of the calibration nodes, at most {_share(max_share)} of all nodes are accepted and wrong.",
+        f"On average over draws of the calibration nodes, at most {_share(max_share)} of all nodes are accepted "
+        "and wrong.",
         DRAWN_ALIKE,
     )
 

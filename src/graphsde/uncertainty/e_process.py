@@ -1,4 +1,4 @@
-"""Tests that may be looked at as often as labels arrive: an e-process for an error rate, and its confidence sequence."""
+"""Tests that may be looked at as often as labels arrive: an e-process for an error rate, its confidence sequence."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def log_e_process(errors: Counts, nodes: Counts, max_error: float | np.ndarray) 
 
 
 def anytime_p_value(errors: Counts, nodes: Counts, max_error: float | np.ndarray) -> np.ndarray:
-    """``min(1, 1/E)``: at most δ at *any* time with a chance of at most δ where the error rate is at the limit or above.
+    """``min(1, 1/E)``: at most δ at *any* time with a chance of at most δ where the error rate is not below the limit.
 
     Example:
         >>> float(anytime_p_value(0, 91, 0.05)) <= 0.05 < float(anytime_p_value(0, 59, 0.05))

@@ -43,7 +43,7 @@ def benjamini_hochberg(p_values: np.ndarray, level: float) -> np.ndarray:
 
     The k smallest p-values are rejected, with the largest k such that the k-th smallest is at most ``level · k / m``.
     For independent p-values, and for conformal ones (Bates et al., 2023), the expected share of false ones among
-    those rejected is at most ``level``; where all hypotheses are true, the chance of rejecting any is at most ``level``.
+    those rejected is at most ``level``; where all hypotheses are true, so is the chance of rejecting any.
 
     Example:
         >>> benjamini_hochberg(np.array([0.01, 0.9, 0.04, 0.03]), 0.05).tolist()
