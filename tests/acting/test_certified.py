@@ -125,7 +125,7 @@ def test_further_labels_are_enough_as_often_as_stated() -> None:
     labels, words = further_labels(7, 240, 300, 0.05, 0.05)
     assert labels is not None and labels[1] is not None
     low, high = labels
-    assert low < 300 < high < 3000 and words == f"{low:,} to {high:,} further calibration labels"
+    assert low < 300 < high < 4000 and words == f"{low:,} to {high:,} further calibration labels"
     rng = np.random.default_rng(5)
     accepted = rng.binomial(300 + high, 0.8, size=2000)
     passed = binomial_p_value(rng.binomial(accepted, 7 / 240), accepted, 0.05) <= 0.05
@@ -245,9 +245,7 @@ def test_numbers_are_certified_within_a_tolerance() -> None:
         np.ones((nodes, 1)), [[0], [1]], labels=spread * rng.normal(size=nodes), target="regression",
         train_mask=role == 0, val_mask=role == 1, test_mask=role == 2,
     )  # fmt: skip
-    prediction = RegressionPrediction(
-        np.zeros((1, nodes)), (spread**2)[None], graph.node_ids, "deterministic", target_name="value"
-    )
+    prediction = RegressionPrediction(np.zeros((1, nodes)), (spread**2)[None], graph.node_ids, "deterministic")
     found = certify(prediction, graph, tolerance=2.0)
     assert found.at(0.2) is not None and found.tolerance == 2.0
     assert spread[found.accepted(0.1)].max() < spread[found.accepted(0.2)].max()
