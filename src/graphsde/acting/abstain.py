@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from graphsde.acting.guarantee import Guarantee
 from graphsde.acting.ood import OODFlag
 from graphsde.base.errors import BadUsage
 from graphsde.base.registry import Rules
@@ -73,6 +74,7 @@ class Abstention:
         curve: what other thresholds would mean.
         ood: the flag that acts first, where there is one.
         tolerance: of numbers: an answer is wrong where it is off by more.
+        stated: the guarantee where it is another one than of :func:`abstain`.
     """
 
     max_error: float
@@ -89,6 +91,7 @@ class Abstention:
     curve: AbstentionCurve
     ood: OODFlag | None = None
     tolerance: float | None = None
+    stated: Guarantee | None = None
 
     def summary(self) -> dict[str, Any]:
         """Limit, threshold, bound, coverage and guarantee, as plain values."""
@@ -132,6 +135,8 @@ class Abstention:
                 f"no threshold could be shown to keep errors at or below {self.max_error:.1%}: every node is for "
                 "review. Allow more errors, or calibrate on more labelled nodes."
             )
+        if self.stated is not None:
+            return self.stated.words
         which = "accepted nodes" if self.ood is None else "nodes accepted after flagging OOD ones"
         wrong = "wrong" if self.tolerance is None else f"off by more than {self.tolerance:g}"
         classes = ", known classes" if self.tolerance is None else ""
