@@ -53,8 +53,8 @@ def cross_fitted(
         seed: of the division.
 
     Example:
-        >>> cross_fitted(np.ones(5, bool), lambda fit, test: {"nodes": int(test.sum()), "share": fit.sum() / 5})
-        {'nodes': 5, 'share': 0.48}
+        >>> cross_fitted(np.ones(5, bool), lambda fit, test: {"nodes": int(test.sum()), "share": fit.sum() / 4})
+        {'nodes': 5, 'share': 0.6}
     """
     found = [judge(calibration, judged) for calibration, judged in halves(nodes, seed)]
     return {name: _pooled([one[name] for one in found], [one["nodes"] for one in found]) for name in found[0]}

@@ -14,7 +14,7 @@ from graphsde.uncertainty.binomial import clopper_pearson_upper
 
 GuaranteeName = Literal["learn-then-test", "certified", "expected"]
 GUARANTEES: dict[GuaranteeName, str] = {
-    "learn-then-test": "with probability 1 − δ at most a share ε of the accepted nodes is wrong, for one ε chosen before",
+    "learn-then-test": "with probability 1 − δ at most a share ε of accepted nodes is wrong, for one ε fixed before",
     "certified": "the same for a whole ladder of limits together, of which any may be chosen afterwards",
     "expected": "on average at most a share ε of the accepted nodes is wrong; needs the fewest labels",
 }

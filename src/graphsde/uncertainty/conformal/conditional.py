@@ -12,7 +12,7 @@ from graphsde.datasets.splits.calibration import CALIBRATION_SIZE
 from graphsde.prediction import ClassPrediction
 from graphsde.uncertainty.binomial import clopper_pearson_interval
 from graphsde.uncertainty.conformal.intervals import conformal_quantile, nodes_for_level
-from graphsde.uncertainty.conformal.sets import Conformal, strangeness
+from graphsde.uncertainty.conformal.sets import Conformal, conformal_sets, strangeness
 from graphsde.uncertainty.held_out import align_labels, held_out, require_share
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class DegreeBands:
     @classmethod
     def of(cls, graph: Graph, bands: int = BANDS) -> DegreeBands:
         """Bands with about as many nodes of ``graph`` each; fewer where many nodes share a degree. No label is read."""
-        degrees = _neighbours(graph)
+        degrees = graph.adjacency.degree
         cuts = np.unique(np.quantile(degrees, np.arange(1, bands) / bands, method="inverted_cdf"))
         edges = cuts[cuts < degrees.max()]
         lows, highs = [degrees.min(), *(edges + 1)], [*edges, degrees.max()]
@@ -46,7 +46,7 @@ class DegreeBands:
 
     def __call__(self, graph: Graph) -> np.ndarray:
         """The band of every node.  # [N] int"""
-        return np.searchsorted(self.edges, _neighbours(graph), side="left")
+        return np.searchsorted(self.edges, graph.adjacency.degree, side="left")
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,11 +95,6 @@ class GroupConformal:
         )
 
 
-def _neighbours(graph: Graph) -> np.ndarray:
-    """How many nodes point to each node, whatever the weights.  # [N]"""
-    return np.diff(graph.adjacency.incoming.indptr)
-
-
 def conformal_by_degree(
     prediction: ClassPrediction,
     graph: Graph,
@@ -129,8 +124,6 @@ def conformal_by_degree(
         >>> found.predict_set(prediction).shape, bool(found.own.all())
         ((1797, 10), True)
     """
-    from graphsde.uncertainty.conformal.sets import conformal_sets
-
     require_share("confidence_level", confidence_level)
     shared: dict[str, Any] = {"seed": seed, "calibration": calibration, "size": size}
     base = conformal_sets(prediction, graph, confidence_level=confidence_level, by=by, **shared, **options)
