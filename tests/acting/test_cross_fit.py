@@ -36,6 +36,7 @@ def test_a_rule_that_knows_its_calibration_labels_by_heart_is_found_out() -> Non
 
 
 def test_shares_are_weighted_and_what_is_not_there_is_left_out() -> None:
-    answers = iter([{"nodes": 1, "share": 1.0, "some": None, "none": None}, {"nodes": 3, "share": 0.0, "some": 2.5, "none": None}])  # fmt: skip
+    one = {"nodes": 1, "share": 1.0, "some": None, "none": None}
+    answers = iter([one, {"nodes": 3, "share": 0.0, "some": 2.5, "none": None}])
     found = cross_fitted(np.ones(4, dtype=bool), lambda *_: next(answers))
     assert found == {"nodes": 4, "share": 0.25, "some": 2.5, "none": None}

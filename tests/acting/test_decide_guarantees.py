@@ -62,7 +62,7 @@ def test_cross_fitted_figures_are_of_two_rules_that_saw_the_other_half() -> None
 
 
 def test_expected_decides_on_nodes_that_nobody_has_used() -> None:
-    graph, found = decided("expected", 0.05)
+    _, found = decided("expected", 0.05)
     assert found.selection is not None and found.selection.decided.sum() == 400
     accept = found.actions == "accept"
     assert accept.any() and not (accept & ~found.selection.decided).any()
@@ -94,8 +94,9 @@ def test_without_a_name_it_is_the_rule_for_one_limit() -> None:
 def test_numbers_have_the_same_guarantees(guarantee: str) -> None:
     rng, nodes = np.random.default_rng(1), 1500
     spread, role = rng.uniform(0.5, 2.0, nodes), np.arange(nodes) % 4
+    values = [None if role[node] == 3 else spread[node] * rng.normal() for node in range(nodes)]
     graph = from_arrays(
-        np.ones((nodes, 1)), [[0], [1]], labels=[None if role[i] == 3 else spread[i] * rng.normal() for i in range(nodes)],
+        np.ones((nodes, 1)), [[0], [1]], labels=values,
         target="regression", train_mask=role == 0, val_mask=role == 1, test_mask=role == 2,
     )  # fmt: skip
     prediction = gs.RegressionPrediction(np.zeros((1, nodes)), (spread**2)[None], graph.node_ids, "deterministic")

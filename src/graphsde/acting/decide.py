@@ -301,8 +301,8 @@ def decide(
         max_error, delta: of :func:`graphsde.abstain`.
         guarantee: ``learn-then-test`` certifies the one limit ``max_error``, which must be chosen beforehand
             (:func:`graphsde.abstain`); ``certified`` a ladder of limits, all together, and takes the loosest one that
-            is at most ``max_error`` (:func:`graphsde.acting.certified.certify`); ``expected`` holds on average and needs
-            fewer labels (:func:`graphsde.acting.expected.select`).
+            is at most ``max_error`` (:func:`graphsde.acting.certified.certify`); ``expected`` holds on average and
+            needs fewer labels (:func:`graphsde.acting.expected.select`).
         tolerance: for numbers, where it is needed: an answer is wrong where it is off by more than this.
         by: for classes: the uncertainty to accept by; ``margin`` if not given.
         false_alarm, ood_by: for classes: of :func:`graphsde.acting.ood.flag_ood`; 0.05, and ``ood`` where it can be.
