@@ -389,7 +389,7 @@ def _decide_classes(
     actions[flag.flagged] = "ood"
     sets = conformal.predict_set(prediction, never_empty=True)
 
-    def again(calibration: np.ndarray) -> ClassDecisions:
+    def again(calibration: np.ndarray) -> Decisions:
         return _decide_classes(
             prediction, graph, shared | {"calibration": calibration}, guarantee=guarantee, max_error=max_error,
             delta=delta, confidence_level=confidence_level, by=by, false_alarm=false_alarm, ood_by=flag.by,
@@ -427,7 +427,7 @@ def _decide_numbers(
     actions = np.full(graph.num_nodes, "review", dtype=object)
     actions[rule.accepted] = "accept"
 
-    def again(calibration: np.ndarray) -> RegressionDecisions:
+    def again(calibration: np.ndarray) -> Decisions:
         return _decide_numbers(
             prediction, graph, shared | {"calibration": calibration}, guarantee=guarantee, max_error=max_error,
             delta=delta, confidence_level=confidence_level, tolerance=tolerance, intervals_by=intervals_by, model=model,

@@ -162,9 +162,11 @@ def coverage_table(
         raise BadInput("there are no nodes to judge", code="E-EMPTY", expected="labelled nodes")
     covered, size = sets[judged, labels[judged]], sets[judged].sum(axis=1)
     grouping = DegreeBands.of(graph, bands)
-    groups = [("all", ("all nodes",), np.zeros(len(judged), dtype=np.int64))]
-    groups.append(("class", prediction.class_names, labels[judged]))
-    groups.append(("degree", grouping.names, grouping(graph)[judged]))
+    groups: list[tuple[str, tuple[str, ...], np.ndarray]] = [
+        ("all", ("all nodes",), np.zeros(len(judged), dtype=np.int64)),
+        ("class", prediction.class_names, labels[judged]),
+        ("degree", grouping.names, grouping(graph)[judged]),
+    ]
     rows = []
     for kind, names, group in groups:
         for position, name in enumerate(names):
