@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import graphsde as gs
+from graphsde.acting.cross_fit import halves
 from graphsde.acting.decide import ClassDecisions
 from graphsde.base.errors import BadUsage
 from graphsde.graph.build import from_arrays
@@ -59,6 +60,10 @@ def test_cross_fitted_figures_are_of_two_rules_that_saw_the_other_half() -> None
     assert isinstance(other, ClassDecisions) and np.array_equal(other.conformal.calibration, half)
     assert other.summary()["test"]["nodes"] == (graph.role("test") & ~half).sum()
     assert "cross_fitted" not in other.summary()["test"]
+    parts = [found.again(fitted)._realised(judged) for fitted, judged in halves(graph.role("test"))]
+    pooled = found.summary()["test"]
+    assert pooled["accepted"] == sum(part["accepted"] for part in parts)
+    assert pooled["set_size"] == pytest.approx(np.mean([part["set_size"] for part in parts]), abs=1e-12)
 
 
 def test_expected_decides_on_nodes_that_nobody_has_used() -> None:
