@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from typing import Any
 
 import numpy as np
 import pytest
 
 import graphsde as gs
-from graphsde.acting.cross_fit import halves
 from graphsde.acting.decide import ClassDecisions
 from graphsde.base.errors import BadUsage
 from graphsde.graph.build import from_arrays
@@ -60,10 +61,26 @@ def test_cross_fitted_figures_are_of_two_rules_that_saw_the_other_half() -> None
     assert isinstance(other, ClassDecisions) and np.array_equal(other.conformal.calibration, half)
     assert other.summary()["test"]["nodes"] == (graph.role("test") & ~half).sum()
     assert "cross_fitted" not in other.summary()["test"]
-    parts = [found.again(fitted)._realised(judged) for fitted, judged in halves(graph.role("test"))]
-    pooled = found.summary()["test"]
-    assert pooled["accepted"] == sum(part["accepted"] for part in parts)
-    assert pooled["set_size"] == pytest.approx(np.mean([part["set_size"] for part in parts]), abs=1e-12)
+
+
+def test_no_figure_is_of_a_node_that_was_calibrated_on() -> None:
+    graph, found = decided("certified")
+    seen: list[tuple[np.ndarray, np.ndarray]] = []
+
+    class Watched:
+        def __init__(self, calibration: np.ndarray) -> None:
+            self.calibration = calibration
+
+        def _realised(self, judged: np.ndarray) -> dict[str, Any]:
+            seen.append((self.calibration, judged))
+            return {"nodes": int(judged.sum()), "accepted": 10, "wrong": len(seen), "coverage": 0.5}
+
+    watched = dataclasses.replace(found, again=Watched)  # type: ignore[arg-type]
+    assert watched.summary()["test"] == {
+        "nodes": 1400, "accepted": 20, "wrong": 3, "coverage": 0.5, "error": 0.15, "cross_fitted": True
+    }  # fmt: skip
+    assert len(seen) == 2 and not any((fitted & judged).any() for fitted, judged in seen)
+    assert np.array_equal(seen[0][1] | seen[1][1], graph.role("test"))
 
 
 def test_expected_decides_on_nodes_that_nobody_has_used() -> None:

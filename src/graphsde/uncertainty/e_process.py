@@ -49,6 +49,14 @@ def anytime_upper(errors: Counts, nodes: Counts, delta: float) -> np.ndarray:
 
     The largest limit that the e-process does not refute at ``1/delta``, by bisection; 1 without nodes or where all are
     wrong. Wider than :func:`~graphsde.uncertainty.binomial.clopper_pearson_upper`, which may be looked at once.
+
+    Args:
+        errors, nodes: k errors among n nodes so far.
+        delta: how often the bound may be too low at any look.
+
+    Example:
+        >>> anytime_upper(np.array([0, 2]), np.array([100, 100]), 0.05).round(3).tolist()
+        [0.044, 0.085]
     """
     k, n = np.broadcast_arrays(np.asarray(errors, dtype=np.float64), np.asarray(nodes, dtype=np.float64))
     low, high = k / np.maximum(n, 1.0), np.ones(k.shape)
