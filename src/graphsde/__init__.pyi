@@ -5,8 +5,11 @@ from ._version import __version__ as __version__
 from .acting.abstain import abstain as abstain
 from .acting.acquisition import Candidates as Candidates
 from .acting.ask import ask as ask
+from .acting.certified import certify as certify
 from .acting.decide import decide as decide
+from .acting.expected import select as select
 from .acting.explain import explain as explain
+from .acting.plan import plan as plan
 from .base.errors import GraphsdeError as GraphsdeError
 from .base.registry import register as register
 from .bench.tasks import Measurement as Measurement

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import graphsde as gs
-from graphsde.acting.abstain import AbstentionCurve, abstain, clopper_pearson_upper, nodes_to_certify
+from graphsde.acting.abstain import AbstentionCurve, abstain
 from graphsde.acting.decide import decide
 from graphsde.acting.ood import OODFlag, flag_ood
 from graphsde.base.errors import BadInput, BadUsage
@@ -17,6 +17,7 @@ from graphsde.datasets.synthetic import synthetic
 from graphsde.graph.build import from_arrays
 from graphsde.graph.graph import Graph
 from graphsde.prediction import ClassPrediction, Prediction
+from graphsde.uncertainty.binomial import clopper_pearson_upper, nodes_to_certify
 from graphsde.uncertainty.scores import score
 
 

@@ -16,11 +16,9 @@ def test_a_graph_without_a_split_gets_one_by_class(tmp_path: Path) -> None:
     graph = block_graph(per_class=40)
     gs.write_tables(graph.with_masks(), tmp_path)
     read = gs.read(tmp_path)
-    assert {role: int(mask.sum()) for role, mask in read.masks.items()} == {
-        "train": 72, "val": 18, "calibration": 18, "test": 12
-    }  # fmt: skip
+    assert {role: int(mask.sum()) for role, mask in read.masks.items()} == {"train": 72, "val": 18, "test": 30}
     assert np.bincount(read.labels[read.train_mask]).tolist() == [24, 24, 24]
-    assert read.split == "fractions"
+    assert read.split == "stratified-60-15-25"
     again = gs.read(tmp_path)
     assert all(np.array_equal(read.masks[role], again.masks[role]) for role in read.masks)
     gs.GCN(epochs=2).fit(read)
@@ -88,7 +86,7 @@ def test_python_and_the_command_line_read_the_same_graph_with_the_same_split(tmp
         assert all(np.array_equal(read.masks[role], opened.masks[role]) for role in read.masks)
         splits[path.name] = read.split
     given = {name for name, split in splits.items() if split == "given"}
-    assert given == {"given", "given.npz", "half"} and set(splits.values()) == {"given", "fractions"}
+    assert given == {"given", "given.npz", "half"} and set(splits.values()) == {"given", "stratified-60-15-25"}
 
 
 def test_the_command_line_refuses_what_has_no_label(tmp_path: Path) -> None:
@@ -96,3 +94,14 @@ def test_the_command_line_refuses_what_has_no_label(tmp_path: Path) -> None:
     (tmp_path / "edges.csv").write_text("source,target\na,b\n")
     with pytest.raises(BadInput, match="E-NO-LABELS"):
         GraphSource.typed(str(tmp_path)).open()
+
+
+def test_other_splits_of_files_keep_their_calibration_nodes(tmp_path: Path) -> None:
+    gs.write_tables(block_graph(per_class=40).with_masks(), tmp_path)
+    asked, facts = GraphSource.typed(str(tmp_path), split="fractions").open()
+    assert facts["sizes"] == {"train": 72, "val": 18, "calibration": 18, "test": 12} and asked.split == "fractions"
+    shares = {"train": 0.5, "val": 0.2, "calibration": 0.1, "test": 0.2}
+    _, facts = GraphSource.typed(str(tmp_path), split_options=shares).open()  # shares are of fractions
+    assert facts["sizes"]["calibration"] == 12
+    _, named = GraphSource.typed("synthetic:200").open()
+    assert named["split"] == "fractions" and named["sizes"]["calibration"] == 30

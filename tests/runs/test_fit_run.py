@@ -181,3 +181,19 @@ def test_environment_names_no_person_and_no_place(tables: Path, tmp_path: Path) 
     environment = json.loads(folder.environment.read_text())
     assert {"graphsde", "python", "packages", "command"} <= set(environment)
     assert "user" not in environment and "hostname" not in environment
+
+
+def test_a_run_of_files_that_had_calibration_nodes_keeps_them(tmp_path: Path) -> None:
+    gs.write_tables(block_graph(per_class=60).with_masks(), tmp_path / "files")
+    source = GraphSource.typed(str(tmp_path / "files"), split="fractions")
+    outcome = fit_run(FitRequest(source, "gcn", {"epochs": 2}), RunFolder(tmp_path / "run"))
+    config = outcome.folder.read_config()
+    config["graph"]["split"] = None  # as it was written when files got calibration nodes without being asked
+    outcome.folder.config.write_text(yaml.safe_dump(config))
+    as_before_guards(outcome.folder.path)
+    graph = RunFolder(tmp_path / "run").load_graph()
+    assert graph.split == "fractions" and int(graph.masks["calibration"].sum()) == 27
+    new = fit_run(
+        FitRequest(GraphSource.typed(str(tmp_path / "files")), "gcn", {"epochs": 2}), RunFolder(tmp_path / "new")
+    )
+    assert RunFolder(tmp_path / "new").load_graph().split == "stratified-60-15-25" == new.graph.split

@@ -9,54 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from graphsde.acting.guarantee import Guarantee
 from graphsde.acting.ood import OODFlag
 from graphsde.base.errors import BadUsage
 from graphsde.base.registry import Rules
 from graphsde.datasets.splits.calibration import CALIBRATION_SIZE
 from graphsde.graph.graph import Graph
 from graphsde.prediction import ClassPrediction, Prediction, Predictor, RegressionPrediction
+from graphsde.uncertainty.binomial import clopper_pearson_upper, nodes_to_certify
 from graphsde.uncertainty.held_out import HeldOut, held_out, require_share, too_few
 from graphsde.uncertainty.scores import score
-
-
-def clopper_pearson_upper(events: np.ndarray | int, trials: np.ndarray | int, delta: float) -> np.ndarray:
-    """One-sided upper confidence bound of a probability (Clopper and Pearson, 1934).
-
-    The largest r with ``P(Bin(n, r) ≤ k) ≥ δ``: the ``1 − δ`` quantile of Beta(k + 1, n − k). It is exceeded by the
-    true probability with a chance of at most ``delta``, whatever n is. 1 where all trials are events or there are none.
-
-    Example:
-        >>> float(clopper_pearson_upper(0, 59, 0.05)) < 0.05 < float(clopper_pearson_upper(0, 58, 0.05))
-        True
-    """
-    from scipy.special import betaincinv
-
-    k, n = np.broadcast_arrays(np.asarray(events, dtype=np.float64), np.asarray(trials, dtype=np.float64))
-    inside = k < n
-    safe_k, safe_n = np.where(inside, k, 0.0), np.where(inside, n, 1.0)
-    return np.where(inside, betaincinv(safe_k + 1, safe_n - safe_k, 1.0 - delta), 1.0)
-
-
-def nodes_to_certify(max_error: float, delta: float, errors: int = 0) -> int:
-    """The fewest nodes that show an error rate of at most ``max_error`` when ``errors`` of them are wrong.
-
-    Without errors that is ``⌈ln δ / ln(1 − ε)⌉``.
-
-    Example:
-        >>> nodes_to_certify(0.05, 0.05), nodes_to_certify(0.05, 0.05, errors=2)
-        (59, 124)
-    """
-    low, high = errors, math.ceil((errors + 1) / max_error)
-    while clopper_pearson_upper(errors, high, delta) > max_error:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if clopper_pearson_upper(errors, middle, delta) > max_error:
-            low = middle
-        else:
-            high = middle
-    return high
-
 
 ACCEPT_BY = "margin"
 BEYOND = "chance of a larger error"
@@ -112,6 +74,7 @@ class Abstention:
         curve: what other thresholds would mean.
         ood: the flag that acts first, where there is one.
         tolerance: of numbers: an answer is wrong where it is off by more.
+        stated: the guarantee where it is another one than of :func:`abstain`.
     """
 
     max_error: float
@@ -128,6 +91,7 @@ class Abstention:
     curve: AbstentionCurve
     ood: OODFlag | None = None
     tolerance: float | None = None
+    stated: Guarantee | None = None
 
     def summary(self) -> dict[str, Any]:
         """Limit, threshold, bound, coverage and guarantee, as plain values."""
@@ -171,6 +135,8 @@ class Abstention:
                 f"no threshold could be shown to keep errors at or below {self.max_error:.1%}: every node is for "
                 "review. Allow more errors, or calibrate on more labelled nodes."
             )
+        if self.stated is not None:
+            return self.stated.words
         which = "accepted nodes" if self.ood is None else "nodes accepted after flagging OOD ones"
         wrong = "wrong" if self.tolerance is None else f"off by more than {self.tolerance:g}"
         classes = ", known classes" if self.tolerance is None else ""

@@ -11,8 +11,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from graphsde.acting.abstain import ACCEPT_BY, Abstention, abstain
-from graphsde.acting.ood import OODFlag, flag_ood
-from graphsde.base.errors import BadUsage
+from graphsde.acting.certified import Frontier, certify
+from graphsde.acting.cross_fit import cross_fitted
+from graphsde.acting.expected import Selection, select
+from graphsde.acting.ood import OODFlag, flag_ood, flag_per_node
+from graphsde.acting.rules import GUARANTEES, GuaranteeName, of_frontier, of_selection
+from graphsde.base.errors import BadInput, BadUsage
 from graphsde.base.registry import Rules
 from graphsde.base.renames import current
 from graphsde.datasets.splits.calibration import CALIBRATION_SIZE
@@ -34,6 +38,12 @@ class Decisions(ABC):
     abstention: Abstention
     actions: np.ndarray
     """One of ``choices`` for each node.  # [N] object"""
+    frontier: Frontier | None
+    """All limits of the ladder, where the guarantee is ``certified``."""
+    selection: Selection | None
+    """Conformal selection, where the guarantee is ``expected``."""
+    again: Callable[[np.ndarray], Decisions] | None
+    """The same decisions, calibrated on other nodes."""
 
     @abstractmethod
     def columns(self) -> dict[str, Any]:
@@ -47,12 +57,39 @@ class Decisions(ABC):
     def summary(self) -> dict[str, Any]:
         """Threshold, bound, coverage, counts, and the realised figures on test nodes where their truth is there."""
 
+    @abstractmethod
+    def _realised(self, test: np.ndarray) -> dict[str, Any]:
+        """What became of the guarantees on test nodes that were not calibrated on."""
+
+    def _on_test_nodes(self) -> dict[str, Any]:
+        """Realised figures under ``test``; cross-fitted where all test nodes were calibrated on."""
+        judged = judged_nodes(self.prediction, self.graph)
+        test = judged & ~self.abstention.calibration
+        if test.any():
+            return {"test": self._realised(test)}
+        again = self.again
+        if again is None or judged.sum() < 2:
+            return {}
+        try:
+            found = cross_fitted(judged, lambda fitted, other: again(fitted)._realised(other))
+        except BadInput:  # half of the nodes is too few
+            return {}
+        found |= {"error": found["wrong"] / found["accepted"] if found["accepted"] else None, "cross_fitted": True}
+        return {"test": found}
+
     def _counts(self) -> dict[str, Any]:
         a = self.abstention
-        return a.summary() | {
-            "actions": {name: int((self.actions == name).sum()) for name in self.choices},
-            "calibration": {"nodes": int(a.calibration.sum()), "source": a.calibration_source},
-        }
+        told: dict[str, Any] = {} if self.frontier is None else {"frontier": self.frontier.as_dict()}
+        if self.selection is not None:
+            told["selection"] = self.selection.as_dict()
+        return (
+            a.summary()
+            | told
+            | {
+                "actions": {name: int((self.actions == name).sum()) for name in self.choices},
+                "calibration": {"nodes": int(a.calibration.sum()), "source": a.calibration_source},
+            }
+        )
 
 
 def _uncertainty(p: Prediction) -> dict[str, Any]:
@@ -74,6 +111,8 @@ class ClassDecisions(Decisions):
         conformal: the calibrated sets.
         sets: classes that each node may be of, never empty.  # [N, C] bool
         actions: ``accept``, ``review`` or ``ood``.  # [N] object
+        frontier, selection: behind the guarantees ``certified`` and ``expected``.
+        again: the same decisions, calibrated on other nodes.
     """
 
     prediction: ClassPrediction
@@ -83,6 +122,9 @@ class ClassDecisions(Decisions):
     conformal: Conformal
     sets: np.ndarray
     actions: np.ndarray
+    frontier: Frontier | None = None
+    selection: Selection | None = None
+    again: Callable[[np.ndarray], Decisions] | None = None
     choices = ("accept", "review", "ood")
 
     def columns(self) -> dict[str, Any]:
@@ -111,13 +153,14 @@ class ClassDecisions(Decisions):
                 reasons[node] = f"{a.by} {a.values[node]:.4g} is within {limit}"
             elif a.threshold is None:
                 reasons[node] = f"{a.by} {a.values[node]:.4g}; {limit}"
+            elif a.values[node] <= a.threshold:
+                reasons[node] = f"{a.by} {a.values[node]:.4g}; not one of the nodes decided on"
             else:
                 reasons[node] = f"{a.by} {a.values[node]:.4g} is above {limit}"
         return reasons
 
     def summary(self) -> dict[str, Any]:
         a, f, c = self.abstention, self.ood, self.conformal
-        test = judged_nodes(self.prediction, self.graph) & ~a.calibration
         found: dict[str, Any] = {
             **self._counts(),
             "ood": {
@@ -133,8 +176,7 @@ class ClassDecisions(Decisions):
                 "guarantee": c.guarantee,
             },
         }
-        if test.any():
-            found["test"] = self._realised(test)
+        found |= self._on_test_nodes()
         ood = self.graph.ood_nodes
         if ood is not None and ood.any():
             found["ood"]["flagged_of_ood"] = float(f.flagged[ood].mean())
@@ -161,6 +203,8 @@ class RegressionDecisions(Decisions):
         conformal: the calibrated intervals.
         low, high: their ends.  # [N], [N]
         actions: ``accept`` or ``review``.  # [N] object
+        frontier, selection: behind the guarantees ``certified`` and ``expected``.
+        again: the same decisions, calibrated on other nodes.
     """
 
     prediction: RegressionPrediction
@@ -170,6 +214,9 @@ class RegressionDecisions(Decisions):
     low: np.ndarray
     high: np.ndarray
     actions: np.ndarray
+    frontier: Frontier | None = None
+    selection: Selection | None = None
+    again: Callable[[np.ndarray], Decisions] | None = None
     choices = ("accept", "review")
 
     def columns(self) -> dict[str, Any]:
@@ -209,10 +256,7 @@ class RegressionDecisions(Decisions):
                 "guarantee": c.guarantee,
             },
         }
-        test = judged_nodes(self.prediction, self.graph) & ~a.calibration
-        if test.any():
-            found["test"] = self._realised(test)
-        return found
+        return found | self._on_test_nodes()
 
     def _realised(self, test: np.ndarray) -> dict[str, Any]:
         assert self.graph.values is not None and self.abstention.tolerance is not None
@@ -230,6 +274,7 @@ def decide(
     *,
     max_error: float = 0.05,
     delta: float = 0.05,
+    guarantee: GuaranteeName = "learn-then-test",
     tolerance: float | None = None,
     by: str | None = None,
     false_alarm: float | None = None,
@@ -238,7 +283,7 @@ def decide(
     sets_by: str | None = None,
     intervals_by: str | None = None,
     calibration: np.ndarray | None = None,
-    size: int = CALIBRATION_SIZE,
+    size: int | None = None,
     seed: int = 0,
     model: Predictor | None = None,
     **former: Any,
@@ -254,12 +299,18 @@ def decide(
         prediction: of all nodes of ``graph``.
         graph: with the masks that the model was fitted with.
         max_error, delta: of :func:`graphsde.abstain`.
+        guarantee: ``learn-then-test`` certifies the one limit ``max_error``, which must be chosen beforehand
+            (:func:`graphsde.abstain`); ``certified`` a ladder of limits, all together, and takes the loosest one that
+            is at most ``max_error`` (:func:`graphsde.acting.certified.certify`); ``expected`` holds on average and
+            needs fewer labels (:func:`graphsde.acting.expected.select`).
         tolerance: for numbers, where it is needed: an answer is wrong where it is off by more than this.
         by: for classes: the uncertainty to accept by; ``margin`` if not given.
         false_alarm, ood_by: for classes: of :func:`graphsde.acting.ood.flag_ood`; 0.05, and ``ood`` where it can be.
         confidence_level: of :func:`graphsde.conformalize`.
         sets_by, intervals_by: for classes and for numbers: ``by`` of :func:`graphsde.conformalize`.
-        calibration, size, seed: which calibration nodes; the same for all steps.
+        calibration, size, seed: which calibration nodes; the same for all steps. Where the split has none:
+            ``learn-then-test`` takes ``size`` (500) nodes without a role, or up to half of the test nodes; the others
+            take all test nodes, and figures on test nodes are then cross-fitted.
         model: who predicted, for scores that ask it for further predictions.
         former: options under the names that they once had.
 
@@ -274,6 +325,12 @@ def decide(
         >>> set(found.actions) <= {"accept", "review"}
         True
     """
+    if guarantee not in GUARANTEES:
+        raise BadUsage(
+            f"there is no guarantee named '{guarantee}'", found=guarantee, expected="one of " + ", ".join(GUARANTEES)
+        )
+    if size is None and guarantee == "learn-then-test":
+        size = CALIBRATION_SIZE
     shared: dict[str, Any] = {"calibration": calibration, "size": size, "seed": seed}
     rule = DECIDING.of(prediction)
     known = [name for name, one in inspect.signature(rule).parameters.items() if one.default is not one.empty]
@@ -295,7 +352,8 @@ def decide(
             expected="one of " + ", ".join(known),
             fix="leave it out",
         )
-    return rule(prediction, graph, shared, max_error=max_error, delta=delta, confidence_level=confidence_level, **given)
+    asked_for: dict[str, Any] = {"max_error": max_error, "delta": delta, "confidence_level": confidence_level}
+    return rule(prediction, graph, shared, guarantee=guarantee, **asked_for, **given)
 
 
 DECIDING: Rules[Callable[..., Decisions]] = Rules("deciding")
@@ -308,6 +366,7 @@ def _decide_classes(
     graph: Graph,
     shared: dict[str, Any],
     *,
+    guarantee: GuaranteeName,
     max_error: float,
     delta: float,
     confidence_level: float,
@@ -317,14 +376,27 @@ def _decide_classes(
     sets_by: str = "aps",
     model: Predictor | None = None,
 ) -> ClassDecisions:
-    flag = flag_ood(prediction, graph, false_alarm=false_alarm, by=ood_by, model=model, **shared)
-    rule = abstain(prediction, graph, max_error=max_error, delta=delta, by=by, ood=flag, model=model, **shared)
-    conformal = conformalize(prediction, graph, confidence_level=confidence_level, by=sets_by, **shared)
+    if guarantee == "learn-then-test":
+        flag = flag_ood(prediction, graph, false_alarm=false_alarm, by=ood_by, model=model, **shared)
+    else:
+        flag = flag_per_node(prediction, graph, false_alarm=false_alarm, by=ood_by, model=model)
+    accepting = {"by": by, "ood": flag, "model": model}
+    rule, frontier, selection = _accepting(prediction, graph, guarantee, max_error, delta, accepting | shared)
+    same_nodes = shared if guarantee == "learn-then-test" else {"calibration": rule.calibration, "seed": shared["seed"]}
+    conformal = conformalize(prediction, graph, confidence_level=confidence_level, by=sets_by, **same_nodes)
     actions = np.full(graph.num_nodes, "review", dtype=object)
     actions[rule.accepted] = "accept"
     actions[flag.flagged] = "ood"
     sets = conformal.predict_set(prediction, never_empty=True)
-    return ClassDecisions(prediction, graph, rule, flag, conformal, sets, actions)
+
+    def again(calibration: np.ndarray) -> Decisions:
+        return _decide_classes(
+            prediction, graph, shared | {"calibration": calibration}, guarantee=guarantee, max_error=max_error,
+            delta=delta, confidence_level=confidence_level, by=by, false_alarm=false_alarm, ood_by=flag.by,
+            sets_by=sets_by, model=model,
+        )  # fmt: skip
+
+    return ClassDecisions(prediction, graph, rule, flag, conformal, sets, actions, frontier, selection, again)
 
 
 @DECIDING.register("regression")
@@ -333,6 +405,7 @@ def _decide_numbers(
     graph: Graph,
     shared: dict[str, Any],
     *,
+    guarantee: GuaranteeName,
     max_error: float,
     delta: float,
     confidence_level: float,
@@ -346,9 +419,36 @@ def _decide_numbers(
             code="E-TARGET",
             fix="give tolerance= (--tolerance), in the target's unit",
         )
-    rule = abstain(prediction, graph, max_error=max_error, delta=delta, tolerance=tolerance, **shared)
-    intervals = conformalize(prediction, graph, confidence_level=confidence_level, by=intervals_by, **shared)
+    accepting = {"tolerance": tolerance} | shared
+    rule, frontier, selection = _accepting(prediction, graph, guarantee, max_error, delta, accepting)
+    same_nodes = shared if guarantee == "learn-then-test" else {"calibration": rule.calibration, "seed": shared["seed"]}
+    intervals = conformalize(prediction, graph, confidence_level=confidence_level, by=intervals_by, **same_nodes)
     low, high = intervals.predict_interval(prediction)
     actions = np.full(graph.num_nodes, "review", dtype=object)
     actions[rule.accepted] = "accept"
-    return RegressionDecisions(prediction, graph, rule, intervals, low, high, actions)
+
+    def again(calibration: np.ndarray) -> Decisions:
+        return _decide_numbers(
+            prediction, graph, shared | {"calibration": calibration}, guarantee=guarantee, max_error=max_error,
+            delta=delta, confidence_level=confidence_level, tolerance=tolerance, intervals_by=intervals_by, model=model,
+        )  # fmt: skip
+
+    return RegressionDecisions(prediction, graph, rule, intervals, low, high, actions, frontier, selection, again)
+
+
+def _accepting(
+    prediction: Prediction,
+    graph: Graph,
+    guarantee: GuaranteeName,
+    max_error: float,
+    delta: float,
+    options: dict[str, Any],
+) -> tuple[Abstention, Frontier | None, Selection | None]:
+    """The rule of acceptance behind a guarantee, in the terms of :func:`graphsde.abstain`."""
+    if guarantee == "certified":
+        frontier = certify(prediction, graph, delta=delta, **options)
+        return of_frontier(frontier, max_error), frontier, None
+    if guarantee == "expected":
+        selection = select(prediction, graph, max_error=max_error, **options)
+        return of_selection(selection, delta), None, selection
+    return abstain(prediction, graph, max_error=max_error, delta=delta, **options), None, None

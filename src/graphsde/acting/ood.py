@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from graphsde.acting.guarantee import Guarantee, fdr_guarantee
 from graphsde.datasets.splits.calibration import CALIBRATION_SIZE
 from graphsde.graph.graph import Graph
 from graphsde.prediction import ClassPrediction, Predictor
 from graphsde.uncertainty.conformal.intervals import conformal_quantile
-from graphsde.uncertainty.held_out import held_out, require_share
+from graphsde.uncertainty.held_out import held_out, require_share, too_few, validation_held
+from graphsde.uncertainty.multiple_testing import (
+    benjamini_hochberg,
+    conformal_p_values,
+    rank_p_values,
+    smallest_rejectable,
+)
 from graphsde.uncertainty.scores import score
 from graphsde.uncertainty.scores.registry import default_score
 
@@ -81,11 +89,159 @@ def flag_ood(
     """
     require_share("false_alarm", false_alarm)
     held = held_out(prediction, graph, calibration, size=size, seed=seed)
-    untempered = prediction.untempered()
-    by = default_score(untempered, graph, model, among=OOD_SCORES) if by is None else by
-    values = score(by, untempered, graph, model)
+    by, values = _ood_scores(prediction, graph, by, model)
     threshold = conformal_quantile(
         values[held.nodes], 1.0 - false_alarm, purpose="to clear familiar nodes at this rate"
     )
     flagged = values > threshold
     return OODFlag(by, values, threshold, false_alarm, flagged, float(flagged[held.nodes].mean()), held.mask)
+
+
+def flag_per_node(
+    prediction: ClassPrediction,
+    graph: Graph,
+    *,
+    false_alarm: float = 0.05,
+    by: str | None = None,
+    model: Predictor | None = None,
+) -> OODFlag:
+    """The rule ``per-node``: flag a node by its own score, with a threshold that is fixed on validation nodes.
+
+    The threshold is the ``⌈(n + 1)(1 − a)⌉``-th smallest score of the n validation nodes, so that calibration nodes
+    remain untouched for :func:`graphsde.acting.certified.certify`. Selection has seen the validation nodes: where a
+    model fits them better than others, false alarms are a little more frequent than stated, and
+    ``OODPValues.false_alarms`` of the calibration nodes shows it.
+
+    Args:
+        prediction, graph, false_alarm, by, model: as of :func:`flag_ood`.
+
+    Returns:
+        The flag; its ``calibration`` are the validation nodes.
+
+    Example:
+        >>> import graphsde as gs
+        >>> graph = gs.load("digits")
+        >>> flag = flag_per_node(gs.LabelPropagation().fit(graph).predict(graph), graph)
+        >>> bool(flag.flagged[graph.val_mask].mean() <= 0.05)
+        True
+    """
+    require_share("false_alarm", false_alarm)
+    held = validation_held(prediction, graph)
+    name, values = _ood_scores(prediction, graph, by, model)
+    threshold = conformal_quantile(
+        values[held.nodes],
+        1.0 - false_alarm,
+        of="validation nodes",
+        purpose="to clear in-distribution nodes at this rate",
+    )
+    flagged = values > threshold
+    return OODFlag(name, values, threshold, false_alarm, flagged, float(flagged[held.nodes].mean()), held.mask)
+
+
+@dataclass(frozen=True, eq=False)
+class OODPValues:
+    """A conformal p-value per node: how many calibration nodes are at least as strange; made by :func:`ood_p_values`.
+
+    Args:
+        by: name of the score.
+        values: of every node.  # [N]
+        p_values: of every node; of an in-distribution one ``P(p ≤ a) ≤ a``. Training and validation nodes have been
+            seen, and theirs are no valid p-values.  # [N]
+        decided: nodes that a group is looked for among: neither trained, validated nor calibrated on.  # [N] bool
+        calibration: which nodes are compared with.  # [N] bool
+        calibration_source: in words.
+    """
+
+    by: str
+    values: np.ndarray
+    p_values: np.ndarray
+    decided: np.ndarray
+    calibration: np.ndarray
+    calibration_source: str
+
+    def fdr(self, level: float = 0.1) -> OODGroup:
+        """The rule ``fdr``: flag a group of which on average at most a share ``level`` is in-distribution."""
+        require_share("level", level)
+        nodes = np.flatnonzero(self.decided)
+        flagged = np.zeros(len(self.values), dtype=bool)
+        flagged[nodes] = benjamini_hochberg(self.p_values[nodes], level)
+        smallest = smallest_rejectable(len(nodes), int(self.calibration.sum()), level)
+        return OODGroup(level, flagged, len(nodes), smallest, fdr_guarantee(level))
+
+    def false_alarms(self, flag: OODFlag) -> tuple[int, int]:
+        """Calibration nodes that another flag flags, and how many there are: what its stated rate comes to."""
+        return int(flag.flagged[self.calibration].sum()), int(self.calibration.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class OODGroup:
+    """Nodes flagged by Benjamini–Hochberg.
+
+    Args:
+        level: share of the flagged nodes that may be in-distribution, on average.
+        flagged: which nodes.  # [N] bool
+        among: how many nodes were looked at.
+        smallest: the smallest group that could be flagged with so many calibration nodes, however strange.
+        guarantee: in words.
+    """
+
+    level: float
+    flagged: np.ndarray
+    among: int
+    smallest: int
+    guarantee: Guarantee
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "rule": self.guarantee.name,
+            "level": self.level,
+            "flagged": int(self.flagged.sum()),
+            "among": self.among,
+            "smallest": self.smallest,
+            "guarantee": self.guarantee.as_dict(),
+        }
+
+
+def ood_p_values(
+    prediction: ClassPrediction,
+    graph: Graph,
+    *,
+    by: str | None = None,
+    calibration: np.ndarray | None = None,
+    size: int | None = None,
+    seed: int = 0,
+    model: Predictor | None = None,
+) -> OODPValues:
+    """``(1 + #{calibration nodes at least as strange}) / (n + 1)`` for every node (Bates et al., 2023).
+
+    A calibration node is compared with the other ones.
+
+    Args:
+        prediction, graph, by, model: as of :func:`flag_ood`.
+        calibration, size, seed: as of :func:`graphsde.uncertainty.held_out.held_out`; all test nodes where the split
+            has no calibration nodes.
+
+    Example:
+        >>> import graphsde as gs
+        >>> graph = gs.load("digits")
+        >>> found = ood_p_values(gs.LabelPropagation().fit(graph).predict(graph), graph, size=500)
+        >>> bool(found.p_values.min() >= 1 / 501), found.fdr(0.1).smallest
+        (True, 16)
+    """
+    held = held_out(prediction, graph, calibration, size=size, seed=seed)
+    if not len(held):
+        raise too_few(0, 1, "to compare with", "label some nodes for calibration")
+    name, values = _ood_scores(prediction, graph, by, model)
+    p_values = conformal_p_values(values, values[held.nodes])
+    p_values[held.nodes] = rank_p_values(values[held.nodes])
+    decided = ~(held.mask | graph.role("train") | graph.role("val"))
+    return OODPValues(name, values, p_values, decided, held.mask, held.source.words)
+
+
+def _ood_scores(
+    prediction: ClassPrediction, graph: Graph, by: str | None, model: Predictor | None
+) -> tuple[str, np.ndarray]:
+    """Name and values of the score; calibration is undone, as it is fitted on in-distribution nodes."""
+    untempered = prediction.untempered()
+    name = default_score(untempered, graph, model, among=OOD_SCORES) if by is None else by
+    return name, score(name, untempered, graph, model)

@@ -40,14 +40,15 @@ def check(
 
 def _default_model(graph: Any) -> dict[str, Any]:
     """What the rule says of a graph, on the split that ``fit`` would make; nothing where it can't be fitted."""
-    from graphsde.datasets.splits import default_split, make_split
+    from graphsde.datasets.source import files_split
+    from graphsde.datasets.splits import make_split
     from graphsde.models.lgnsde.rule import choose
 
     if not graph.class_names:
         return {}
     try:
         if graph.train_mask is None or not graph.train_mask.any():
-            graph = make_split(graph, default_split(graph)).apply(graph)
+            graph = make_split(graph, files_split(graph)).apply(graph)
     except GraphsdeError:
         return {}
     found = choose(graph)

@@ -11,7 +11,7 @@ from typing import Any
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.datasets.benchmarks import DATASETS, load
 from graphsde.datasets.splits import default_split, make_split
-from graphsde.datasets.splits.split import Split
+from graphsde.datasets.splits.split import FILES_SPLIT, Split
 from graphsde.graph.graph import Graph
 from graphsde.io.opening import require_path
 from graphsde.io.read import read as read_files
@@ -85,7 +85,8 @@ class GraphSource:
         """The graph with its masks, and the facts that tell whether it is still the same."""
         # runs of former days may have options of a benchmark, which nobody has ever looked at
         graph = open_graph(self.graph, **({} if is_benchmark(self.graph) else self.options))
-        applied, split = divided(graph, self.split, self.seed, self.split_options)
+        name = self.split if self.split or is_benchmark(self.graph) or self.split_options else files_split(graph)
+        applied, split = divided(graph, name, self.seed, self.split_options)
         facts = {
             "graph": self.graph,
             "name": graph.name,
@@ -122,12 +123,18 @@ def divided(
     return chosen.apply(graph), chosen
 
 
+def files_split(graph: Graph) -> str:
+    """:func:`default_split`, but for files that give no roles: no nodes of theirs are for calibration only."""
+    name = default_split(graph)
+    return FILES_SPLIT if name == "fractions" else name
+
+
 def read(path: str | os.PathLike[str], *, name: str | None = None, **options: Any) -> Graph:
     """Read a graph from files, check it, clean it and give it the split that ``graphsde fit`` would give it.
 
     A graph whose files name training nodes keeps its roles, those of labelled nodes (``given``). Any other gets
-    ``fractions`` with seed 0: 60/15/15/10 % of its labelled nodes, by class, for training, validation, calibration and
-    test; where labels are few, training comes first. A graph without any label is left without roles.
+    ``stratified-60-15-25`` with seed 0: 60/15/25 % of its labelled nodes, by class, for training, validation and test;
+    where labels are few, training comes first. A graph without any label is left without roles.
 
     Args:
         path: a folder with ``nodes`` and ``edges`` (``.csv`` or ``.parquet``), an ``.npz`` or a GraphML file.
@@ -139,7 +146,7 @@ def read(path: str | os.PathLike[str], *, name: str | None = None, **options: An
         >>> folder = tempfile.mkdtemp()
         >>> _ = gs.write_tables(gs.synthetic(100, classes=2), folder)
         >>> {role: int(mask.sum()) for role, mask in gs.read(folder).masks.items()}
-        {'train': 60, 'val': 15, 'calibration': 15, 'test': 10}
+        {'train': 60, 'val': 15, 'test': 25}
     """
     graph = read_files(path, name=name, **options)
-    return divided(graph)[0] if graph.labelled.any() else graph
+    return divided(graph, files_split(graph))[0] if graph.labelled.any() else graph

@@ -237,6 +237,9 @@ class RunFolder:
         # a folder that was called photo or computers used to get the Amazon graphs' split
         if source.split is None and not is_benchmark(source.graph) and self.read_facts()["split"] == "shchur":
             return dataclasses.replace(source, split="shchur")
+        # files that gave no roles used to get a share of calibration nodes
+        if source.split is None and self.read_facts()["split"] == "fractions":
+            return dataclasses.replace(source, split="fractions")
         return source
 
     def reading(self, path: str, options: dict[str, Any] | None) -> dict[str, Any]:

@@ -124,7 +124,7 @@ def held_out(
     graph: Graph,
     calibration: np.ndarray | None = None,
     *,
-    size: int = CALIBRATION_SIZE,
+    size: int | None = CALIBRATION_SIZE,
     seed: int = 0,
 ) -> HeldOut:
     """The calibration nodes of ``graph`` for ``prediction``.
@@ -134,7 +134,7 @@ def held_out(
         graph: with the masks that the model was fitted with.
         calibration: mask or positions; refused where it touches training or validation nodes, on which a model looks
             better than it is. If not given, :func:`~graphsde.datasets.splits.calibration.calibration_nodes`.
-        size, seed: of the draw, where the graph has no calibration mask.
+        size, seed: of the draw, where the graph has no calibration mask; without a size, all test nodes.
     """
     require_same_nodes(prediction, graph)
     if calibration is None:
@@ -147,6 +147,22 @@ def held_out(
     mask = source.mask & known if graph.ood_mask is None else source.mask & known & ~graph.ood_mask
     nodes = np.flatnonzero(mask)
     return HeldOut(nodes, truth[nodes], CalibrationNodes(mask, source.origin))
+
+
+def validation_held(prediction: Prediction, graph: Graph) -> HeldOut:
+    """The validation nodes with their labels, for what is fixed before any calibration label is looked at."""
+    require_same_nodes(prediction, graph)
+    truth, known = TRUTH.of(prediction)(prediction, graph)
+    mask = graph.role("val") & graph.familiar & known & ~graph.role("ood")
+    if not mask.any():
+        raise BadUsage(
+            f"'{graph.name}' has no labelled validation nodes to take thresholds from",
+            code="E-SPLIT-EMPTY",
+            expected="a mask named val",
+            fix="fit with a split that has validation nodes, such as 'fractions'",
+        )
+    nodes = np.flatnonzero(mask)
+    return HeldOut(nodes, truth[nodes], CalibrationNodes(mask, "validation"))
 
 
 TRUTH: Rules[Callable[[Any, Graph], tuple[np.ndarray, np.ndarray]]] = Rules("the truth about a prediction")

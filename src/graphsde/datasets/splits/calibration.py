@@ -14,7 +14,7 @@ from graphsde.datasets.splits.split import SPLITS, Split, default_split, make_sp
 from graphsde.graph.graph import Graph
 
 CALIBRATION_SIZE = 500
-Origin = Literal["mask", "spare", "test", "given"]
+Origin = Literal["mask", "spare", "test", "all-test", "given", "validation"]
 
 
 @SPLITS.register(
@@ -52,7 +52,8 @@ class CalibrationNodes:
     Args:
         mask: which.  # [N] bool
         origin: ``mask`` (the graph's own calibration mask), ``spare`` (drawn among labelled nodes without a role),
-            ``test`` (drawn among the test nodes, for want of others) or ``given`` (by the caller).
+            ``test`` (drawn among the test nodes, for want of others), ``all-test`` (every test node), ``given`` (by
+            the caller) or ``validation`` (for thresholds that are fixed before).
     """
 
     mask: np.ndarray
@@ -64,11 +65,13 @@ class CalibrationNodes:
             "mask": "the calibration nodes of the split",
             "spare": "labelled nodes outside training, validation and test, drawn at random",
             "test": "drawn at random from the test nodes, as the split leaves no others",
+            "all-test": "the test nodes, as the split has no calibration nodes",
             "given": "the nodes given for calibration",
+            "validation": "the validation nodes",
         }[self.origin]
 
 
-def calibration_nodes(graph: Graph, *, size: int = CALIBRATION_SIZE, seed: int = 0) -> CalibrationNodes:
+def calibration_nodes(graph: Graph, *, size: int | None = CALIBRATION_SIZE, seed: int = 0) -> CalibrationNodes:
     """The nodes to calibrate on: the graph's calibration mask, else ``size`` labelled nodes that were not used.
 
     Without a mask they are drawn from the labelled nodes that have no role; where there are fewer than half of the
@@ -77,7 +80,8 @@ def calibration_nodes(graph: Graph, *, size: int = CALIBRATION_SIZE, seed: int =
 
     Args:
         graph: with the masks that the model was fitted with.
-        size: how many to draw at most.
+        size: how many to draw at most; ``None`` takes all test nodes, and figures must then be cross-fitted
+            (:func:`graphsde.acting.cross_fit.halves`).
         seed: of the draw.
 
     Example:
@@ -88,12 +92,15 @@ def calibration_nodes(graph: Graph, *, size: int = CALIBRATION_SIZE, seed: int =
         >>> nodes.origin, int(nodes.mask.sum())
         ('test', 100)
     """
-    require_whole("size", size, 1)
+    require_whole("size", 1 if size is None else size, 1)
     check_seed(seed)
     if graph.calibration_mask is not None and (graph.calibration_mask & graph.familiar).any():
         return CalibrationNodes(graph.calibration_mask & graph.familiar, "mask")
     free = _without_a_role(graph, graph.masks)
     test = _test_nodes(graph, graph.masks)
+    if size is None and test.size:
+        return CalibrationNodes(mask_of(test, graph.num_nodes), "all-test")
+    size = CALIBRATION_SIZE if size is None else size
     least = min(size, max(test.size // 2, 1))
     pool, origin = (np.flatnonzero(free), "spare") if free.sum() >= least else (test, "test")
     count = min(size, pool.size if origin == "spare" else test.size // 2)

@@ -100,6 +100,8 @@ SPLITS: Registry[Any] = Registry("split")
 
 PUBLIC_SIZES = {"cora": (140, 500, 1000), "citeseer": (120, 500, 1000), "pubmed": (60, 500, 1000)}
 WITHOUT_MASKS = ("computers", "photo")
+FILES_SPLIT = "stratified-60-15-25"
+"""What files get that give their nodes no roles."""
 
 
 def make_split(graph: Graph, name: str, *, seed: int = 0, **options: Any) -> Split:
@@ -127,7 +129,7 @@ def make_split(graph: Graph, name: str, *, seed: int = 0, **options: Any) -> Spl
 
 
 def default_split(graph: Graph) -> str:
-    """The split that ``graph`` gets when the user names none.
+    """The split that a task, or a split that starts from another one, takes when the user names none.
 
     ``planetoid`` where the public masks are in place, ``given`` where the data has a training mask, ``shchur`` for
     the Amazon graphs as :func:`graphsde.load` gives them, ``fractions`` otherwise; what it is called plays no part.

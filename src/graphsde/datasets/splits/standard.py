@@ -10,6 +10,7 @@ import numpy as np
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.base.seeds import numpy_stream
 from graphsde.datasets.splits.split import (
+    FILES_SPLIT,
     SPLITS,
     Split,
     has_public_masks,
@@ -137,6 +138,16 @@ def fractions(
         train, val, calibration, test: shares; they add up to at most 1, a share of 0 leaves the role out.
     """
     return _shares("fractions", graph, seed, (train, val, calibration, test))
+
+
+@SPLITS.register(FILES_SPLIT, summary="stratified 60/15/25 train/validation/test: the default for files without roles")
+def files(graph: Graph, *, seed: int = 0) -> Split:
+    """60 % train, 15 % validate, 25 % are tested, of every class, to the nearest node.
+
+    No nodes are set aside for calibration only: what is calibrated uses the test nodes, and its figures are
+    cross-fitted, so that every label serves for both.
+    """
+    return _shares(FILES_SPLIT, graph, seed, (0.60, 0.15, 0.0, 0.25))
 
 
 @SPLITS.register("gpn", summary="stratified 5/15/80, as in the graph posterior network's study")

@@ -1,0 +1,484 @@
+"""The frontier: which error limits can be certified together, and at which limit how many nodes are accepted."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from graphsde.acting.abstain import ACCEPTANCE, By
+from graphsde.acting.guarantee import Guarantee, certified_guarantee
+from graphsde.acting.ood import OODFlag
+from graphsde.base.errors import BadUsage
+from graphsde.graph.graph import Graph
+from graphsde.prediction import Prediction, Predictor
+from graphsde.uncertainty.binomial import (
+    binomial_p_value,
+    clopper_pearson_interval,
+    clopper_pearson_upper,
+    nodes_for_power,
+    nodes_to_certify,
+    power_of_test,
+)
+from graphsde.uncertainty.e_process import anytime_p_value, anytime_upper
+from graphsde.uncertainty.held_out import held_out, require_share, validation_held
+from graphsde.uncertainty.multiple_testing import fixed_sequence
+
+LADDER = (0.30, 0.20, 0.15, 0.10, 0.075, 0.05, 0.03, 0.02, 0.01)
+"""Limits that are tested where nobody names others, from the loosest to the strictest."""
+CHANCE_TO_PASS = 0.8
+"""A threshold should pass with this chance by what validation nodes say: a failure ends the sequence."""
+POWER = 0.8
+"""Chance to pass that further labels are counted for."""
+DOUBT = 0.5
+"""Both ends of further labels are for ends of an interval that misses the true error as often as this."""
+CANDIDATES = 200
+POSTERIOR_POINTS = 32
+BET = 5.0
+"""Being allowed to look at any time costs about as much as a δ five times smaller; only thresholds depend on it."""
+Status = Literal["certified", "failed", "not tested"]
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One limit of the ladder.
+
+    Args:
+        limit: of the share of accepted nodes that are wrong.
+        threshold: a node is accepted where its uncertainty is at most this.
+        accepted_share: of the nodes decided on.
+        accepted, wrong: calibration nodes that are accepted, and how many of these are wrong.
+        upper_bound: of the error rate among accepted nodes, at level 1 − δ, for this threshold alone.
+        p_value: of the test that the error rate is at most the limit.
+        status: ``certified``, ``failed``, or ``not tested`` because a looser limit has failed.
+        further_labels: how many more calibration labels would certify it with a chance of 80 %, at least and at most;
+            the second is ``None`` where the observed error does not exclude that no number would. ``None`` where it is
+            certified, or out of reach.
+        outlook: the same in words.
+    """
+
+    limit: float
+    threshold: float
+    accepted_share: float
+    accepted: int
+    wrong: int
+    upper_bound: float
+    p_value: float
+    status: Status
+    further_labels: tuple[int, int | None] | None
+    outlook: str
+
+    @property
+    def observed_error(self) -> float | None:
+        """Share of the accepted calibration nodes that are wrong; ``None`` where none is accepted."""
+        return self.wrong / self.accepted if self.accepted else None
+
+    @property
+    def certified(self) -> bool:
+        return self.status == "certified"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for a table or JSON."""
+        return asdict(self) | {"observed_error": self.observed_error}
+
+
+@dataclass(frozen=True, eq=False)
+class Frontier:
+    """All limits of the ladder with what could be shown; made by :func:`certify`.
+
+    Args:
+        delta: the certified limits hold together with probability ``1 − delta``.
+        rungs: from the loosest limit to the strictest.
+        by: name of the uncertainty.
+        values: of every node.  # [N]
+        cleared: nodes that the OOD flag leaves; all, without one.  # [N] bool
+        decided: nodes that shares of accepted nodes are of.  # [N] bool
+        calibration: the nodes of the test.  # [N] bool
+        calibration_source: in words.
+        anytime: whether the test may be repeated as labels come in.
+        ood: the flag that acts first, where there is one.
+        tolerance: of numbers: an answer is wrong where it is off by more.
+    """
+
+    delta: float
+    rungs: tuple[Rung, ...]
+    by: str
+    values: np.ndarray
+    cleared: np.ndarray
+    decided: np.ndarray
+    calibration: np.ndarray
+    calibration_source: str
+    anytime: bool = False
+    ood: OODFlag | None = None
+    tolerance: float | None = None
+
+    @property
+    def certified(self) -> tuple[Rung, ...]:
+        """The limits that hold, from the loosest to the strictest."""
+        return tuple(one for one in self.rungs if one.certified)
+
+    def at(self, max_error: float) -> Rung | None:
+        """The loosest certified limit that is at most ``max_error``; ``None`` where there is none.
+
+        What is asked for may be chosen after a look at the frontier: all certified limits hold together.
+        """
+        return next((one for one in self.certified if one.limit <= max_error + 1e-12), None)
+
+    def accepted(self, max_error: float) -> np.ndarray:
+        """Nodes that are accepted under a limit: a function of each node's own scores.  # [N] bool"""
+        rung = self.at(max_error)
+        if rung is None:
+            return np.zeros(len(self.values), dtype=bool)
+        return self.cleared & (self.values <= rung.threshold)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return certified_guarantee(self.delta, tuple(one.limit for one in self.certified), anytime=self.anytime)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row per limit, for a table."""
+        return [
+            {
+                "limit": one.limit,
+                "status": one.status,
+                "accepted": one.accepted_share,
+                "observed error": one.observed_error,
+                "upper bound": one.upper_bound,
+                "outlook": one.outlook,
+            }
+            for one in self.rungs
+        ]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything but the arrays of all nodes, as plain values."""
+        return {
+            "guarantee": self.guarantee.as_dict(),
+            "delta": self.delta,
+            "anytime": self.anytime,
+            "uncertainty": self.by,
+            "calibration": {"nodes": int(self.calibration.sum()), "source": self.calibration_source},
+            "rungs": [one.as_dict() for one in self.rungs],
+        }
+
+    def again(self, prediction: Prediction, graph: Graph, calibration: np.ndarray) -> Frontier:
+        """The same thresholds tested on all calibration labels there are by now.
+
+        Args:
+            prediction: the one that was certified: another model has other errors.
+            graph: with the labels there are by now.
+            calibration: mask or positions of *all* calibration nodes, the earlier ones included.
+
+        Raises:
+            BadUsage: the frontier was not made with ``anytime=True``. A second look at an ordinary test has no
+                guarantee, since the first is chosen to be followed by another only where it failed.
+        """
+        if not self.anytime:
+            raise BadUsage(
+                "this frontier was tested once, and a second look would void its guarantee",
+                fix="certify(…, anytime=True) before the first look, or take fresh calibration nodes only",
+            )
+        held = held_out(prediction, graph, calibration)
+        if lost := int((self.calibration & ~held.mask).sum()):
+            raise BadUsage(
+                f"{lost} nodes that were calibrated on are not among the calibration nodes now",
+                expected="all earlier calibration nodes and further ones",
+                fix="add to the calibration nodes, never choose among them",
+            )
+        wrong = ACCEPTANCE.of(prediction)(prediction, graph, held, self.values, self.tolerance, None, None)[2]
+        limits = tuple(one.limit for one in self.rungs)
+        thresholds = np.array([one.threshold for one in self.rungs])
+        uncertain = np.where(self.cleared, self.values, np.inf)
+        rungs = judge_ladder(uncertain[held.nodes], wrong, limits, thresholds, self.delta, anytime=True)
+        kept = zip(self.rungs, _with_shares(rungs, uncertain[self.decided]), strict=True)
+        return replace(
+            self,
+            # what was certified at one look stays so: the guarantee is for all looks together
+            rungs=tuple(replace(new, status="certified", further_labels=None, outlook="certified at an earlier look")
+                        if old.certified and not new.certified else new for old, new in kept),
+            calibration=held.mask,
+            calibration_source=held.source.words,
+        )  # fmt: skip
+
+
+def certify(
+    prediction: Prediction,
+    graph: Graph,
+    *,
+    ladder: Sequence[float] = LADDER,
+    delta: float = 0.05,
+    by: By = None,
+    tolerance: float | None = None,
+    ood: OODFlag | None = None,
+    anytime: bool = False,
+    calibration: np.ndarray | None = None,
+    size: int | None = None,
+    seed: int = 0,
+    model: Predictor | None = None,
+) -> Frontier:
+    """Which error limits hold among accepted nodes, all of them together with probability ``1 − delta``.
+
+    One threshold per limit is chosen on validation nodes. Then the limits are tested on calibration nodes from the
+    loosest to the strictest, each at full ``delta`` by an exact binomial test, up to the first failure (fixed-sequence
+    testing). Because thresholds and order are fixed before a calibration label is looked at, the chance that any
+    certified limit does not hold is at most ``delta``, and a limit may be chosen after looking at all of them.
+
+    Args:
+        prediction: of all nodes of ``graph``.
+        graph: with the masks that the model was fitted with, validation nodes among them.
+        ladder: the limits, fixed beforehand.
+        delta: how often the guarantee may fail over draws of the calibration nodes.
+        by, tolerance, model: as of :func:`graphsde.abstain`.
+        ood: a flag with a threshold that is fixed on validation nodes, from
+            :func:`graphsde.acting.ood.flag_per_node`; flagged nodes are not accepted, and not counted.
+        anytime: test by an e-process, so that :meth:`Frontier.again` may be called as often as labels come in. Takes
+            about half as many nodes again.
+        calibration, size, seed: which calibration nodes; as of :func:`graphsde.uncertainty.held_out.held_out`.
+
+    Example:
+        >>> import graphsde as gs
+        >>> graph = gs.load("digits")
+        >>> frontier = certify(gs.LabelPropagation().fit(graph).predict(graph), graph)
+        >>> [rung.limit for rung in frontier.certified][:4], frontier.at(0.12).limit
+        ([0.3, 0.2, 0.15, 0.1], 0.1)
+    """
+    limits = _checked_ladder(ladder)
+    require_share("delta", delta)
+    held, judged = held_out(prediction, graph, calibration, size=size, seed=seed), validation_held(prediction, graph)
+    if ood is not None and (ood.calibration & held.mask).any():
+        raise BadUsage(
+            "the OOD flag was calibrated on nodes that the limits are tested on",
+            code="E-CAL-USED",
+            fix="use flag_per_node, whose threshold is fixed on validation nodes",
+        )
+    rule = ACCEPTANCE.of(prediction)
+    name, values, wrong = rule(prediction, graph, held, by, tolerance, ood, model)
+    wrong_in_validation = rule(prediction, graph, judged, by, tolerance, ood, model)[2]
+    cleared = np.ones(graph.num_nodes, dtype=bool) if ood is None else ood.cleared
+    uncertain = np.where(cleared, values, np.inf)
+    thresholds = choose_thresholds(
+        uncertain[judged.nodes], wrong_in_validation, limits, delta / BET if anytime else delta, len(held)
+    )
+    rungs = judge_ladder(uncertain[held.nodes], wrong, limits, thresholds, delta, anytime=anytime)
+    decided = ~(held.mask | graph.role("train") | graph.role("val"))
+    decided = decided if decided.any() else held.mask
+    return Frontier(
+        delta=float(delta),
+        rungs=_with_shares(rungs, uncertain[decided]),
+        by=name,
+        values=values,
+        cleared=cleared,
+        decided=decided,
+        calibration=held.mask,
+        calibration_source=held.source.words,
+        anytime=anytime,
+        ood=ood,
+        tolerance=None if tolerance is None else float(tolerance),
+    )
+
+
+def choose_thresholds(
+    values: np.ndarray, wrong: np.ndarray, limits: Sequence[float], delta: float, nodes: int
+) -> np.ndarray:
+    """For each limit the loosest threshold that should pass the test on ``nodes`` calibration nodes.
+
+    What validation nodes say of the error rate below a threshold is shrunk by Jeffreys' prior: with k errors among m
+    it is spread as Beta(k + ½, m − k + ½). A threshold should pass where the power of the test, averaged over that,
+    is at least 80 %. Where none does, the one with the highest power is taken, or, where no power is left, the
+    one with the lowest errors. Thresholds never rise as limits get stricter.  # [K], −inf where nothing is accepted
+
+    Args:
+        values: uncertainties of the validation nodes; infinite where a node is never accepted.  # [n]
+        wrong: whose answer is wrong.  # [n] bool
+        limits: from the loosest to the strictest.
+        delta: of the test.
+        nodes: how many calibration nodes there are.
+    """
+    from scipy.special import betaincinv
+
+    finite = np.sort(values[np.isfinite(values)])
+    if not len(finite):
+        return np.full(len(limits), -np.inf)
+    places = np.unique(np.ceil(np.linspace(0, 1, CANDIDATES + 1)[1:] * len(finite)).astype(np.int64) - 1)
+    candidates = np.unique(finite[places])
+    accepted, errors = count_accepted(values, wrong, candidates)
+    middles = (np.arange(POSTERIOR_POINTS) + 0.5) / POSTERIOR_POINTS
+    rates = betaincinv(errors[:, None] + 0.5, accepted[:, None] - errors[:, None] + 0.5, middles)  # [T, points]
+    expected = np.floor(nodes * accepted / len(values)).astype(np.int64)
+    thresholds, last = [], np.inf
+    for limit in limits:
+        chances = power_of_test(expected[:, None], rates, limit, delta).mean(axis=1)
+        passing = np.flatnonzero(chances >= min(CHANCE_TO_PASS, float(chances.max())))
+        if chances.max() > 0.0:
+            chosen = float(candidates[passing[-1]])
+        else:
+            chosen = float(candidates[int(np.argmin(rates.mean(axis=1)))])
+        last = min(last, chosen)
+        thresholds.append(last)
+    return np.array(thresholds)
+
+
+@dataclass(frozen=True, eq=False)
+class LadderTest:
+    """What the calibration nodes say of each limit.
+
+    Args:
+        accepted, wrong: calibration nodes up to each threshold, and how many of these are wrong.  # [K], [K]
+        p_values: that the error rate is above the limit.  # [K]
+        passed: in sequence.  # [K] bool
+    """
+
+    accepted: np.ndarray
+    wrong: np.ndarray
+    p_values: np.ndarray
+    passed: np.ndarray
+
+
+def run_ladder_test(
+    values: np.ndarray,
+    wrong: np.ndarray,
+    limits: Sequence[float],
+    thresholds: np.ndarray,
+    delta: float,
+    *,
+    anytime: bool = False,
+) -> LadderTest:
+    """The limits tested in sequence on calibration nodes.
+
+    Args:
+        values: uncertainties of the calibration nodes; infinite where a node is never accepted.  # [n]
+        wrong: whose answer is wrong.  # [n] bool
+        limits: from the loosest to the strictest.
+        thresholds: one per limit, chosen without these nodes.  # [K]
+        delta: of every test, and of all together.
+        anytime: by an e-process in place of the binomial test.
+    """
+    accepted, errors = count_accepted(values, wrong, thresholds)
+    p_values = (anytime_p_value if anytime else binomial_p_value)(errors, accepted, np.array(limits))
+    return LadderTest(accepted, errors, p_values, fixed_sequence(p_values, delta))
+
+
+def judge_ladder(
+    values: np.ndarray,
+    wrong: np.ndarray,
+    limits: Sequence[float],
+    thresholds: np.ndarray,
+    delta: float,
+    *,
+    anytime: bool = False,
+) -> tuple[Rung, ...]:
+    """:func:`run_ladder_test` with bounds, and what further labels would do; arguments as there."""
+    found = run_ladder_test(values, wrong, limits, thresholds, delta, anytime=anytime)
+    accepted, errors, p_values, passed = found.accepted, found.wrong, found.p_values, found.passed
+    bounds = (anytime_upper if anytime else clopper_pearson_upper)(errors, accepted, delta)
+    rungs: list[Rung] = []
+    for k, limit in enumerate(limits):
+        tested = k == 0 or bool(passed[k - 1])
+        status: Status = "certified" if passed[k] else "failed" if tested else "not tested"
+        further, outlook = None, "certified"
+        if not passed[k]:
+            outcome = further_labels(int(errors[k]), int(accepted[k]), len(values), limit, delta, anytime=anytime)
+            before = None if tested else rungs[-1]
+            further, outlook = _at_least_as_many(outcome, before)
+        rungs.append(
+            Rung(
+                limit=float(limit),
+                threshold=float(thresholds[k]),
+                accepted_share=math.nan,
+                accepted=int(accepted[k]),
+                wrong=int(errors[k]),
+                upper_bound=float(bounds[k]),
+                p_value=float(p_values[k]),
+                status=status,
+                further_labels=further,
+                outlook=outlook,
+            )
+        )
+    return tuple(rungs)
+
+
+def further_labels(
+    wrong: int, accepted: int, nodes: int, limit: float, delta: float, *, anytime: bool = False
+) -> tuple[tuple[int, int | None] | None, str]:
+    """How many more calibration labels a limit needs, at least and at most, and the same in words.
+
+    Counted for a chance of 80 % to pass at both ends of a 50 % interval of the error, which is what it may well be.
+
+    Args:
+        wrong, accepted: calibration nodes that are accepted, and how many of these are wrong.
+        nodes: all calibration nodes.
+        limit, delta: of the test.
+        anytime: whether it is the test by an e-process, which takes more; approximately.
+
+    Example:
+        >>> further_labels(10, 100, 200, 0.05, 0.05)[1]
+        'not reachable with this model: the observed error, 10.0% of 100 accepted nodes, is above the limit'
+    """
+    if accepted == 0:
+        return None, "no calibration node is accepted: more validation and calibration labels are needed"
+    observed = wrong / accepted
+    if observed > limit:
+        return None, (
+            f"not reachable with this model: the observed error, {observed:.1%} of {accepted:,} accepted nodes, is "
+            "above the limit"
+        )
+    cost = delta / BET if anytime else delta
+    low, high = clopper_pearson_interval(wrong, accepted, DOUBT)
+    fewest = nodes_for_power(limit, low, cost, POWER) or nodes_to_certify(limit, cost)
+    most = nodes_for_power(limit, high, cost, POWER)
+    at_least = max(1, math.ceil(fewest * nodes / accepted) - nodes)
+    at_most = None if most is None else max(at_least, math.ceil(most * nodes / accepted) - nodes)
+    return (at_least, at_most), _label_words(at_least, at_most)
+
+
+def count_accepted(values: np.ndarray, wrong: np.ndarray, thresholds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How many nodes each threshold accepts, and how many of those are wrong.  # [T], [T]"""
+    order = np.argsort(values, kind="stable")
+    accepted = np.searchsorted(values[order], thresholds, side="right")
+    return accepted, np.concatenate([[0], np.cumsum(wrong[order])])[accepted]
+
+
+def _label_words(at_least: int, at_most: int | None) -> str:
+    if at_most is None:
+        return (
+            f"at least {at_least:,} further calibration labels; the observed error does not exclude that none suffice"
+        )
+    return f"{at_least:,} to {at_most:,} further calibration labels" if at_most > at_least else (
+        f"about {at_least:,} further calibration labels"
+    )  # fmt: skip
+
+
+def _at_least_as_many(
+    outcome: tuple[tuple[int, int | None] | None, str], before: Rung | None
+) -> tuple[tuple[int, int | None] | None, str]:
+    """A limit needs what the looser ones before it need: the sequence must get there."""
+    further = outcome[0]
+    if before is None or further is None:
+        return outcome
+    if before.further_labels is None:
+        return None, f"out of reach as the looser limit {100 * before.limit:.4g}% is"
+    (low, high), (low_before, high_before) = further, before.further_labels
+    low = max(low, low_before)
+    high = None if high is None or high_before is None else max(high, high_before)
+    return (low, high), _label_words(low, high)
+
+
+def _with_shares(rungs: tuple[Rung, ...], values: np.ndarray) -> tuple[Rung, ...]:
+    """With the share of the nodes decided on that each limit accepts."""
+    return tuple(replace(one, accepted_share=float((values <= one.threshold).mean())) for one in rungs)
+
+
+def _checked_ladder(ladder: Sequence[float]) -> tuple[float, ...]:
+    for limit in ladder:
+        require_share("a limit of the ladder", limit)
+    limits = tuple(float(one) for one in ladder)
+    if not limits or any(later >= earlier for earlier, later in itertools.pairwise(limits)):
+        raise BadUsage(
+            "the limits of a ladder go from loose to strict",
+            found=", ".join(f"{one:g}" for one in limits) or "none",
+            expected="falling shares, such as 0.2, 0.1, 0.05",
+        )
+    return limits

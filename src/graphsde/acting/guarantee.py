@@ -1,0 +1,91 @@
+"""What is guaranteed, in words: a name, what it means in one sentence, and what it rests on."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+DRAWN_ALIKE = (
+    "the calibration nodes are labelled nodes drawn at random from the kind that is decided on, and neither training "
+    "nor selection has seen their labels"
+)
+FROM_VALIDATION = "the threshold comes from validation nodes, which are drawn like the nodes that are flagged"
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """A guarantee in words.
+
+    Args:
+        name: how options and tables call it.
+        meaning: what holds, in one sentence.
+        rests_on: what must be so for that, in one sentence.
+    """
+
+    name: str
+    meaning: str
+    rests_on: str
+
+    @property
+    def words(self) -> str:
+        """Both sentences."""
+        return f"{self.meaning} It rests on this: {self.rests_on}."
+
+    def as_dict(self) -> dict[str, str]:
+        return asdict(self)
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.4g}%"
+
+
+def certified_guarantee(delta: float, limits: tuple[float, ...] = (), *, anytime: bool = False) -> Guarantee:
+    """Of the frontier: all certified limits hold together."""
+    which = ", ".join(map(_share, limits)) if limits else "every certified limit"
+    looks = ", however often it was tested again as labels came in" if anytime else ""
+    return Guarantee(
+        "certified",
+        f"With probability {_share(1 - delta)} over the draw of the calibration nodes, the share of wrong answers "
+        f"among the nodes accepted at a certified limit is at most that limit, for all of them together "
+        f"({which}){looks}.",
+        DRAWN_ALIKE + ("" if anytime else ", and the test is made once"),
+    )
+
+
+def expected_guarantee(max_error: float) -> Guarantee:
+    """Of conformal selection."""
+    return Guarantee(
+        "expected",
+        f"On average over draws of the calibration nodes and of the nodes decided on, at most {_share(max_error)} of "
+        "the accepted nodes are wrong.",
+        DRAWN_ALIKE,
+    )
+
+
+def accepted_and_wrong_guarantee(max_share: float) -> Guarantee:
+    """Of conformal risk control."""
+    return Guarantee(
+        "accepted-and-wrong",
+        f"On average over draws of the calibration nodes, at most {_share(max_share)} of all nodes are accepted "
+        "and wrong.",
+        DRAWN_ALIKE,
+    )
+
+
+def fdr_guarantee(level: float) -> Guarantee:
+    """Of OOD flags by Benjamini–Hochberg."""
+    return Guarantee(
+        "fdr",
+        f"On average at most {_share(level)} of the flagged nodes are in-distribution; without OOD nodes, nothing is "
+        f"flagged with probability {_share(1 - level)} or more.",
+        DRAWN_ALIKE,
+    )
+
+
+def per_node_guarantee(false_alarm: float) -> Guarantee:
+    """Of OOD flags by one threshold."""
+    return Guarantee(
+        "per-node",
+        f"An in-distribution node is flagged with probability {_share(false_alarm)} or less; how many OOD nodes are "
+        "missed is not guaranteed.",
+        FROM_VALIDATION,
+    )

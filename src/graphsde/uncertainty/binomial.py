@@ -1,0 +1,134 @@
+"""Exact binomial arithmetic: Clopper–Pearson bounds, the test of an error limit, its power, the nodes it takes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+Counts = np.ndarray | int
+
+
+def clopper_pearson_upper(events: Counts, trials: Counts, delta: float) -> np.ndarray:
+    """One-sided upper confidence bound of a probability (Clopper and Pearson, 1934).
+
+    The largest r with ``P(Bin(n, r) ≤ k) ≥ δ``: the ``1 − δ`` quantile of Beta(k + 1, n − k). It is exceeded by the
+    true probability with a chance of at most ``delta``, whatever n is. 1 where all trials are events or there are none.
+
+    Example:
+        >>> float(clopper_pearson_upper(0, 59, 0.05)) < 0.05 < float(clopper_pearson_upper(0, 58, 0.05))
+        True
+    """
+    from scipy.special import betaincinv
+
+    k, n = np.broadcast_arrays(np.asarray(events, dtype=np.float64), np.asarray(trials, dtype=np.float64))
+    inside = k < n
+    safe_k, safe_n = np.where(inside, k, 0.0), np.where(inside, n, 1.0)
+    return np.where(inside, betaincinv(safe_k + 1, safe_n - safe_k, 1.0 - delta), 1.0)
+
+
+def clopper_pearson_interval(events: int, trials: int, delta: float = 0.05) -> tuple[float, float]:
+    """Both ends of the exact interval of a probability; each end is missed with a chance of at most ``delta / 2``.
+
+    Example:
+        >>> clopper_pearson_interval(0, 10) == (0.0, float(clopper_pearson_upper(0, 10, 0.025)))
+        True
+    """
+    high = float(clopper_pearson_upper(events, trials, delta / 2))
+    return 1.0 - float(clopper_pearson_upper(trials - events, trials, delta / 2)), high
+
+
+def binomial_p_value(errors: Counts, nodes: Counts, max_error: float | np.ndarray) -> np.ndarray:
+    """``P(Bin(n, ε) ≤ k)``: how likely so few errors are where the error rate is at the limit; 1 without nodes.
+
+    At most ``delta`` exactly where the Clopper–Pearson bound at ``1 − delta`` is at most ``max_error``.
+
+    Example:
+        >>> round(float(binomial_p_value(0, 59, 0.05)), 4)
+        0.0485
+    """
+    from scipy.special import bdtr
+
+    k, n = np.broadcast_arrays(np.asarray(errors, dtype=np.float64), np.asarray(nodes, dtype=np.int64))
+    return np.where(n > 0, bdtr(np.minimum(k, n), n, max_error), 1.0)
+
+
+def most_errors(nodes: Counts, max_error: float, delta: float) -> np.ndarray:
+    """The most errors with which so many nodes still pass the test; −1 where even none is one too many.
+
+    Example:
+        >>> most_errors(np.array([58, 59, 93, 124]), 0.05, 0.05).tolist()
+        [-1, 0, 1, 2]
+    """
+    from scipy.special import bdtr
+    from scipy.stats import binom
+
+    n = np.asarray(nodes, dtype=np.int64)
+    at = np.nan_to_num(np.asarray(binom.ppf(delta, np.maximum(n, 1), max_error)))  # the fewest with P(Bin ≤ k) ≥ δ
+    passes = bdtr(at, np.maximum(n, 1), max_error) <= delta
+    return np.where(n > 0, np.where(passes, at, at - 1), -1).astype(np.int64)
+
+
+def power_of_test(nodes: Counts, error: float | np.ndarray, max_error: float, delta: float) -> np.ndarray:
+    """How likely so many accepted nodes pass the test where a share ``error`` of the accepted nodes is wrong.
+
+    Example:
+        >>> power_of_test(np.array([58, 59]), 0.0, 0.05, 0.05).tolist()
+        [0.0, 1.0]
+    """
+    from scipy.special import bdtr
+
+    n = np.asarray(nodes, dtype=np.int64)
+    allowed = most_errors(n, max_error, delta)
+    chance = bdtr(np.maximum(allowed, 0).astype(np.float64), np.maximum(n, 1), error)
+    return np.where(allowed >= 0, chance, 0.0)
+
+
+def nodes_to_certify(max_error: float, delta: float, errors: int = 0) -> int:
+    """The fewest nodes that show an error rate of at most ``max_error`` when ``errors`` of them are wrong.
+
+    Without errors that is ``⌈ln δ / ln(1 − ε)⌉``.
+
+    Example:
+        >>> nodes_to_certify(0.05, 0.05), nodes_to_certify(0.05, 0.05, errors=2)
+        (59, 124)
+    """
+    low, high = errors, math.ceil((errors + 1) / max_error)
+    while clopper_pearson_upper(errors, high, delta) > max_error:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if clopper_pearson_upper(errors, middle, delta) > max_error:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+MOST_NODES = 200_000
+"""Beyond this no number of nodes is searched for: nobody labels so many."""
+
+
+def nodes_for_power(max_error: float, error: float, delta: float, power: float) -> int | None:
+    """The fewest accepted nodes from which on the test passes with a chance of at least ``power``.
+
+    The power rises in a sawtooth, since the most errors that pass are a whole number; what is returned is the end of
+    the last tooth below ``power``, so that more nodes are never worse. ``None`` where no number of nodes is enough,
+    because ``error`` is not below the limit, or where it would be above :data:`MOST_NODES`.
+
+    Example:
+        >>> nodes_for_power(0.05, 0.0, 0.05, 0.8), nodes_for_power(0.05, 0.05, 0.05, 0.8)
+        (59, None)
+    """
+    from scipy.special import ndtri
+
+    if error >= max_error:
+        return None
+    spread = -ndtri(delta) * math.sqrt(max_error * (1 - max_error)) + ndtri(power) * math.sqrt(error * (1 - error))
+    about = (spread / (max_error - error)) ** 2
+    if about > MOST_NODES:
+        return None
+    # twice as far as where the normal approximation ends: the teeth shrink, and none as deep comes after
+    nodes = np.arange(1, 2 * max(nodes_to_certify(max_error, delta), math.ceil(about)) + 1)
+    below = np.flatnonzero(power_of_test(nodes, error, max_error, delta) < power)
+    return int(nodes[below[-1]]) + 1 if len(below) else 1
