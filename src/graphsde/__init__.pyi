@@ -22,6 +22,8 @@ from .graph.graph import Graph as Graph
 from .graph.sparse import SparseMatrix as SparseMatrix
 from .io.networkx_graph import from_networkx as from_networkx
 from .io.networkx_graph import to_networkx as to_networkx
+from .io.pandas_frames import from_pandas as from_pandas
+from .io.pandas_frames import to_pandas as to_pandas
 from .io.pyg import from_pyg as from_pyg
 from .io.pyg import to_pyg as to_pyg
 from .io.write import write_tables as write_tables

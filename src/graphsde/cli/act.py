@@ -28,7 +28,7 @@ def predict(
     """Predict every node of the run's graph, or of another one, with its uncertainty."""
     from graphsde.datasets.source import open_graph
     from graphsde.io.table_export import write_table
-    from graphsde.runs.export import prediction_columns
+    from graphsde.prediction.columns import prediction_columns
     from graphsde.runs.folder import RunFolder
 
     folder, given = RunFolder(run), key_values(read, "--read")

@@ -16,11 +16,11 @@ from graphsde.base.interrupt import Interrupted, InterruptGuard
 from graphsde.base.memory import human_bytes
 from graphsde.datasets.source import GraphSource
 from graphsde.graph.graph import Graph
+from graphsde.io.table_export import write_table
 from graphsde.metrics.evaluation import evaluate, judged_nodes
 from graphsde.models import MODELS, Model
 from graphsde.nn.callbacks import Callback
 from graphsde.prediction import Prediction, require_room_for_samples
-from graphsde.runs.export import write_table
 from graphsde.runs.folder import SAMPLES, RunContent, RunFolder, parse_config, read_facts
 from graphsde.runs.label_book import LabelBook
 from graphsde.runs.state import HISTORY, NewState

@@ -1,4 +1,4 @@
-"""Predictions as a table that people and programs can open."""
+"""Predictions as columns of a table, for files, frames and the page."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import numpy as np
 
 from graphsde.base.registry import Rules
 from graphsde.graph.graph import Graph
-from graphsde.io.table_export import require_table_name, write_table
-from graphsde.prediction import ClassPrediction, Prediction, RegressionPrediction
-
-__all__ = ["MOST_PROBABILITY_COLUMNS", "prediction_columns", "require_table_name", "write_table"]
+from graphsde.prediction.base import Prediction
+from graphsde.prediction.classification import ClassPrediction
+from graphsde.prediction.regression import RegressionPrediction
 
 # probabilities of every class are written up to this many classes; beyond, the table would be mostly zeros
 MOST_PROBABILITY_COLUMNS = 100
