@@ -55,6 +55,7 @@ class RawGraph:
     Args:
         num_nodes: how many nodes the source lists.
         node_ids: ids as found (integers or text); ``None`` numbers the nodes from 0.
+        node_names: names to show beside the ids; ``None`` entries are missing.
         numeric: numeric feature columns, dense or sparse, any dtype.  # [N, d]
         feature_names: names of the numeric columns.
         categorical: text columns by name; ``None`` entries are missing.
@@ -70,6 +71,7 @@ class RawGraph:
 
     num_nodes: int
     node_ids: Sequence[Any] | np.ndarray | None = None
+    node_names: Sequence[Any] | np.ndarray | None = None
     numeric: np.ndarray | sp.csr_array | None = None
     feature_names: Sequence[str] | None = None
     categorical: Mapping[str, Sequence[str | None] | np.ndarray] = field(default_factory=dict)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from graphsde.io.columns import (
     whole_numbers,
 )
 from graphsde.io.opening import opened, refuse_cost
+from graphsde.io.words import split_texts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -402,6 +403,12 @@ class CsvTable:
 
     def values(self, column: str) -> np.ndarray:
         return as_objects(self._column(column))
+
+    def words(self, column: str) -> list[list[Any] | None]:
+        return list(split_texts(self.values(column)))
+
+    def holds_lists(self, column: str) -> bool:
+        return False
 
     def weights(self, column: str) -> np.ndarray:
         cells = self._column(column)

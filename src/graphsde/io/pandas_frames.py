@@ -16,6 +16,7 @@ from graphsde.graph.build import assemble, options_from
 from graphsde.graph.graph import MASK_NAMES, Graph
 from graphsde.graph.raw import RawGraph
 from graphsde.io.columns import unused_columns
+from graphsde.io.words import Bag, bag_of_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,6 +45,7 @@ def from_pandas(
     target: str = "target",
     weight: str | None = "weight",
     split: str | None = "split",
+    node_name: str | None = None,
     features: Sequence[str] | str | None = None,
     directed: bool = False,
     label_kind: str = "classification",
@@ -53,7 +55,7 @@ def from_pandas(
     """A graph from a frame of nodes and a frame of edges.
 
     Numbers and truth values become numeric columns (sparse ones stay sparse); text and categories become categorical
-    ones, which models turn into one-hot codes. Dates, durations and complex numbers are refused. ``label``, ``split``,
+    ones, which models turn into one-hot codes; a column of lists becomes a sparse bag of words. Dates, durations and complex numbers are refused. ``label``, ``split``,
     ``weight`` and ``id`` may be missing as long as nobody named another column for them.
 
     Ids are whole numbers or text; a UUID becomes its text. Anything else (tuples, timestamps, fractions, bytes) is
@@ -67,6 +69,7 @@ def from_pandas(
         source, target: the columns of ``edges`` with the ids of the two ends.
         weight: the column of ``edges`` with positive weights; ``None`` where there are none.
         split: the column of roles (``train``, ``val``, ``calibration``, ``test`` or missing).
+        node_name: the column with names to show beside the ids; it is no feature.
         features: the columns to use; all others if left out; ``"degree"`` for log-degrees.
         directed: keep the direction of edges; otherwise each runs both ways.
         label_kind: ``"regression"`` where labels are numbers to be predicted.
@@ -91,7 +94,8 @@ def from_pandas(
     roles = {role: node_frame.role(role, column) for role, column in (("id", id), ("label", label), ("split", split))}
     ends = [edge_frame.require(column) for column in (source, target)]
     weights = edge_frame.role("weight", weight)
-    taken = {column for column in roles.values() if column is not None}
+    names_of_nodes = None if node_name is None else node_frame.texts(node_frame.require(node_name))
+    taken = {column for column in (*roles.values(), node_name) if column is not None}
     chosen = node_frame.chosen(features, taken)
     numeric, names, categorical = node_frame.features(chosen)
     ids = node_frame.ids(roles["id"])
@@ -99,6 +103,7 @@ def from_pandas(
     raw = RawGraph(
         num_nodes=len(nodes),
         node_ids=ids,
+        node_names=names_of_nodes,
         numeric=numeric,
         feature_names=names,
         categorical=categorical,
@@ -119,8 +124,8 @@ def to_pandas(graph: Graph) -> tuple[pd.DataFrame, pd.DataFrame]:
     """A graph as a frame of nodes and a frame of edges; :func:`from_pandas` reads them back.
 
     Ids are the index of the nodes. Features without names are called ``f0``, ``f1`` …; sparse ones become sparse
-    columns. A column ``label`` and a column ``split`` are there where the graph has them; of an undirected graph each
-    edge is listed once.
+    columns. Columns ``node_name``, ``label`` and ``split`` are there where the graph has such things; of an undirected
+    graph each edge is listed once.
 
     Example:
         >>> from graphsde.graph.build import from_arrays
@@ -130,7 +135,7 @@ def to_pandas(graph: Graph) -> tuple[pd.DataFrame, pd.DataFrame]:
     """
     pandas = require_pandas()
     names = list(graph.feature_names or (f"f{column}" for column in range(graph.features.shape[1])))
-    if clash := [column for column in (*names, *graph.categorical) if column in ("label", "split")]:
+    if clash := [column for column in (*names, *graph.categorical) if column in ("label", "split", "node_name")]:
         raise BadInput(
             f"a feature is called '{clash[0]}', which is the name of another column here",
             code="E-COLUMN-DUP",
@@ -143,7 +148,8 @@ def to_pandas(graph: Graph) -> tuple[pd.DataFrame, pd.DataFrame]:
         nodes = pandas.DataFrame.sparse.from_spmatrix(features, index=index, columns=names)
     else:
         nodes = pandas.DataFrame(features.copy(), index=index, columns=names)
-    extra: dict[str, Any] = {column: values.copy() for column, values in graph.categorical.items()}
+    extra: dict[str, Any] = {} if graph.node_names is None else {"node_name": graph.node_names.copy()}
+    extra |= {column: values.copy() for column, values in graph.categorical.items()}
     if graph.target.given:
         extra["label"] = np.array(graph.target.plain(), dtype=float if graph.values is not None else object)
     if graph.masks:
@@ -274,16 +280,28 @@ class _Frame:
         """The matrix of numeric columns, their names, and columns of text."""
         numeric: list[str] = []
         categorical: dict[str, np.ndarray] = {}
+        bags: list[Bag] = []
         for column in columns:
             values = self.column(column)
-            if self._kind(column, values) == "number":
+            kind = self._kind(column, values)
+            if kind == "number":
                 numeric.append(column)
+            elif kind == "words":
+                bags.append(bag_of_words(list(self._objects(values)), self.place).named(column))
             else:
-                texts = [None if value is None else str(value) for value in self._objects(values)]
-                categorical[column] = np.array(texts, dtype=object)
-        if not numeric:
+                categorical[column] = self.texts(column)
+        if not numeric and not bags:
             return None, None, categorical
-        return self._matrix(numeric), numeric, categorical
+        matrix = self._matrix(numeric) if numeric else None
+        for bag in bags:
+            matrix = bag.counts if matrix is None else sp.csr_array(sp.hstack([sp.csr_array(matrix), bag.counts]))
+            numeric = [*numeric, *bag.names]
+        return matrix, numeric, categorical
+
+    def texts(self, column: str) -> np.ndarray:
+        """A column as text, ``None`` where missing."""
+        values = self._objects(self.column(column))
+        return np.array([None if value is None else str(value) for value in values], dtype=object)
 
     def _matrix(self, columns: Sequence[str]) -> np.ndarray | sp.csr_array:
         """Sparse where any column is: pandas' sparse columns are many and mostly zero."""
@@ -306,7 +324,7 @@ class _Frame:
         return sp.csr_array((np.concatenate(data), where), shape=(len(self.frame), len(columns)))
 
     def _kind(self, column: str, values: Any) -> str:
-        """``number`` or ``text``; anything else is refused."""
+        """``number``, ``text`` or ``words``; anything else is refused."""
         types = self.pandas.api.types
         dtype = values.dtype
         if isinstance(dtype, self.pandas.CategoricalDtype):
@@ -324,18 +342,20 @@ class _Frame:
         for row, value in enumerate(self._objects(values)):
             if value is not None:
                 number = isinstance(value, (Real, np.bool_))
+                words = isinstance(value, (list, tuple, set, frozenset, np.ndarray))
                 kind = "text" if isinstance(value, str) else "number" if number else type(value).__name__
+                kind = "words" if words else kind
                 first.setdefault(kind, row)
-        if odd := next((kind for kind in first if kind not in ("text", "number")), None):
+        if odd := next((kind for kind in first if kind not in ("text", "number", "words")), None):
             raise self._unusable(column, odd, first[odd])
         if len(first) > 1:
             row = max(first.values())
             raise BadInput(
-                f"the column '{shorten(column, 60)}' mixes numbers and text",
+                f"the column '{shorten(column, 60)}' mixes {' and '.join(sorted(first))}",
                 code="E-FEAT-TYPE",
                 place=f"{self.place(row)}, column {shorten(column, 60)}",
                 found=str(values.iloc[row]),
-                expected="only numbers, or only text",
+                expected="only numbers, only text, or only lists of words",
                 fix="clean the column, or make all of it text with .astype(str)",
             )
         return next(iter(first), "number")  # nothing but missing values: refused with all missing numbers
@@ -347,6 +367,6 @@ class _Frame:
             code="E-DTYPE",
             place=f"{where}, column {shorten(column, 60)}",
             found=found,
-            expected="numbers, truth values, text or categories",
+            expected="numbers, truth values, text, categories or lists of words",
             fix="convert it (a date to a number of days, say), or leave it out with features=[…]",
         )
