@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from graphsde.base.errors import BadInput, BadUsage, GraphsdeError
 from graphsde.graph.checks import check
 from graphsde.graph.graph import Graph
+from graphsde.io.pandas_frames import from_pandas
 from graphsde.io.read import read
 from graphsde.io.words import bag_of_words
 from graphsde.io.write import write_tables
@@ -172,6 +173,14 @@ def test_an_edge_list_without_a_header_is_not_guessed(tmp_path: Path) -> None:
         folder = tables("id,x\na,1\nb,2\n", f"{header}\nb,a\n")(tmp_path)
         with pytest.raises(BadInput, match="E-HEADER"):
             read(folder)
+
+
+def test_lists_in_a_frame() -> None:
+    pd = pytest.importorskip("pandas", reason="the extra 'pandas' is not installed")
+    nodes = pd.DataFrame({"id": ["a", "b", "c"], "tags": [["v", "u"], None, {"v"}], "age": [1, 2, 3]})
+    graph = from_pandas(nodes, pd.DataFrame({"source": ["a"], "target": ["b"]}))
+    assert graph.feature_names == ("age", "tags:u", "tags:v")
+    assert dense(graph) == [[1, 1, 1], [2, 0, 0], [3, 0, 1]]
 
 
 def test_columns_are_for_tables_only(tmp_path: Path) -> None:

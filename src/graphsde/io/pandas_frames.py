@@ -55,8 +55,9 @@ def from_pandas(
     """A graph from a frame of nodes and a frame of edges.
 
     Numbers and truth values become numeric columns (sparse ones stay sparse); text and categories become categorical
-    ones, which models turn into one-hot codes; a column of lists becomes a sparse bag of words. Dates, durations and complex numbers are refused. ``label``, ``split``,
-    ``weight`` and ``id`` may be missing as long as nobody named another column for them.
+    ones, which models turn into one-hot codes; a column of lists becomes a sparse bag of words. Dates, durations and
+    complex numbers are refused. ``label``, ``split``, ``weight`` and ``id`` may be missing as long as nobody named
+    another column for them.
 
     Ids are whole numbers or text; a UUID becomes its text. Anything else (tuples, timestamps, fractions, bytes) is
     refused, since it has more than one spelling: use ``.astype(str)`` on both frames.

@@ -27,8 +27,8 @@ def read(path: str | os.PathLike[str], *, name: str | None = None, **options: An
         name: how messages call the graph; the name of the file or folder if left out.
         **options: fields of :class:`~graphsde.graph.raw.ReadOptions`, such as ``directed=True`` or ``impute="mean"``;
             they win over ``graph.yaml``. For a folder also what ``graph.yaml`` may say of columns and files, such as
-            ``label="topic"`` or ``nodes="pages.csv"``. ``mask=3`` (or ``split=3``) takes the fourth split of an ``.npz``
-            file that has several.
+            ``label="topic"`` or ``nodes="pages.csv"``. ``mask=3`` (or ``split=3``) takes the fourth split of an
+            ``.npz`` file that has several.
 
     Raises:
         BadInput: the content can't be used as it is; the message names the file and the line.
