@@ -246,6 +246,8 @@ def _features(
         return degree_column(adjacency), ("log_degree",), []
     numeric = np.zeros((raw.num_nodes, 0), dtype=np.float32) if raw.numeric is None else raw.numeric
     features, findings = check_matrix(numeric, raw.feature_names, raw.node_place, options.impute)
+    if raw.dense and sp.issparse(features):
+        features = features.toarray()
     if features.shape[1] == 0 and not raw.categorical:
         raise no_features()
     if raw.image_shape is not None and raw.image_shape[0] * raw.image_shape[1] != features.shape[1]:
@@ -285,7 +287,7 @@ def _node_names(raw: RawGraph) -> np.ndarray | None:
     if raw.node_names is None:
         return None
     names: np.ndarray = clean_categories({"of node names": raw.node_names}, raw.node_place)["of node names"]
-    return _freeze(names)  # type: ignore[no-any-return]
+    return _freeze(names)
 
 
 def _freeze(values: Any) -> Any:

@@ -26,12 +26,14 @@ class Features:
         numeric_names: their names.
         categorical: text columns by name.
         findings: what was noticed on the way.
+        sparse: whether ``numeric`` is to stay sparse; it may also be so for the time of reading only.
     """
 
     numeric: np.ndarray | sp.csr_array | None
     numeric_names: list[str]
     categorical: dict[str, np.ndarray]
     findings: list[Finding] = field(default_factory=list)
+    sparse: bool = False
 
 
 class Table(Protocol):

@@ -69,6 +69,7 @@ def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None)
         num_nodes=nodes.num_rows,
         node_ids=node_ids,
         numeric=_matrix(features, settings),
+        dense=not (settings.sparse or features.sparse),
         feature_names=features.numeric_names or None,
         node_names=None if settings.node_name is None else nodes.values(settings.node_name),
         categorical=features.categorical,
@@ -151,9 +152,9 @@ class _Files:
             fix=did_you_mean(file, self.files, "give the name of one, without a folder"),
         )
 
-    def _only(self, what: str, stems: Sequence[str], suffixes: Sequence[str]) -> str | None:
+    def _only(self, what: str, stems: tuple[str, ...], suffixes: tuple[str, ...]) -> str | None:
         """The one file whose name ends as it should, such as ``musae_facebook_edges.csv``."""
-        found = [one for one in self.files if Path(one).stem.lower().endswith(tuple(stems)) and one.endswith(suffixes)]
+        found = [one for one in self.files if Path(one).stem.lower().endswith(stems) and one.endswith(suffixes)]
         if len(found) != 1:
             return None
         message = f"{shorten(found[0], 60)} was taken as the file of {what}"
@@ -269,6 +270,7 @@ def _features(nodes: Table, settings: Settings, word_file: str | None, node_ids:
         blocks = [bag.counts] if features.numeric is None else [sp.csr_array(features.numeric), bag.counts]
         features.numeric = sp.csr_array(sp.hstack(blocks))
         features.numeric_names = [*features.numeric_names, *bag.names]
+        features.sparse = True
     return features
 
 
