@@ -246,7 +246,7 @@ def _features(
         return degree_column(adjacency), ("log_degree",), []
     numeric = np.zeros((raw.num_nodes, 0), dtype=np.float32) if raw.numeric is None else raw.numeric
     features, findings = check_matrix(numeric, raw.feature_names, raw.node_place, options.impute)
-    if raw.dense and sp.issparse(features):
+    if raw.dense and not isinstance(features, np.ndarray):
         features = features.toarray()
     if features.shape[1] == 0 and not raw.categorical:
         raise no_features()

@@ -1,4 +1,4 @@
-"""Users' files: folders of tables, ``.npz``, GraphML."""
+"""Users' files: folders of tables, ``.npz``, GraphML, MATLAB files, folders of the Open Graph Benchmark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graphsde.io.graph_yaml import Settings, read_options, with_given
 from graphsde.io.opening import require_path, require_regular, status_of
 
 PICKLED = (".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".bin")
-FORMATS = "a folder with nodes.csv and edges.csv (or .parquet), an .npz file, or a .graphml file"
+FORMATS = "a folder with nodes.csv and edges.csv (or .parquet), an .npz, .mat or .graphml file"
 
 
 def read(path: str | os.PathLike[str], *, name: str | None = None, **options: Any) -> Graph:
@@ -23,7 +23,7 @@ def read(path: str | os.PathLike[str], *, name: str | None = None, **options: An
 
     Args:
         path: a folder with ``nodes`` and ``edges`` (``.csv`` or ``.parquet``, and ``graph.yaml`` if there is one), an
-            ``.npz`` file, or a GraphML file.
+            ``.npz``, GraphML or MATLAB file, or a folder of the Open Graph Benchmark (``raw/edge.csv.gz`` …).
         name: how messages call the graph; the name of the file or folder if left out.
         **options: fields of :class:`~graphsde.graph.raw.ReadOptions`, such as ``directed=True`` or ``impute="mean"``;
             they win over ``graph.yaml``. For a folder also what ``graph.yaml`` may say of columns and files, such as
@@ -48,8 +48,15 @@ def read(path: str | os.PathLike[str], *, name: str | None = None, **options: An
     for_tables = [key for key in with_given(Settings(), options)[0].places]
     status = status_of(path)
     if stat.S_ISDIR(status.st_mode):
+        from graphsde.io.ogb import is_ogb_folder, read_ogb
         from graphsde.io.tables import read_tables
 
+        if is_ogb_folder(path):
+            chosen = options.pop("split", None)
+            options = _without_columns(path, options, [key for key in for_tables if key != "split"])
+            checked = read_options(options)
+            _refuse_mask(path, checked)
+            return _graph(read_ogb(path, name, None if chosen is None else str(chosen)), checked)
         raw, checked = read_tables(path, options, name)
         _refuse_mask(path, checked)
         return _graph(raw, checked)
@@ -63,6 +70,11 @@ def read(path: str | os.PathLike[str], *, name: str | None = None, **options: An
         from graphsde.io.npz import read_npz
 
         return _graph(read_npz(path, name, checked.mask), checked)
+    if suffix == ".mat":
+        from graphsde.io.mat import read_mat
+
+        _refuse_mask(path, checked)
+        return _graph(read_mat(path, name), checked)
     if suffix in (".graphml", ".xml"):
         from graphsde.io.graphml import read_graphml
 
