@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from graphsde.base.errors import BadInput
 from graphsde.graph.graph import Graph
-from graphsde.io import csv_table
+from graphsde.io import csv_flags
 from graphsde.io.csv_flags import LEAST_COLUMNS, cut_flags
 from graphsde.io.read import read
 
@@ -34,7 +34,7 @@ def content(seed: int, *, before: str = "", after: str = "", end: str = "\n", ro
 def both_ways(folder: Path, monkeypatch: pytest.MonkeyPatch, **options: object) -> tuple[Graph, Graph]:
     quick = read(folder, **options)
     with monkeypatch.context() as patch:
-        patch.setattr(csv_table, "cut_flags", lambda *_: None)
+        patch.setattr(csv_flags, "cut_flags", lambda *_: None)
         return quick, read(folder, **options)
 
 

@@ -36,12 +36,12 @@ from graphsde.io.columns import (
     stray_text,
     whole_numbers,
 )
-from graphsde.io.csv_flags import Flags, cut_flags
 from graphsde.io.opening import opened, refuse_cost
-from graphsde.io.words import split_texts
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from graphsde.io.csv_flags import Flags
 
 
 LONGEST_LINE = 1_000_000
@@ -409,6 +409,8 @@ class CsvTable:
         return as_objects(self._column(column))
 
     def words(self, column: str) -> list[list[Any] | None]:
+        from graphsde.io.words import split_texts
+
         return list(split_texts(self.values(column)))
 
     def holds_lists(self, column: str) -> bool:
@@ -496,9 +498,11 @@ def read_csv(path: Path, *, wanted: Sequence[str], encoding: str = "utf-8") -> C
         wanted: columns that the header should have; they decide between possible delimiters.
         encoding: how its text is encoded.
     """
+    from graphsde.io import csv_flags
+
     data = load_text(path, encoding)
     header, delimiter = read_header(data, path, wanted)
-    if (found := cut_flags(data, delimiter, len(header))) is not None:
+    if (found := csv_flags.cut_flags(data, delimiter, len(header))) is not None:
         narrow = _narrow(path, header, delimiter, *found)
         if narrow is not None:
             return narrow

@@ -121,7 +121,7 @@ def _numbers(path: Path, folder: Path) -> np.ndarray:
             io.BytesIO(text),
             read_options=pc.ReadOptions(autogenerate_column_names=True, use_threads=False, block_size=1 << 24),
         )
-        columns = [column.cast(pa.float64()).to_numpy() for column in table.columns]
+        arrays = [column.cast(pa.float64()).to_numpy() for column in table.columns]
     except (pa.ArrowException, ValueError) as error:
         raise BadInput(
             f"{path.name} is no table of numbers: {shorten(str(error), 120)}",
@@ -130,7 +130,7 @@ def _numbers(path: Path, folder: Path) -> np.ndarray:
             expected="numbers with commas between, without a header",
             fix="write or copy the file again",
         ) from None
-    return np.column_stack(columns)
+    return np.column_stack(arrays)
 
 
 def _unpacked(path: Path) -> tuple[bytes, int]:
