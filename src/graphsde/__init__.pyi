@@ -15,7 +15,9 @@ from .base.registry import register as register
 from .bench.tasks import Measurement as Measurement
 from .bench.tasks import Task as Task
 from .datasets.benchmarks import load as load
+from .datasets.source import as_graph as as_graph
 from .datasets.source import read as read
+from .datasets.source import split as split
 from .datasets.splits import make_split as make_split
 from .datasets.synthetic import synthetic as synthetic
 from .datasets.synthetic import synthetic_regression as synthetic_regression
@@ -23,8 +25,11 @@ from .graph.build import from_arrays as from_arrays
 from .graph.checks import check as check
 from .graph.graph import Graph as Graph
 from .graph.sparse import SparseMatrix as SparseMatrix
+from .io.dgl_graph import from_dgl as from_dgl
 from .io.networkx_graph import from_networkx as from_networkx
 from .io.networkx_graph import to_networkx as to_networkx
+from .io.pandas_frames import from_pandas as from_pandas
+from .io.pandas_frames import to_pandas as to_pandas
 from .io.pyg import from_pyg as from_pyg
 from .io.pyg import to_pyg as to_pyg
 from .io.write import write_tables as write_tables

@@ -222,7 +222,7 @@ BAD_FILES: list[Case] = [
     Case("pickle renamed", malicious("graph.npz"), "E-CORRUPT"),
     # parquet
     Case("parquet", parquet(x=[1.0, 2.0, 3.0, 4.0], label=["a", "b", "a", "b"]), "ok"),
-    Case("parquet with lists", parquet(x=[[1], [2], [3], [4]]), "E-DTYPE"),
+    Case("parquet with lists", parquet(x=[[1.5], [2.5], [3.5], [4.5]]), "E-DTYPE"),
     Case("parquet with bytes", parquet(x=[b"1", b"2", b"3", b"4"]), "E-DTYPE"),
     Case("parquet with gaps", parquet(x=[1.0, None, 3.0, 4.0]), "E-FEAT-NAN"),
     Case("corrupt parquet", corrupt_parquet, "E-CORRUPT"),

@@ -36,6 +36,15 @@ def parquet(nodes: dict[str, object], edges: dict[str, object] | None = None, **
     return build
 
 
+def with_words(text: str) -> Build:
+    def build(folder: Path) -> Path:
+        tables()(folder)
+        (folder / "features.json").write_text(text)
+        return folder
+
+    return build
+
+
 def decimals(count: int) -> object:
     import pyarrow as pa
 
@@ -104,7 +113,14 @@ HOSTILE: dict[str, tuple[Build, str]] = {
         parquet(_few, {"source": np.zeros(9 * MILLION, dtype=bool), "target": np.zeros(9 * MILLION, dtype=bool)}),
         "E-BOMB",
     ),
-    "parquet lists": (parquet({**_few, "y": [[0] * 8 * MILLION, [], []]}), "E-DTYPE"),
+    "parquet lists": (parquet({**_few, "y": [[0] * 8 * MILLION, [], []]}), "E-BOMB"),
+    "parquet lists of fractions": (parquet({**_few, "y": [[0.5] * 8 * MILLION, [], []]}), "E-DTYPE"),
+    "json entries": (with_words('{"a": [' + "1," * (SIZE - 10) + "1]}"), "E-BOMB"),
+    "fewer json entries": (with_words('{"a": [' + "1," * (SIZE // 2 - 10) + "1]}"), "ok"),
+    "json keys": (with_words("{" + ",".join(f'"{n}":[]' for n in range(700_000)) + "}"), "E-BOMB"),
+    "json nesting": (with_words('{"a": ' + "[" * 400_000), "E-JSON"),
+    "json text": (with_words('{"a": ["' + "b" * (SIZE - 20) + '"]}'), "ok"),
+    "json almost": (with_words('{"a": [' + ",".join(map(str, range(300_000, 300_000 + 1_350_000))) + "]}"), "E-WORDS"),
     "parquet columns": (parquet({"id": np.arange(900)} | {f"c{n}": np.zeros(900) for n in range(8000)}), "E-BOMB"),
     "parquet groups": (parquet({"id": np.arange(8000), "x": np.zeros(8000)}, row_group_size=1), "E-BOMB"),
     "keys": (file("g.graphml", f"{GRAPHML}{_keys}<graph/></graphml>".encode()), "E-LINE-LEN"),

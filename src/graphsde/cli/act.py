@@ -12,6 +12,7 @@ from graphsde.cli.options import JSON, READ, RUN, SAMPLES, key_values
 from graphsde.cli.output import open_run, print_json, print_of_run, print_table, say, tell
 
 if TYPE_CHECKING:
+    from graphsde.graph.graph import Graph
     from graphsde.runs.learn import Learned
 
 
@@ -28,7 +29,7 @@ def predict(
     """Predict every node of the run's graph, or of another one, with its uncertainty."""
     from graphsde.datasets.source import open_graph
     from graphsde.io.table_export import write_table
-    from graphsde.runs.export import prediction_columns
+    from graphsde.prediction.columns import prediction_columns
     from graphsde.runs.folder import RunFolder
 
     folder, given = RunFolder(run), key_values(read, "--read")
@@ -86,6 +87,7 @@ def decide(
     """Say of every node whether to accept its answer, to review it, or (of classes) to treat it as OOD."""
     from graphsde.acting.decide import decide as judge
     from graphsde.io.table_export import require_table_name, write_table
+    from graphsde.prediction.columns import with_node_names
     from graphsde.uncertainty.conformal import CONFORMAL_SCORES
     from graphsde.uncertainty.scores.registry import SCORES
 
@@ -112,7 +114,7 @@ def decide(
         tolerance=tolerance,
         model=model,
     )
-    write_table(decisions.columns(), out)
+    write_table(with_node_names(decisions.columns(), graph), out)
     summary = decisions.summary()
     if json:
         print_of_run(run, model, graph, {"out": str(out), **summary})
@@ -181,17 +183,24 @@ def ask(
     from graphsde.acting.acquisition import ACQUISITIONS
     from graphsde.acting.ask import ask as choose
     from graphsde.io.table_export import write_table
+    from graphsde.prediction.columns import with_node_names
 
     ACQUISITIONS.entry(by)  # a wrong name is told before the work begins
     _, model, graph = open_run(run)
     questions = choose(model.predict(graph, samples=samples), graph, budget, by, seed, diverse=not plain)
     if out is not None:
-        write_table(questions.columns(), out)
+        write_table(with_node_names(questions.columns(), graph), out)
     if json:
         print_of_run(run, model, graph, questions.as_dict())
         return
     rows = [
-        {"rank": one.rank, "id": str(one.id), "predicted": one.predicted, questions.score: one.score, "why": one.reason}
+        {
+            "rank": one.rank,
+            **_shown_node(graph, one.id, "id"),
+            "predicted": one.predicted,
+            questions.score: one.score,
+            "why": one.reason,
+        }
         for one in questions
     ]
     print_table(rows)
@@ -200,6 +209,14 @@ def ask(
     if out is not None:
         then = f"Fill in the column label, then: graphsde learn {run} {out}"
         tell(f"{len(questions)} questions are in {out}. {then}")
+
+
+def _shown_node(graph: Graph, node: int | str, column: str) -> dict[str, str | None]:
+    """An id as a cell, and the node's name as the next one where the graph has names."""
+    from graphsde.acting.explain import position_of
+
+    named = {} if graph.node_names is None else {"name": graph.node_name(position_of(graph, node))}
+    return {column: str(node), **named}
 
 
 SHOWN = ("accuracy", "rmse", "mae", "crps", "coverage90", "nll", "ece", "aurc", "misclassification_auroc")
@@ -283,6 +300,7 @@ def explain(
 ) -> None:
     """Show which neighbours and which features move a node's uncertainty."""
     from graphsde.acting.explain import explain as measure
+    from graphsde.acting.explain import position_of
 
     folder, model, graph = open_run(run)
     drawn = samples or int(folder.read_config()["samples"])  # else an unsure node could have another class here
@@ -294,13 +312,15 @@ def explain(
     if json:
         print_of_run(run, model, graph, found.as_dict())
         return
+    if (called := graph.node_name(position_of(graph, found.id))) is not None:
+        tell(f"Node {found.id} is {called}.")
     for sentence in found.sentences:
         tell(sentence)
     if found.neighbours:
         shown = len(found.neighbours)
         which = f"{shown} of {found.degree:,} neighbours" if shown < found.degree else "Neighbours"
         tell(f"{which}, one edge taken away at a time ({found.words.unit}; above 0: makes the node less sure):")
-        print_table(found.neighbour_rows())
+        print_table([{**_shown_node(graph, row["neighbour"], "neighbour"), **row} for row in found.neighbour_rows()])
         tell(found.words.note)
     if found.features:
         tell("", "Features that are not at their average:")

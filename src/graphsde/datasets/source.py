@@ -129,6 +129,75 @@ def files_split(graph: Graph) -> str:
     return FILES_SPLIT if name == "fractions" else name
 
 
+def split(graph: Graph, name: str | None = None, *, seed: int = 0, **options: Any) -> Graph:
+    """``graph`` with the roles that a split gives its nodes.
+
+    Args:
+        graph: what to divide.
+        name: one of ``graphsde list splits``; if left out, the one that :func:`read` gives.
+        seed: the same seed gives the same split.
+        **options: those of the split.
+
+    Example:
+        >>> import graphsde as gs
+        >>> split(gs.synthetic(100, classes=2), "fractions").role("train").sum()
+        np.int64(60)
+    """
+    return divided(graph, name or files_split(graph), seed, options)[0]
+
+
+def as_graph(data: Any, *, divide: bool = True) -> Graph:
+    """Whatever holds a graph, as one: what ``fit`` and ``predict`` of every model do with their first argument.
+
+    Args:
+        data: a :class:`~graphsde.graph.graph.Graph`, which is handed back as it is; a PyG ``Data``, a networkx graph, a
+            DGL graph, or a pair of data frames (nodes, edges).
+        divide: give the graph the split that :func:`read` would give it, unless it names training nodes or has no
+            labels.
+
+    Raises:
+        BadUsage: it is none of these.
+
+    Example:
+        >>> import networkx
+        >>> g = networkx.path_graph(3)
+        >>> networkx.set_node_attributes(g, {0: 0.5, 1: 1.5, 2: 2.5}, "age")
+        >>> as_graph(g)
+        Graph('graph', nodes=3, edges=4, features=1, classes=0)
+    """
+    if isinstance(data, Graph):
+        return data
+    graph = _converted(data)
+    return split(graph) if divide and graph.labelled.any() else graph
+
+
+def _converted(data: Any) -> Graph:
+    # by the module of the class, so that no library is imported that the caller has not imported
+    families = {cls.__module__.partition(".")[0] for cls in type(data).__mro__}
+    if "networkx" in families:
+        from graphsde.io.networkx_graph import from_networkx
+
+        return from_networkx(data)
+    if "torch_geometric" in families:
+        from graphsde.io.pyg import from_pyg
+
+        return from_pyg(data)
+    if "dgl" in families:
+        from graphsde.io.dgl_graph import from_dgl
+
+        return from_dgl(data)
+    if isinstance(data, (tuple, list)) and len(data) == 2 and all(type(one).__name__ == "DataFrame" for one in data):
+        from graphsde.io.pandas_frames import from_pandas
+
+        return from_pandas(*data)
+    raise BadUsage(
+        f"a {type(data).__name__} is no graph",
+        found=type(data).__name__,
+        expected="a Graph, a PyG Data, a networkx or DGL graph, or a pair of data frames (nodes, edges)",
+        fix="build a graph with gs.read, gs.from_arrays or gs.from_pandas",
+    )
+
+
 def read(path: str | os.PathLike[str], *, name: str | None = None, **options: Any) -> Graph:
     """Read a graph from files, check it, clean it and give it the split that ``graphsde fit`` would give it.
 
@@ -149,4 +218,4 @@ def read(path: str | os.PathLike[str], *, name: str | None = None, **options: An
         {'train': 60, 'val': 15, 'test': 25}
     """
     graph = read_files(path, name=name, **options)
-    return divided(graph, files_split(graph))[0] if graph.labelled.any() else graph
+    return split(graph) if graph.labelled.any() else graph

@@ -76,6 +76,7 @@ def assemble(raw: RawGraph, options: ReadOptions = ReadOptions()) -> Graph:
         name=raw.name,
         image_shape=raw.image_shape,
         notes=tuple(findings),
+        node_names=_node_names(raw),
     )
 
 
@@ -85,6 +86,7 @@ def from_arrays(
     *,
     labels: Any = None,
     node_ids: Any = None,
+    node_names: Any = None,
     feature_names: Sequence[str] | None = None,
     categorical: Mapping[str, Sequence[str | None] | np.ndarray] | None = None,
     class_names: Sequence[str] | None = None,
@@ -106,6 +108,7 @@ def from_arrays(
         labels: text or whole numbers; ``None``, NaN and ``-1`` are unlabelled. With ``target="regression"``, numbers;
             ``None`` and NaN are unknown.  # [N]
         node_ids: your own names of the nodes; numbered from 0 if left out.  # [N]
+        node_names: to show beside the ids; ``None`` for a node without one.  # [N]
         feature_names: one per numeric column.
         categorical: text columns by name.
         class_names: the classes in order, where labels are positions.
@@ -130,6 +133,7 @@ def from_arrays(
     raw = RawGraph(
         num_nodes=num_nodes,
         node_ids=node_ids,
+        node_names=_plain(node_names),
         numeric=features,
         feature_names=feature_names,
         categorical=categorical or {},
@@ -191,6 +195,7 @@ def _check_size(raw: RawGraph) -> None:
     if raw.num_nodes == 1:
         raise BadInput("the graph has a single node", code="E-TOO-SMALL", expected="at least two nodes")
     columns: dict[str, Any] = {"node ids": raw.node_ids, "labels": raw.labels, "split column": raw.split}
+    columns["node names"] = raw.node_names
     columns |= {f"categorical column '{shorten(name, 60)}'": column for name, column in raw.categorical.items()}
     for what, column in columns.items():
         if column is not None:
@@ -241,6 +246,8 @@ def _features(
         return degree_column(adjacency), ("log_degree",), []
     numeric = np.zeros((raw.num_nodes, 0), dtype=np.float32) if raw.numeric is None else raw.numeric
     features, findings = check_matrix(numeric, raw.feature_names, raw.node_place, options.impute)
+    if raw.dense and not isinstance(features, np.ndarray):
+        features = features.toarray()
     if features.shape[1] == 0 and not raw.categorical:
         raise no_features()
     if raw.image_shape is not None and raw.image_shape[0] * raw.image_shape[1] != features.shape[1]:
@@ -274,6 +281,13 @@ def _categorical(
             "two columns have the same name", code="E-COLUMN-DUP", found=min(twice), fix="rename one of them"
         )
     return MappingProxyType({name: _freeze(column) for name, column in columns.items()})
+
+
+def _node_names(raw: RawGraph) -> np.ndarray | None:
+    if raw.node_names is None:
+        return None
+    names: np.ndarray = clean_categories({"of node names": raw.node_names}, raw.node_place)["of node names"]
+    return _freeze(names)
 
 
 def _freeze(values: Any) -> Any:

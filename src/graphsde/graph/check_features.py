@@ -217,6 +217,9 @@ def _categories(graph: Graph) -> list[Finding]:
     return findings
 
 
+_FIRST_ROWS = 100
+
+
 def _label_columns(graph: Graph, varies: np.ndarray) -> list[Finding]:
     """Columns that name the class of every labelled node: usually the label under another name."""
     if graph.labels is None or graph.num_classes < 2:
@@ -237,7 +240,9 @@ def _label_columns(graph: Graph, varies: np.ndarray) -> list[Finding]:
         for one in classes:
             rows = known[labels == one]
             level = graph.features[rows[0]]
-            columns = columns[(graph.features[rows][:, columns] == level[columns]).all(axis=0)]
+            few = rows[:_FIRST_ROWS]  # most columns differ within these, and need no look at the others
+            columns = columns[(graph.features[few][:, columns] == level[columns]).all(axis=0)]
+            columns = columns[(graph.features[np.ix_(rows, columns)] == level[columns]).all(axis=0)]
             levels.append(level)
         if len(columns):
             table = np.sort(np.stack(levels)[:, columns], axis=0)

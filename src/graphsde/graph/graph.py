@@ -32,6 +32,8 @@ class Graph:
         adjacency: the edges.
         features: numeric columns, dense ``[N, d]`` or sparse CSR, float32.
         node_ids: int64 or ``str`` (dtype object), in the user's own naming.  # [N]
+        node_names: to show beside the ids, ``None`` for a node without one; ``None`` where the graph has none. They are
+            no features, and no part of the fingerprint.  # [N]
         feature_names: names of the numeric columns, ``None`` where they have none.
         categorical: text columns by name, each an object array of ``str`` (``None`` = missing).
         masks: boolean arrays under ``train``, ``val``, ``calibration``, ``test`` and, on a split that makes
@@ -59,6 +61,7 @@ class Graph:
     split: str | None = None
     notes: tuple[Finding, ...] = ()
     benchmark: str | None = None
+    node_names: np.ndarray | None = None
 
     @property
     def target_kind(self) -> str:
@@ -99,6 +102,15 @@ class Graph:
     @property
     def is_sparse(self) -> bool:
         return sp.issparse(self.features)
+
+    def node_name(self, row: int) -> str | None:
+        """What the node in a row is called, where it has a name beside its id."""
+        return None if self.node_names is None else self.node_names[row]
+
+    def called(self, row: int) -> str:
+        """A node as people are shown it: its id, and its name in brackets where it has one."""
+        name = self.node_name(row)
+        return str(self.node_ids[row]) if name is None else f"{self.node_ids[row]} ({name})"
 
     def role(self, name: str) -> np.ndarray:
         """The mask of a role; no node has it where the graph has no such mask.  # [N] bool"""
@@ -222,6 +234,7 @@ class Graph:
             features=self.features[rows],
             target=self.target.take(rows),
             node_ids=self.node_ids[rows],
+            node_names=None if self.node_names is None else self.node_names[rows],
             categorical=MappingProxyType({name: column[rows] for name, column in self.categorical.items()}),
             masks=MappingProxyType({name: mask[rows] for name, mask in self.masks.items()}),
         )

@@ -55,7 +55,9 @@ class RawGraph:
     Args:
         num_nodes: how many nodes the source lists.
         node_ids: ids as found (integers or text); ``None`` numbers the nodes from 0.
+        node_names: names to show beside the ids; ``None`` entries are missing.
         numeric: numeric feature columns, dense or sparse, any dtype.  # [N, d]
+        dense: make a dense matrix of ``numeric`` once it is checked, although it is handed over as a sparse one.
         feature_names: names of the numeric columns.
         categorical: text columns by name; ``None`` entries are missing.
         labels: one value per node: text, integers, floats, ``None``.
@@ -70,7 +72,9 @@ class RawGraph:
 
     num_nodes: int
     node_ids: Sequence[Any] | np.ndarray | None = None
+    node_names: Sequence[Any] | np.ndarray | None = None
     numeric: np.ndarray | sp.csr_array | None = None
+    dense: bool = False
     feature_names: Sequence[str] | None = None
     categorical: Mapping[str, Sequence[str | None] | np.ndarray] = field(default_factory=dict)
     labels: Sequence[Any] | np.ndarray | None = None

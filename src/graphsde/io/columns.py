@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 
 from graphsde.base.errors import BadInput, shorten
 from graphsde.graph.raw import Finding
@@ -25,12 +26,14 @@ class Features:
         numeric_names: their names.
         categorical: text columns by name.
         findings: what was noticed on the way.
+        sparse: whether ``numeric`` is to stay sparse; it may also be so for the time of reading only.
     """
 
-    numeric: np.ndarray | None
+    numeric: np.ndarray | sp.csr_array | None
     numeric_names: list[str]
     categorical: dict[str, np.ndarray]
     findings: list[Finding] = field(default_factory=list)
+    sparse: bool = False
 
 
 class Table(Protocol):
@@ -60,15 +63,21 @@ class Table(Protocol):
     def weights(self, column: str) -> np.ndarray:
         """The column as numbers, NaN where missing; anything else is refused.  # [N]"""
 
+    def words(self, column: str) -> list[list[Any] | None]:
+        """A column of lists as they are, or one of text cut at blanks; ``None`` where missing.  # [N]"""
+
+    def holds_lists(self, column: str) -> bool:
+        """Whether the column can be nothing but words."""
+
     def features(self, columns: Sequence[str], categorical: Collection[str]) -> Features:
         """Columns sorted into numbers and text; those in ``categorical`` are text in any case."""
 
 
-def unused_columns(names: Sequence[str], what: str) -> list[Finding]:
-    """A note about what an edge has beside its weight."""
+def unused_columns(names: Sequence[str], what: str, code: str = "W-EDGE-COLUMNS") -> list[Finding]:
+    """A note about columns that nothing was made of, such as what an edge has beside its weight."""
     where = tuple(shorten(name, 60) for name in names[:5])
     message = f"{len(names):,} {what} are not used: {', '.join(where)}"
-    return [Finding("W-EDGE-COLUMNS", "note", message, len(names), where)] if names else []
+    return [Finding(code, "note", message, len(names), where)] if names else []
 
 
 _TEXTS_AT_ONCE = 100_000

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
+import scipy.sparse as sp
 
 from graphsde.base.errors import BadInput, shorten
 from graphsde.base.memory import require_memory
@@ -39,6 +40,8 @@ from graphsde.io.opening import opened, refuse_cost
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from graphsde.io.csv_flags import Flags
 
 
 LONGEST_LINE = 1_000_000
@@ -369,14 +372,16 @@ class CsvTable:
     Args:
         path: where it was read.
         names: the header.
-        blocks: cells of whole rows, each row with ``len(names)`` of them.
+        blocks: cells of whole rows, each with one per name that is not among the flags.
         lines: the line in which each row begins.  # [rows]
+        flags: columns of zeros and ones that are not kept as cells.
     """
 
     path: Path
     names: list[str]
     blocks: list[pa.Array]
     lines: np.ndarray
+    flags: Flags | None = None
 
     @property
     def num_rows(self) -> int:
@@ -403,6 +408,14 @@ class CsvTable:
     def values(self, column: str) -> np.ndarray:
         return as_objects(self._column(column))
 
+    def words(self, column: str) -> list[list[Any] | None]:
+        from graphsde.io.words import split_texts
+
+        return list(split_texts(self.values(column)))
+
+    def holds_lists(self, column: str) -> bool:
+        return False
+
     def weights(self, column: str) -> np.ndarray:
         cells = self._column(column)
         if first_text(cells) is not None:
@@ -410,28 +423,61 @@ class CsvTable:
         return parse_numbers([cells], self.num_rows, 1)[:, 0]
 
     def features(self, columns: Sequence[str], categorical: Collection[str]) -> Features:
-        free = [name for name in columns if name not in categorical]
+        flagged = [name for name in columns if name in self._flagged and name not in categorical]
+        apart = set(flagged)
+        free = [name for name in columns if name not in categorical and name not in apart]
         kinds = count_kinds(self._select(free), len(free))
         findings = refuse_stray_text(free, kinds, self.num_rows, self._column, self.place)
         numeric = [name for name, is_number in zip(free, kinds.all_numbers(self.num_rows), strict=True) if is_number]
-        chosen = set(numeric)
+        chosen = {*numeric, *apart}
         refuse_text_crowds([name for name in columns if name not in chosen], self._column, self.place)
         return Features(
-            numeric=parse_numbers(self._select(numeric), self.num_rows, len(numeric)) if numeric else None,
-            numeric_names=numeric,
+            numeric=self._numbers(numeric, flagged, columns),
+            numeric_names=[name for name in columns if name in chosen],
             categorical={name: self.values(name) for name in columns if name not in chosen},
             findings=findings,
         )
 
+    def _numbers(
+        self, numeric: Sequence[str], flagged: Sequence[str], columns: Sequence[str]
+    ) -> np.ndarray | sp.csr_array | None:
+        """Cells and flags as one matrix, in the order of the columns; flags alone are sparse until they are checked."""
+        parsed = parse_numbers(self._select(numeric), self.num_rows, len(numeric)) if numeric else None
+        if self.flags is None or not flagged:
+            return parsed
+        flags = self.flags.values
+        if len(flagged) < flags.shape[1]:
+            flags = flags[:, [self._flagged[name] for name in flagged]]
+        if parsed is None:
+            return sp.csr_array(flags, dtype=np.float32)
+        apart, cells = set(flagged), set(numeric)
+        is_flag = np.array([name in apart for name in columns if name in apart or name in cells])
+        values = np.empty((self.num_rows, len(is_flag)))
+        values[:, is_flag], values[:, ~is_flag] = flags, parsed
+        return values
+
+    @cached_property
+    def _flagged(self) -> dict[str, int]:
+        """Positions among the flags."""
+        if self.flags is None:
+            return {}
+        return {name: position for position, name in enumerate(self.names[self.flags.first : self.flags.stop])}
+
     @cached_property
     def _position(self) -> dict[str, int]:
-        return {name: position for position, name in enumerate(self.names)}
+        """Positions among the cells of a row."""
+        held = [name for name in self.names if name not in self._flagged]
+        return {name: position for position, name in enumerate(held)}
 
     def _select(self, columns: Sequence[str]) -> Iterator[pa.Array]:
         """The cells of some columns, row after row, block by block."""
         import pyarrow as pa
 
-        width = len(self.names)
+        if len(columns) == 1 and self.flags is not None and columns[0] in self._flagged:
+            values = self.flags.values[:, self._flagged[columns[0]]]
+            yield pa.array(np.where(values, "1", "0").astype(object), pa.string())
+            return
+        width = len(self._position)
         positions = np.array([self._position[name] for name in columns], dtype=np.int64)
         all_of_them = np.array_equal(positions, np.arange(width))
         for block in self.blocks:
@@ -452,8 +498,14 @@ def read_csv(path: Path, *, wanted: Sequence[str], encoding: str = "utf-8") -> C
         wanted: columns that the header should have; they decide between possible delimiters.
         encoding: how its text is encoded.
     """
+    from graphsde.io import csv_flags
+
     data = load_text(path, encoding)
     header, delimiter = read_header(data, path, wanted)
+    if (found := csv_flags.cut_flags(data, delimiter, len(header))) is not None:
+        narrow = _narrow(path, header, delimiter, *found)
+        if narrow is not None:
+            return narrow
     try:
         blocks = list(split_cells(data, delimiter))
     except LooseQuotes:
@@ -463,11 +515,29 @@ def read_csv(path: Path, *, wanted: Sequence[str], encoding: str = "utf-8") -> C
             raise _open_quote(path, error) from None
     _check_widths(path, len(header), blocks)
     lines = np.concatenate([block.lines for block in blocks])[1:]
+    _refuse_dear(path, len(lines), len(header), len(data))
+    return CsvTable(path, header, _without_header(blocks, len(header)), lines)
+
+
+def _narrow(path: Path, header: list[str], delimiter: str, rest: bytes, flags: Flags) -> CsvTable | None:
+    """The table with its flags apart; ``None`` where a row is not as long as the header, which is told elsewhere."""
+    width = len(header) - flags.values.shape[1]
+    blocks = list(split_cells(rest, delimiter))
+    lines = np.concatenate([block.lines for block in blocks])[1:]
+    if len(lines) != len(flags.values) or any((block.widths != width).any() for block in blocks):
+        return None
+    _refuse_dear(path, len(lines), len(header), len(rest) + 2 * flags.values.size)
+    return CsvTable(path, header, _without_header(blocks, width), lines, flags)
+
+
+def _refuse_dear(path: Path, rows: int, columns: int, size: int) -> None:
     fix = "remove rows that repeat, or read the tables from Parquet files"
-    cost = len(lines) * (BYTES_PER_ROW + BYTES_PER_CELL * len(header))
-    refuse_cost(path, cost=cost, size=len(data), fix=fix)
-    cells = [blocks[0].cells[len(header) :], *(block.cells for block in blocks[1:])]
-    return CsvTable(path, header, [block for block in cells if len(block)], lines)
+    refuse_cost(path, cost=rows * (BYTES_PER_ROW + BYTES_PER_CELL * columns), size=size, fix=fix)
+
+
+def _without_header(blocks: list[Block], width: int) -> list[pa.Array]:
+    cells = [blocks[0].cells[width:], *(block.cells for block in blocks[1:])]
+    return [block for block in cells if len(block)]
 
 
 def _open_quote(path: Path, error: csv.Error) -> BadInput:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -154,6 +154,9 @@ class Settings(BaseModel):
         source, target, weight: columns of the table of edges.
         categorical: columns that are text even where their cells look like numbers.
         drop: columns to leave out.
+        words: columns of lists or of text, each to be read as a bag of words.
+        node_name: the column with names of nodes to show beside their ids; it is no feature.
+        nodes, edges, features_file: files that are not called ``nodes``, ``edges`` and ``features.json``.
         classes: the classes in their order.
         image_shape: height and width, where the numeric columns are the pixels of a picture.
         sparse: keep numeric columns as a sparse matrix.
@@ -173,6 +176,11 @@ class Settings(BaseModel):
     weight: str = "weight"
     categorical: Words = ()
     drop: Words = ()
+    words: Words = ()
+    node_name: str | None = None
+    nodes: str | None = None
+    edges: str | None = None
+    features_file: str | None = None
     classes: Words | None = None
     image_shape: tuple[Side, Side] | None = None
     sparse: bool = False
@@ -181,6 +189,8 @@ class Settings(BaseModel):
 # tables have one split at most, in a column
 OPTION_NAMES = [option.name for option in dataclasses.fields(ReadOptions) if option.name not in ("target", "mask")]
 KEYS = [*OPTION_NAMES, *(key for key in Settings.model_fields if key not in ("options", "places"))]
+TABLE_KEYS = [key for key in Settings.model_fields if key not in ("options", "places", "name", "label_kind")]
+"""What only tables have: columns and files by name."""
 
 
 def read_settings(path: Path) -> Settings:
@@ -202,11 +212,7 @@ def read_settings(path: Path) -> Settings:
             raise yaml_error(message, setting.place, did_you_mean(key, KEYS), expected=expected)
         if setting.value is None:
             raise yaml_error(f"'{key}' has no value", setting.place, "give it one or remove the line")
-    values = {key: setting.value for key, setting in found.items()}
-    if isinstance(said := values.get("target"), str) and current("target", said) == "regression":
-        values.setdefault("label_kind", values.pop("target"))
-    if isinstance(said := values.get("label_kind"), str):
-        values["label_kind"] = current("target", said)
+    values = _told_apart({key: setting.value for key, setting in found.items()}, ("regression",))
     options = {key: values.pop(key) for key in OPTION_NAMES if key in values}
     places = {key: setting.place for key, setting in found.items()}
     try:
@@ -218,6 +224,47 @@ def read_settings(path: Path) -> Settings:
         fix = "choose one of them"
         raise yaml_error(error.message, places["encoding"], fix, found=error.found, expected=error.expected) from None
     return settings.model_copy(update={"options": checked})
+
+
+def with_given(settings: Settings, given: Mapping[str, Any]) -> tuple[Settings, dict[str, Any]]:
+    """Settings with those that were given by hand in their place, and the given options that are none of them.
+
+    Args:
+        settings: what ``graph.yaml`` says.
+        given: keyword arguments of ``read``, or ``--read`` of the command line.
+    """
+    values = _told_apart(dict(given), get_args(Kind))
+    kind = values.pop("label_kind", None)
+    said = {key: values.pop(key) for key in TABLE_KEYS if key in values}
+    if kind is not None:
+        values["target"] = kind
+    try:
+        # a column may be called 2019, which the command line takes for a number
+        checked = Settings.model_validate({key: _as_written(value) for key, value in said.items()})
+    except ValidationError as error:
+        key = str(error.errors(include_url=False)[0]["loc"][0])
+        expected = "a list of words" if key in ("categorical", "drop", "words", "classes") else "a word"
+        raise BadUsage(f"'{key}' can't be that", found=said[key], expected=expected) from None
+    update = {key: getattr(checked, key) for key in said}
+    places = {**settings.places, **dict.fromkeys(said, "the options of read")}
+    return settings.model_copy(update={**update, "places": places}), values
+
+
+def _as_written(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_as_written, value))
+    return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+
+def _told_apart(values: dict[str, Any], kinds: Sequence[str]) -> dict[str, Any]:
+    """``target`` is a column or what labels are; ``features`` is where features come from, or a file of words."""
+    if isinstance(said := values.get("target"), str) and current("target", said) in kinds:
+        values.setdefault("label_kind", values.pop("target"))
+    if isinstance(said := values.get("label_kind"), str):
+        values["label_kind"] = current("target", said)
+    if isinstance(said := values.get("features"), str) and said.lower().endswith(".json"):
+        values["features_file"] = values.pop("features")
+    return values
 
 
 def _in_words(error: ValidationError, found: Mapping[str, Setting]) -> BadInput:
@@ -232,7 +279,7 @@ def _in_words(error: ValidationError, found: Mapping[str, Setting]) -> BadInput:
         expected, example = "a height and a width", "[28, 28]"
     elif first["type"].startswith("bool"):
         expected, example = "true or false", "true"
-    elif key in ("categorical", "drop", "classes"):
+    elif key in ("categorical", "drop", "words", "classes"):
         expected, example = "a list of words", "[one, two]"
     else:
         expected, example = "a word", "…"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from graphsde.base.errors import BadInput, shorten
 from graphsde.io.columns import Features, as_objects
 from graphsde.io.csv_table import check_header
 from graphsde.io.opening import opened, refuse_bomb, refuse_cost
+from graphsde.io.words import split_texts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 MOST_COLUMNS = 20_000
 # bytes at the peak of reading and checking, as measured; a microsecond counts as a hundred
 _PER_ROW, _PER_NUMBER, _PER_TEXT, _PER_DECIMAL, _PER_CHUNK = 120, 22, 90, 190, 15_000
+_PER_WORD, _PER_LIST = 120, 150
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,14 @@ class ParquetTable:
             return objects
         return array.to_numpy(zero_copy_only=False)
 
+    def words(self, column: str) -> list[list[Any] | None]:
+        if self.holds_lists(column):
+            return list(self.table.column(column).to_pylist())
+        return list(split_texts(self.values(column)))
+
+    def holds_lists(self, column: str) -> bool:
+        return _holds_lists(self.schema.field(column).type)
+
     def weights(self, column: str) -> np.ndarray:
         array = self._column(column)
         if self._kind(column, array.type) == "text":
@@ -113,7 +123,7 @@ class ParquetTable:
             code="E-DTYPE",
             place=f"{self.path.name}, column {shorten(column, 60)}",
             found=str(kind),
-            expected="numbers, booleans or text",
+            expected="numbers, booleans or text; features may also be lists of words",
             fix="convert the column, or list it under 'drop' in graph.yaml",
         )
 
@@ -127,6 +137,16 @@ def _kind_of(kind: pa.DataType) -> str | None:
         return "text"
     numbers = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
     return "number" if kind is value and any(test(value) for test in numbers) else None
+
+
+def _holds_lists(kind: pa.DataType) -> bool:
+    """Lists of text or of whole numbers, which are words."""
+    from pyarrow import types
+
+    if not (types.is_list(kind) or types.is_large_list(kind)):
+        return False
+    inner = kind.value_type
+    return types.is_integer(inner) or types.is_string(inner) or types.is_large_string(inner)
 
 
 def read_parquet(path: Path) -> ParquetTable:
@@ -154,8 +174,8 @@ def _read(stream: BinaryIO, path: Path) -> ParquetTable:
     groups = sum(max(facts.row_group(group).total_byte_size, 0) for group in range(facts.num_row_groups))
     refuse_bomb(path, declared=max(8 * facts.num_rows * facts.num_columns, groups), compressed=size)
     _refuse_dear(facts, schema, path, size)
-    # lists and records are not even read: how long they are stands nowhere but in their pages
-    readable = [field.name for field in schema if _kind_of(field.type) is not None]
+    # records and other lists are not even read
+    readable = [field.name for field in schema if _kind_of(field.type) is not None or _holds_lists(field.type)]
     # text that repeats stays a dictionary: written out, one long word in many rows could fill the memory
     text = [field.name for field in schema if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)]
     file = pq.ParquetFile(stream, metadata=facts, read_dictionary=text)
@@ -173,13 +193,35 @@ def _refuse_dear(facts: pq.FileMetaData, schema: pa.Schema, path: Path, size: in
     each = _PER_ROW
     for field in schema:
         is_text = _kind_of(field.type) == "text"
-        each += _PER_TEXT if is_text else _PER_DECIMAL if pa.types.is_decimal(field.type) else _PER_NUMBER
+        each += (
+            _PER_LIST
+            if _holds_lists(field.type)
+            else _PER_TEXT
+            if is_text
+            else _PER_DECIMAL
+            if pa.types.is_decimal(field.type)
+            else _PER_NUMBER
+        )
     refuse_cost(
         path,
-        cost=facts.num_rows * each + facts.num_row_groups * facts.num_columns * _PER_CHUNK,
+        cost=_count_words(facts, schema) * _PER_WORD
+        + facts.num_rows * each
+        + facts.num_row_groups * facts.num_columns * _PER_CHUNK,
         size=size,
         fix="write it without compression and dictionaries, in few row groups, or leave out columns",
     )
+
+
+def _count_words(facts: pq.FileMetaData, schema: pa.Schema) -> int:
+    """How many entries the lists are said to have altogether."""
+    lists = {field.name for field in schema if _holds_lists(field.type)}
+    if not lists:
+        return 0
+    count = 0
+    for group in range(facts.num_row_groups):
+        chunks = (facts.row_group(group).column(leaf) for leaf in range(facts.num_columns))
+        count += sum(max(chunk.num_values, 0) for chunk in chunks if chunk.path_in_schema.split(".")[0] in lists)
+    return count
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Users' files: folders of tables, ``.npz``, GraphML."""
+"""Users' files: folders of tables, ``.npz``, GraphML, MATLAB files, folders of the Open Graph Benchmark."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from graphsde.base.errors import BadInput, BadUsage, shorten
 from graphsde.graph.build import assemble
 from graphsde.graph.graph import Graph
 from graphsde.graph.raw import RawGraph, ReadOptions
-from graphsde.io.graph_yaml import read_options
+from graphsde.io.graph_yaml import Settings, read_options, with_given
 from graphsde.io.opening import require_path, require_regular, status_of
 
 PICKLED = (".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".bin")
-FORMATS = "a folder with nodes.csv and edges.csv (or .parquet), an .npz file, or a .graphml file"
+FORMATS = "a folder with nodes.csv and edges.csv (or .parquet), an .npz, .mat or .graphml file"
 
 
 def read(path: str | os.PathLike[str], *, name: str | None = None, **options: Any) -> Graph:
@@ -23,10 +23,12 @@ def read(path: str | os.PathLike[str], *, name: str | None = None, **options: An
 
     Args:
         path: a folder with ``nodes`` and ``edges`` (``.csv`` or ``.parquet``, and ``graph.yaml`` if there is one), an
-            ``.npz`` file, or a GraphML file.
+            ``.npz``, GraphML or MATLAB file, or a folder of the Open Graph Benchmark (``raw/edge.csv.gz`` …).
         name: how messages call the graph; the name of the file or folder if left out.
         **options: fields of :class:`~graphsde.graph.raw.ReadOptions`, such as ``directed=True`` or ``impute="mean"``;
-            they win over ``graph.yaml``. ``mask=3`` takes the fourth split of an ``.npz`` file that has several.
+            they win over ``graph.yaml``. For a folder also what ``graph.yaml`` may say of columns and files, such as
+            ``label="topic"`` or ``nodes="pages.csv"``. ``mask=3`` (or ``split=3``) takes the fourth split of an
+            ``.npz`` file that has several.
 
     Raises:
         BadInput: the content can't be used as it is; the message names the file and the line.
@@ -43,28 +45,56 @@ def read(path: str | os.PathLike[str], *, name: str | None = None, **options: An
     """
     require_path(path)
     path = Path(path)
-    checked = read_options(options)
+    for_tables = [key for key in with_given(Settings(), options)[0].places]
     status = status_of(path)
     if stat.S_ISDIR(status.st_mode):
+        from graphsde.io.ogb import is_ogb_folder, read_ogb
         from graphsde.io.tables import read_tables
 
-        _refuse_mask(path, checked)
+        if is_ogb_folder(path):
+            chosen = options.pop("split", None)
+            options = _without_columns(path, options, [key for key in for_tables if key != "split"])
+            checked = read_options(options)
+            _refuse_mask(path, checked)
+            return _graph(read_ogb(path, name, None if chosen is None else str(chosen)), checked)
         raw, checked = read_tables(path, options, name)
+        _refuse_mask(path, checked)
         return _graph(raw, checked)
     suffix = path.suffix.lower()
     if suffix in PICKLED:
         raise _pickled(path, suffix)
     require_regular(path, status)
+    options = _without_columns(path, options, for_tables)
+    checked = read_options(options)
     if suffix == ".npz":
         from graphsde.io.npz import read_npz
 
         return _graph(read_npz(path, name, checked.mask), checked)
+    if suffix == ".mat":
+        from graphsde.io.mat import read_mat
+
+        _refuse_mask(path, checked)
+        return _graph(read_mat(path, name), checked)
     if suffix in (".graphml", ".xml"):
         from graphsde.io.graphml import read_graphml
 
         _refuse_mask(path, checked)
         return _graph(read_graphml(path, checked, name), checked)
     raise _unknown_format(path, suffix)
+
+
+def _without_columns(path: Path, options: dict[str, Any], for_tables: list[str]) -> dict[str, Any]:
+    """Only tables have columns and files by name; ``split=3`` of a file with several splits is its ``mask``."""
+    number = options.get("split")
+    if path.suffix.lower() == ".npz" and for_tables == ["split"] and type(number) is int and "mask" not in options:
+        return {("mask" if key == "split" else key): value for key, value in options.items()}
+    if for_tables:
+        raise BadUsage(
+            f"'{for_tables[0]}' is for folders of tables, and {path.name} is none",
+            found=options.get(for_tables[0]),
+            fix=f"leave '{for_tables[0]}' out",
+        )
+    return options
 
 
 def _refuse_mask(path: Path, options: ReadOptions) -> None:

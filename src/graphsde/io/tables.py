@@ -1,4 +1,4 @@
-"""A folder with a table of nodes and a table of edges."""
+"""A folder with a table of nodes, a table of edges, and maybe a file of words."""
 
 from __future__ import annotations
 
@@ -14,23 +14,27 @@ import scipy.sparse as sp
 from graphsde.base.errors import BadInput, shorten
 from graphsde.base.memory import give_back_free_memory
 from graphsde.base.storage import io_error
+from graphsde.graph.ids import NUMBER, locate, parse_ids
 from graphsde.graph.masks import masks_from_words
-from graphsde.graph.raw import RawGraph, ReadOptions
+from graphsde.graph.raw import Finding, RawGraph, ReadOptions
 from graphsde.io.columns import Features, Table, unused_columns
 from graphsde.io.csv_table import read_csv
-from graphsde.io.graph_yaml import Settings, did_you_mean, read_options, read_settings
+from graphsde.io.graph_yaml import Settings, did_you_mean, read_options, read_settings, with_given
 from graphsde.io.opening import require_inside
 from graphsde.io.parquet import read_parquet
+from graphsde.io.words import bag_of_words, read_json_words
 
 SUFFIXES = (".csv", ".parquet")
+# how the table of nodes is called in public collections, mostly after the name of the graph
+NODE_STEMS = ("nodes", "target", "targets")
 
 
 def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None) -> tuple[RawGraph, ReadOptions]:
-    """Read ``nodes`` and ``edges`` (``.csv`` or ``.parquet``) and ``graph.yaml``, if there is one.
+    """Read ``nodes`` and ``edges`` (``.csv`` or ``.parquet``), ``features.json`` and ``graph.yaml``, if there are any.
 
     Args:
         folder: where they are.
-        given: options that win over those in ``graph.yaml``.
+        given: options and settings that win over those in ``graph.yaml``.
         name: how messages call the graph.
     """
     files = _files(folder)
@@ -38,18 +42,22 @@ def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None)
     if "graph.yaml" in files:
         require_inside(folder / "graph.yaml", folder)
         settings = read_settings(folder / "graph.yaml")
+    settings, remaining = with_given(settings, given)
     _refuse_shared_columns(settings)
-    options = read_options(given, settings.options)
-    nodes = _open(folder, files, "nodes", (settings.id,), options)
-    edges = _open(folder, files, "edges", (settings.source, settings.target), options)
+    options = read_options(remaining, settings.options)
+    chosen = _Files(folder, files, settings)
+    nodes = _open(chosen.table("nodes", (settings.id,)), folder, (settings.id,), options)
+    ends = (settings.source, settings.target)
+    edges = _open(chosen.table("edges", ends), folder, ends, options)
+    word_file = None if options.features == "degree" else chosen.words()
     if not nodes.num_rows:
         raise BadInput(f"{nodes.path.name} has no rows", code="E-EMPTY", place=nodes.path.name, expected="one per node")
-    _check_columns(nodes, settings, required=("id",), optional=("label", "split"))
+    _check_columns(nodes, settings, required=("id",), optional=("label", "split", "node_name"))
+    node_ids = nodes.ids(settings.id)
+    settings, noticed = _two_columns(edges, settings, node_ids)
     _check_columns(edges, settings, required=("source", "target"), optional=("weight",))
     _give_back_cells()
-    features = _features(nodes, settings)
-    _give_back_cells()
-    node_ids = nodes.ids(settings.id)
+    features = _features(nodes, settings, word_file, node_ids)
     _give_back_cells()
     labels = nodes.values(settings.label) if settings.label in nodes.names else None
     if labels is not None and settings.classes is not None and options.target == "classification":
@@ -61,7 +69,9 @@ def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None)
         num_nodes=nodes.num_rows,
         node_ids=node_ids,
         numeric=_matrix(features, settings),
+        dense=not (settings.sparse or features.sparse),
         feature_names=features.numeric_names or None,
+        node_names=None if settings.node_name is None else nodes.values(settings.node_name),
         categorical=features.categorical,
         labels=labels,
         split=None if masks else split,
@@ -74,7 +84,10 @@ def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None)
         name=name or settings.name or folder.resolve().name or "graph",
         node_place=nodes.place,
         edge_place=edges.place,
-        findings=features.findings + unused_columns(unused, f"columns of {edges.path.name}"),
+        findings=chosen.findings
+        + noticed
+        + features.findings
+        + unused_columns(unused, f"columns of {edges.path.name}"),
     )
     del nodes, edges
     _give_back_cells()
@@ -96,17 +109,61 @@ def _files(folder: Path) -> list[str]:
         raise io_error("read", folder, error) from error
 
 
-def _open(folder: Path, files: Sequence[str], stem: str, wanted: tuple[str, ...], options: ReadOptions) -> Table:
-    found = [stem + suffix for suffix in SUFFIXES if stem + suffix in files]
-    if len(found) > 1:
+class _Files:
+    """Which files of the folder are meant: those that are named, those called as they should be, or the only ones that
+    can be meant, which is noted."""
+
+    def __init__(self, folder: Path, files: Sequence[str], settings: Settings) -> None:
+        self.folder, self.files, self.settings = folder, files, settings
+        self.findings: list[Finding] = []
+
+    def table(self, stem: str, wanted: tuple[str, ...]) -> str:
+        if (named := getattr(self.settings, stem)) is not None:
+            return self._named(stem, named, SUFFIXES)
+        found = [stem + suffix for suffix in SUFFIXES if stem + suffix in self.files]
+        if len(found) > 1:
+            raise BadInput(
+                f"the folder has both {found[0]} and {found[1]}",
+                code="E-FORMAT",
+                place=str(self.folder),
+                expected="one of them",
+                fix="remove the one that is out of date",
+            )
+        if found:
+            return found[0]
+        stems = NODE_STEMS if stem == "nodes" else (stem,)
+        return self._only(stem, stems, SUFFIXES) or self._missing(stem, wanted)
+
+    def words(self) -> str | None:
+        """The file of words, if there is one."""
+        if (named := self.settings.features_file) is not None:
+            return self._named("features", named, (".json",))
+        return "features.json" if "features.json" in self.files else self._only("features", ("features",), (".json",))
+
+    def _named(self, key: str, file: str, suffixes: Sequence[str]) -> str:
+        if file in self.files and file.lower().endswith(tuple(suffixes)):
+            return file
         raise BadInput(
-            f"the folder has both {found[0]} and {found[1]}",
-            code="E-FORMAT",
-            place=str(folder),
-            expected="one of them",
-            fix="remove the one that is out of date",
+            f"'{shorten(file, 60)}' can't be the file of {key}",
+            code="E-NOT-A-FILE",
+            place=self.settings.places.get(key, str(self.folder)),
+            found=", ".join(shorten(one, 60) for one in self.files[:10]) or "nothing",
+            expected=f"a file of this folder that ends in {' or '.join(suffixes)}",
+            fix=did_you_mean(file, self.files, "give the name of one, without a folder"),
         )
-    if not found:
+
+    def _only(self, what: str, stems: tuple[str, ...], suffixes: tuple[str, ...]) -> str | None:
+        """The one file whose name ends as it should, such as ``musae_facebook_edges.csv``."""
+        found = [one for one in self.files if Path(one).stem.lower().endswith(stems) and one.endswith(suffixes)]
+        if len(found) != 1:
+            return None
+        message = f"{shorten(found[0], 60)} was taken as the file of {what}"
+        hint = f"'{what}: FILE' in graph.yaml, or --read {what}=FILE, names another"
+        self.findings.append(Finding("W-FILE-CHOSEN", "note", message, 1, (shorten(found[0], 60),), hint))
+        return found[0]
+
+    def _missing(self, stem: str, wanted: tuple[str, ...]) -> str:
+        files, folder = self.files, self.folder
         packed = next((file for file in files if file.startswith((f"{stem}.csv.", f"{stem}.parquet."))), None)
         empty = " (for a graph without edges: a file with the one line source,target)" if stem == "edges" else ""
         raise BadInput(
@@ -117,7 +174,10 @@ def _open(folder: Path, files: Sequence[str], stem: str, wanted: tuple[str, ...]
             expected=f"{stem}.csv with the columns {', '.join(wanted)}{empty}",
             fix=f"unpack {packed}" if packed else _similar(stem, files),
         )
-    path = folder / found[0]
+
+
+def _open(file: str, folder: Path, wanted: tuple[str, ...], options: ReadOptions) -> Table:
+    path = folder / file
     require_inside(path, folder)
     if path.suffix == ".csv":
         return read_csv(path, wanted=wanted, encoding=options.encoding)
@@ -134,12 +194,26 @@ def _check_columns(table: Table, settings: Settings, *, required: Sequence[str],
             raise _no_column(table, column, settings.places.get(role, table.header_place))
 
 
+def _two_columns(edges: Table, settings: Settings, node_ids: np.ndarray) -> tuple[Settings, list[Finding]]:
+    """Two columns that nobody has named are the two ends, unless the first line looks like an edge itself."""
+    ends = [name for name in edges.names if name != settings.weight]
+    named = {"source", "target"} & set(settings.places) or {settings.source, settings.target} & set(edges.names)
+    if named or len(ends) != 2 or (locate(ends, node_ids) >= 0).any() or any(NUMBER.fullmatch(end) for end in ends):
+        return settings, []
+    shown = tuple(shorten(end, 60) for end in ends)
+    message = f"the columns {shown[0]} and {shown[1]} of {edges.path.name} were taken as source and target"
+    found = [Finding("W-COLUMNS-CHOSEN", "note", message, 2, shown)]
+    return settings.model_copy(update={"source": ends[0], "target": ends[1]}), found
+
+
 def _refuse_shared_columns(settings: Settings) -> None:
     """A column with two roles: every edge would be a self loop, or the id would be the answer."""
-    for roles in (("id", "label", "split"), ("source", "target", "weight")):
+    for roles in (("id", "label", "split", "node_name"), ("source", "target", "weight")):
         seen: dict[str, str] = {}
         for role in roles:
             column = getattr(settings, role)
+            if column is None:
+                continue
             other = seen.setdefault(column, role)
             if other != role:
                 raise BadInput(
@@ -166,14 +240,38 @@ def _no_column(table: Table, column: str, place: str) -> BadInput:
     )
 
 
-def _features(nodes: Table, settings: Settings) -> Features:
+def _features(nodes: Table, settings: Settings, word_file: str | None, node_ids: np.ndarray) -> Features:
     names = set(nodes.names)
-    for key in ("categorical", "drop"):
+    for key in ("categorical", "drop", "words"):
         for column in getattr(settings, key):
             if column not in names:
                 raise _no_column(nodes, column, settings.places[key])
-    left_out = {settings.id, settings.label, settings.split, *settings.drop}
-    return nodes.features([name for name in nodes.names if name not in left_out], set(settings.categorical))
+    left_out = {settings.id, settings.label, settings.split, settings.node_name, *settings.drop}
+    columns = [name for name in nodes.names if name not in left_out]
+    bags = []
+    findings: list[Finding] = []
+    if word_file is not None:
+        path = nodes.path.parent / word_file
+        require_inside(path, nodes.path.parent)
+        bag, findings = read_json_words(path, parse_ids(node_ids, nodes.place))
+        bags.append(bag)
+        # beside a file of features, columns are mostly other ids and names
+        named = {*settings.categorical, *settings.words}
+        findings += unused_columns(
+            [name for name in columns if name not in named], f"columns of {nodes.path.name}", "W-NODE-COLUMNS"
+        )
+        columns = [name for name in columns if name in named]
+    in_words = [name for name in columns if name in settings.words or nodes.holds_lists(name)]
+    bags += [bag_of_words(nodes.words(name), nodes.place).named(name) for name in in_words]
+    plain = [name for name in columns if name not in set(in_words)]
+    features = nodes.features(plain, set(settings.categorical))
+    features.findings = findings + features.findings
+    for bag in bags:
+        blocks = [bag.counts] if features.numeric is None else [sp.csr_array(features.numeric), bag.counts]
+        features.numeric = sp.csr_array(sp.hstack(blocks))
+        features.numeric_names = [*features.numeric_names, *bag.names]
+        features.sparse = True
+    return features
 
 
 def _matrix(features: Features, settings: Settings) -> np.ndarray | sp.csr_array | None:

@@ -72,7 +72,7 @@ class _Columns:
             )
         names = [*self.numeric, *self.categorical]
         check_header([name.strip() for name in names], "the graph's feature names")
-        self.role = {role: _free_name(role, set(names)) for role in ("id", "label", "split")}
+        self.role = {role: _free_name(role, set(names)) for role in ("id", "label", "split", "node_name")}
 
     def nodes(self) -> pa.Table:
         import pyarrow as pa
@@ -87,6 +87,8 @@ class _Columns:
             columns[self.role["label"]] = pa.array(answers, pa.float64() if graph.values is not None else pa.string())
         if self._has("split"):
             columns[self.role["split"]] = _texts(self._split())
+        if graph.node_names is not None:
+            columns[self.role["node_name"]] = _texts(graph.node_names)
         features: Any = graph.features
         dense = features.toarray() if graph.is_sparse else features
         for position, name in enumerate(self.numeric):
@@ -108,7 +110,9 @@ class _Columns:
 
         graph = self.graph
         values: dict[str, Any] = {"name": graph.name}
-        values |= {role: name for role, name in self.role.items() if name != role}
+        values |= {role: name for role, name in self.role.items() if name != role and role != "node_name"}
+        if graph.node_names is not None:
+            values["node_name"] = self.role["node_name"]
         if graph.target.told_in_files:
             values["target"] = graph.target_kind
         if graph.adjacency.directed:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import functools
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -17,6 +18,7 @@ from torch import Tensor
 from graphsde.base.errors import BadInput, BadUsage, NotFitted
 from graphsde.base.interrupt import InterruptGuard
 from graphsde.base.registry import Registry
+from graphsde.datasets.source import as_graph
 from graphsde.graph.graph import Graph
 from graphsde.graph.target import TARGETS
 from graphsde.models.parameters import flat, merge_settings, plain, signature_of, split_params, with_settings_section
@@ -70,6 +72,9 @@ class Model(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        for method, divide in (("fit", True), ("predict", False)):
+            if method in cls.__dict__:
+                setattr(cls, method, _taking_any_graph(cls.__dict__[method], divide))
         if hasattr(cls, "Settings"):
             defaults = cls.default_settings()
             cls.__signature__ = signature_of(defaults)  # type: ignore[attr-defined]
@@ -157,7 +162,11 @@ class Model(ABC):
         checkpoint: Checkpoint | None = None,
         interrupt: InterruptGuard | None = None,
     ) -> Self:
-        """Learn from the training nodes of ``graph``."""
+        """Learn from the training nodes of ``graph``.
+
+        A PyG ``Data``, a networkx or DGL graph and a pair of data frames are taken as well, with the split that
+        :func:`graphsde.read` would make where they have none.
+        """
 
     def start_from(self, previous: Model, *, momentum: bool = False) -> Self:
         """Let the next :meth:`fit` begin where ``previous`` ended; a model that can't begins anew.
@@ -299,6 +308,18 @@ class Model(ABC):
         changed = self.settings.model_dump(exclude_defaults=True)
         inside = ", ".join(f"{name}={value!r}" for name, value in changed.items())
         return f"{type(self).__name__}({inside})"
+
+
+def _taking_any_graph(method: Callable[..., Any], divide: bool) -> Callable[..., Any]:
+    """A ``fit`` or ``predict`` that also takes graphs of other libraries (see :func:`graphsde.as_graph`)."""
+    if getattr(method, "__isabstractmethod__", False):
+        return method
+
+    @functools.wraps(method)
+    def taking(self: Model, graph: Any, **options: Any) -> Any:
+        return method(self, as_graph(graph, divide=divide), **options)
+
+    return taking
 
 
 def handled_targets(cls: type[Model]) -> tuple[str, ...]:

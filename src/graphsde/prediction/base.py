@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 
 from graphsde.base.errors import BadUsage
 from graphsde.base.memory import available_bytes, require_memory
 from graphsde.graph.graph import Graph
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Kind = Literal["deterministic", "samples", "dirichlet", "gaussian"]
 """What the spread of a prediction is: none, draws from a posterior, Dirichlet concentrations, one Gaussian."""
@@ -104,6 +107,22 @@ class Prediction(ABC):
     @abstractmethod
     def subset(self, items: np.ndarray) -> Self:
         """The prediction of some items (positions or a boolean mask)."""
+
+    def to_pandas(self, graph: Graph | None = None) -> pd.DataFrame:
+        """One row per item, with the columns of ``predictions.csv``.
+
+        These are ``id``, the answer, its confidence, the parts of the uncertainty, and the probabilities of classes.
+
+        Args:
+            graph: that was predicted on; adds what is known of the items, and their roles.
+
+        Raises:
+            MissingExtra: pandas is not installed.
+        """
+        from graphsde.io.pandas_frames import require_pandas
+        from graphsde.prediction.columns import prediction_columns
+
+        return require_pandas().DataFrame(prediction_columns(self, graph))
 
 
 class Predictor(Protocol):

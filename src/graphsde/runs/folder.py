@@ -30,7 +30,7 @@ from graphsde.io.table_export import write_table
 from graphsde.metrics.evaluation import evaluate, judged_nodes
 from graphsde.models import Model, load_model
 from graphsde.prediction import Prediction
-from graphsde.runs.export import prediction_columns
+from graphsde.prediction.columns import prediction_columns
 from graphsde.runs.label_book import LabelBook
 from graphsde.runs.state import MARK, State, has_state, read_state, require_whole
 from graphsde.runs.work import FITTING, LEARNING, Work

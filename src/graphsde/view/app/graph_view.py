@@ -123,7 +123,7 @@ def draw(
     )  # fmt: skip
     nodes = drawing.nodes
     texts = [
-        f"node {plot_text(graph.node_ids[node], 40)}<br>class {plot_text(prediction.label[node], 40)}, "
+        f"node {plot_text(graph.called(node), 40)}<br>class {plot_text(prediction.label[node], 40)}, "
         f"{prediction.confidence[node]:.0%} sure<br>uncertainty {prediction.total[node]:.2f}"
         for node in nodes.tolist()
     ]

@@ -105,7 +105,7 @@ def node_table(graph: Graph, prediction: ClassPrediction) -> NodeTable:
     if graph.ood_nodes is not None:
         outcome[graph.ood_nodes] = "ood"
     return NodeTable(
-        node=np.array([plain(node, 200) for node in graph.node_ids], dtype=object),
+        node=np.array([plain(graph.called(row), 200) for row in range(graph.num_nodes)], dtype=object),
         predicted=predicted,
         true=names[labels],
         outcome=outcome,

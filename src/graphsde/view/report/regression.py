@@ -102,7 +102,7 @@ def _row(graph: Graph, prediction: RegressionPrediction, node: int, low: float, 
     known = np.isfinite(truth)
     epistemic = prediction.epistemic[node]
     return {
-        "node": name(graph.node_ids[node], SHORT),
+        "node": name(graph.called(node), SHORT),
         "predicted": _short(prediction.mean[node]),
         "interval": f"{_short(low)} to {_short(high)}",
         "truth": _short(truth) if known else NOTHING,

@@ -101,7 +101,7 @@ class _RowMaker:
         )
 
     def _id(self, node: int) -> str:
-        return name(self.graph.node_ids[node], SHORT)
+        return name(self.graph.called(node), SHORT)
 
     def _true_label(self, node: int) -> str | None:
         if self.graph.labels is None or not self.graph.labelled[node]:

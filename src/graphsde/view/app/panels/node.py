@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import streamlit as st
 
-from graphsde.runs.export import prediction_columns
+from graphsde.prediction.columns import prediction_columns
 from graphsde.view.app.library import OpenRun, RunFacts
 from graphsde.view.app.node_table import (
     MOST_ROWS,

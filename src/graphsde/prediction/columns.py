@@ -1,15 +1,18 @@
-"""Predictions as a table that people and programs can open."""
+"""Predictions as columns of a table, for files, frames and the page."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from graphsde.base.registry import Rules
 from graphsde.graph.graph import Graph
-from graphsde.prediction import ClassPrediction, Prediction, RegressionPrediction
+from graphsde.graph.ids import locate
+from graphsde.prediction.base import Prediction
+from graphsde.prediction.classification import ClassPrediction
+from graphsde.prediction.regression import RegressionPrediction
 
 # probabilities of every class are written up to this many classes; beyond, the table would be mostly zeros
 MOST_PROBABILITY_COLUMNS = 100
@@ -24,9 +27,9 @@ def prediction_columns(prediction: Prediction, graph: Graph | None = None) -> di
     For regression: id, mean, the parts of the variance, and the ends of the 90 % interval.
 
     ``epistemic`` is empty for a deterministic model. With the graph, ``true_label`` (``true_value``) and ``split`` are
-    added.
+    added, and ``name`` after the id where nodes have names.
     """
-    return COLUMNS.of(prediction)(prediction, graph)
+    return with_node_names(COLUMNS.of(prediction)(prediction, graph), graph)
 
 
 @COLUMNS.register("classification")
@@ -59,6 +62,25 @@ def _regression_columns(prediction: RegressionPrediction, graph: Graph | None) -
     if graph is not None and graph.values is not None:
         columns["true_value"] = graph.target.plain()
     return columns | _roles(graph)
+
+
+def with_node_names(columns: Mapping[str, Any], graph: Graph | None, column: str = "id") -> dict[str, Any]:
+    """Columns with ``name`` after that of the ids, where the graph has names of its nodes.
+
+    Args:
+        columns: of a table about nodes of the graph.
+        graph: that they belong to.
+        column: the one with the ids.
+    """
+    if graph is None or graph.node_names is None:
+        return dict(columns)
+    rows = locate(np.asarray(columns[column]), graph.node_ids)
+    result: dict[str, Any] = {}
+    for title, values in columns.items():
+        result[title] = values
+        if title == column:
+            result["name"] = graph.node_names[rows]
+    return result
 
 
 def _uncertainty(prediction: Prediction) -> dict[str, Any]:

@@ -1,0 +1,181 @@
+"""MATLAB files (version 5 to 7.2): numbers and sparse matrices only; objects and functions are never read."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphsde.base.errors import BadInput, shorten
+from graphsde.graph.edges import edges_of_matrix
+from graphsde.graph.features import check_structure
+from graphsde.graph.raw import RawGraph
+from graphsde.io.opening import opened, refuse_bomb, refuse_cost
+
+# names of variables, whatever their case, the more telling ones first
+ADJACENCY = ("network", "adjacency", "adj", "net", "a")
+FEATURES = ("attributes", "attribute", "features", "attrb", "attr", "x")
+LABELS = ("labels", "label", "class", "group", "gnd", "y")
+_HEADER, _MATRIX, _COMPRESSED = 128, 14, 15
+_PER_BYTE = 8  # at the peak of reading and checking, mostly that of edges
+
+
+def read_mat(path: Path, name: str | None = None) -> RawGraph:
+    """Read a graph from a ``.mat`` file.
+
+    Known variables, in any case: ``network`` (or ``A``, ``adj``), a square matrix of weights, row to column;
+    ``attributes`` (or ``X``, ``features``); ``labels`` (or ``Y``, ``label``, ``group``, ``gnd``): one number per node,
+    or one column per class with a single one in every row (a row of zeros is an unlabelled node).
+
+    Args:
+        path: the file.
+        name: how messages call the graph.
+    """
+    with opened(path) as stream:
+        size = stream.seek(0, 2)
+        declared = _declared(stream, path)
+        refuse_bomb(path, declared=declared, compressed=size)
+        refuse_cost(path, cost=_PER_BYTE * declared, size=size, fix="keep features sparse, or save with -v6")
+        variables = _load(stream, path)
+    adjacency = _matrix(variables, ADJACENCY, path, required=True)
+    features = _matrix(variables, FEATURES, path)
+    num_nodes = int(adjacency.shape[0])
+    if adjacency.shape[1] != num_nodes:
+        raise BadInput(
+            f"the adjacency has the shape {adjacency.shape}", code="E-SHAPE", place=path.name, expected="a square"
+        )
+    sources, targets, weights = edges_of_matrix(sp.csr_array(adjacency), num_nodes)
+    return RawGraph(
+        num_nodes=num_nodes,
+        numeric=sp.csr_array(features) if sp.issparse(features) else features,
+        labels=_labels(variables, num_nodes, path),
+        sources=sources,
+        targets=targets,
+        weights=weights,
+        edges_by_id=False,
+        name=name or path.stem,
+        node_place=lambda row: f"{path.name}, row {row + 1}",
+        edge_place=lambda row: f"{path.name}, edge {row + 1}",
+    )
+
+
+def _declared(stream: BinaryIO, path: Path) -> int:
+    """Bytes that all variables take once unpacked, from their tags alone."""
+    stream.seek(0)
+    header = stream.read(_HEADER)
+    if header.startswith((b"\x89HDF", b"MATLAB 7.3")):
+        raise _corrupt(path, "it is of version 7.3 (HDF5)", "save it with save(…, '-v7')")
+    order = {b"IM": "<", b"MI": ">"}.get(header[126:128])
+    if order is None:
+        raise _corrupt(path, "it has no header of version 5 to 7.2", "save it with save(…, '-v7')")
+    declared = 0
+    while len(tag := stream.read(8)) == 8:
+        kind, length = struct.unpack(order + "II", tag)
+        start = stream.tell()
+        if kind == _COMPRESSED:
+            try:
+                inner = zlib.decompressobj().decompress(stream.read(min(length, 256)), 8)
+            except zlib.error as error:
+                raise _corrupt(path, str(error), "write or copy the file again") from None
+            if len(inner) < 8:
+                raise _corrupt(path, "a variable is cut off", "write or copy the file again")
+            kind, unpacked = struct.unpack(order + "II", inner)
+            declared += unpacked
+        else:
+            declared += length
+        if kind != _MATRIX:
+            raise _corrupt(path, f"an element of type {kind} is no variable", "write or copy the file again")
+        stream.seek(start + length)
+    stream.seek(0)
+    return declared
+
+
+def _load(stream: BinaryIO, path: Path) -> dict[str, Any]:
+    from scipy.io import loadmat, whosmat
+
+    try:
+        listed = [name for name, _, _ in whosmat(stream, appendmat=False)]
+        wanted = [name for name in listed if name.lower() in {*ADJACENCY, *FEATURES, *LABELS}]
+        stream.seek(0)
+        found = loadmat(stream, appendmat=False, variable_names=wanted)
+    except Exception as error:  # whatever a damaged file makes of the reader; scipy has no error of its own for it
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise _corrupt(path, shorten(str(error), 120), "write or copy the file again") from None
+    return {name: found[name] for name in wanted if name in found}
+
+
+def _first(variables: dict[str, Any], names: tuple[str, ...]) -> tuple[str, Any] | None:
+    for wanted in names:
+        for name, value in variables.items():
+            if name.lower() == wanted:
+                return name, value
+    return None
+
+
+def _matrix(variables: dict[str, Any], names: tuple[str, ...], path: Path, *, required: bool = False) -> Any:
+    found = _first(variables, names)
+    if found is None:
+        if not required:
+            return None
+        raise BadInput(
+            f"{path.name} has no adjacency",
+            code="E-HEADER",
+            place=path.name,
+            found=", ".join(variables) or "no known variable",
+            expected="variables such as network, attributes and labels, or A, X and Y",
+            fix="rename the variables",
+        )
+    name, value = found
+    if (
+        not (sp.issparse(value) or (isinstance(value, np.ndarray) and value.ndim == 2))
+        or value.dtype.kind not in "biuf"
+    ):
+        raise BadInput(
+            f"the variable '{name}' holds {getattr(value, 'dtype', type(value).__name__)}",
+            code="E-DTYPE",
+            place=f"{path.name}, {name}",
+            expected="a matrix of numbers",
+            fix="save it as a plain or sparse matrix of numbers",
+        )
+    if sp.issparse(value):
+        check_structure(value)  # scipy follows damaged indices into memory that is not its own
+    return value
+
+
+def _labels(variables: dict[str, Any], num_nodes: int, path: Path) -> np.ndarray | None:
+    values = _matrix(variables, LABELS, path)
+    if values is None:
+        return None
+    dense = values.toarray() if sp.issparse(values) and 1 in values.shape else values
+    if not sp.issparse(dense) and 1 in dense.shape:
+        return dense.ravel()
+    matrix = sp.csr_array(values)
+    matrix.eliminate_zeros()
+    several = np.flatnonzero(np.diff(matrix.indptr) > 1)
+    if matrix.shape[0] != num_nodes or len(several):
+        where = f"{path.name}, row {int(several[0]) + 1}" if len(several) else path.name
+        raise BadInput(
+            f"the labels have the shape {matrix.shape}, and {len(several):,} nodes have several",
+            code="E-SHAPE",
+            place=where,
+            expected="one class per node",
+            fix="choose one class for every node",
+        )
+    labels = np.full(num_nodes, -1, dtype=np.int64)
+    labels[np.diff(matrix.indptr) == 1] = matrix.indices
+    return labels
+
+
+def _corrupt(path: Path, what: str, fix: str) -> BadInput:
+    return BadInput(
+        f"{path.name} can't be read as a MATLAB file: {what}",
+        code="E-CORRUPT",
+        place=path.name,
+        expected="version 5 to 7.2",
+        fix=fix,
+    )
