@@ -57,7 +57,7 @@ def others(graph: gs.Graph) -> dict[str, Any]:
 def test_fit_and_predict_take_it_as_it_is(graph: gs.Graph, library: str) -> None:
     data = others(graph)[library]
     divided = gs.split(graph)
-    assert divided.split == "fractions" and gs.as_graph(data).split == "fractions"
+    assert divided.split == "stratified-60-15-25" and gs.as_graph(data).split == "stratified-60-15-25"
     expected = gs.LabelPropagation().fit(divided).predict(divided)
     found = gs.LabelPropagation().fit(data).predict(data)
     np.testing.assert_array_equal(found.mean, expected.mean)
