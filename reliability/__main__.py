@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from reliability.arena import Arena, Case, Verdict, arena
-from reliability.attacks import ATTACKS
+from reliability.attacks import ATTACKS, UNASKED
 from reliability.journal import KEPT, RUNS, Journal, Line, now, present_commit
 
 PROGRESS_SECONDS = 20.0
@@ -41,7 +41,7 @@ def main() -> int:
     unknown = set(asked.attacks) - set(ATTACKS)
     if unknown:
         parser.error(f"there is no attack {', '.join(sorted(unknown))}; there are {', '.join(ATTACKS)}")
-    asked.attacks = asked.attacks or list(ATTACKS)
+    asked.attacks = asked.attacks or list(UNASKED)
     if asked.shard != "0/1" or asked.jobs == 1:
         return _run(asked)
     return _share(asked)

@@ -60,13 +60,22 @@ def _functions(path: Path) -> frozenset[str]:
 
 def named_tests(arena: Arena) -> Iterator[Case]:
     """The ordinary tests behind the guarantees, so that the page can say when they last passed."""
-    asked = [one for one in guarantees() if one.attack is None and not one.slow]
+    return _cases([one for one in guarantees() if one.attack is None and not one.slow], arena)
+
+
+def slow_tests(arena: Arena) -> Iterator[Case]:
+    """Those that take longer than all the others together."""
+    return _cases([one for one in guarantees() if one.slow], arena)
+
+
+def _cases(asked: list[Guarantee], arena: Arena) -> Iterator[Case]:
     for one in asked[:1] if arena.quick else asked:
         yield Case(one.id, lambda g=one: _run(g))  # type: ignore[misc]
 
 
 def _run(guarantee: Guarantee) -> Verdict:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header", *guarantee.tests]
+    command += ["-m", "slow"] if guarantee.slow else []
     path = os.pathsep.join([str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
     begin = time.perf_counter()
     done = subprocess.run(

@@ -53,9 +53,9 @@ def _measured(one: Guarantee, lines: list[Line]) -> tuple[str, str]:
     figure = one.figure
     if one.journal is not None and (ROOT / one.journal).is_file():
         return _told(one.figure), _committed(one.journal)
-    mine = [line for line in lines if line.attack == "tests" and line.case == one.id]
+    mine = [line for line in lines if line.attack in ("tests", "slow") and line.case == one.id]
     if not mine:
-        return f"{figure} (`make slow`)" if one.slow else figure, NOT_RUN
+        return f"{figure} (`python -m reliability slow`)" if one.slow else figure, NOT_RUN
     told = mine[0].detail if mine[0].kept else f"**fails**: {mine[0].outcome}"
     return f"{figure}; {told}", _date(mine)
 

@@ -177,6 +177,8 @@ def test_marginals_are_refused_where_nobody_knows_them(blocks: Graph) -> None:
         with pytest.raises(BadUsage, match="noise_by=paths"):
             made(blocks, sigma=0.3, **settings)
     made(blocks, sigma=0.0, drift=rest)  # without noise there is nothing to know
+    with pytest.raises(BadUsage, match="closed_kl"):  # a term of the loss is missed however little it weighs
+        made(blocks, sigma=0.3, kl_weight=1e-3, prior={"name": "graph-ou", "options": {"teleport": 0.5}})
 
 
 def closed(graph: Graph, **settings: Any) -> gs.LGNSDE:

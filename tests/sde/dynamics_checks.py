@@ -204,6 +204,7 @@ def check_steps_for(combinations: int = 200) -> None:
             assert plan_module.steps_for(horizon, horizon / (steps - 0.5)) == steps
     assert plan_module.steps_for(1.0, 0.01) == 100
     assert plan_module.steps_for(0.3, 0.1) == 3
+    assert plan_module.steps_for(0.7, 0.7) == plan_module.steps_for(0.3, 3 * 0.1) == 1  # 3 · 0.1 is above 0.3
 
 
 def check_drift_sees_the_right_times() -> None:

@@ -45,6 +45,22 @@ def test_same_bits(kind: torch.dtype, nodes: int, width: int) -> None:
     assert torch.equal(draw(nodes, width, kind, 0.3), before)
 
 
+def test_the_loops_before_they_are_compiled() -> None:
+    """Box–Muller in plain Python, number by number."""
+    logs, angles, normals = np.log([0.5, 0.25, 0.9]), np.array([0.1, 2.0, -3.0]), np.zeros(6)
+    compiled._products(logs, np.cos(angles), np.sin(angles), -2.0 * 0.3**2, normals)
+    radius = 0.3 * np.sqrt(-2.0 * logs)
+    assert normals == pytest.approx(np.stack([radius * np.cos(angles), radius * np.sin(angles)], axis=1).ravel())
+    starts, steps = np.array([5, 2**63], dtype=np.uint64), np.array([1, 2**62 + 7, 9], dtype=np.uint64)
+    radius, angle, words = np.zeros(6), np.zeros(6), np.zeros(6, dtype=np.uint64)
+    with np.errstate(over="ignore"):  # words of 64 bits wrap, here as in the compiled loop
+        compiled._uniforms(starts, steps, radius, angle, np.float64(1), 2.0**-32, np.pi * 2.0**-31)
+        words[:] = compiled.mix_words((starts[:, None] + steps).ravel())
+    high, low = (words >> np.uint64(32)).astype(np.uint32), words.astype(np.uint32)
+    assert np.array_equal(radius, (high.astype(np.float64) + 1) * 2.0**-32)
+    assert np.array_equal(angle, low.view(np.int32) * (np.pi * 2.0**-31))
+
+
 def test_same_bits_on_two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     whole, threads = draw(700, 64), torch.get_num_threads()
     loaded()

@@ -38,6 +38,19 @@ def test_a_rest_of_one_channel(residual: str, blocks: Graph) -> None:
         DRIFTS.get("graph-filter")(1, **{**options, "residual_width": 0}, generator=torch.Generator())
 
 
+def test_a_rest_by_attention_has_four_heads_of_its_own(blocks: Graph) -> None:
+    """The default is part of the recipe: other heads are another model."""
+    given, asked = (
+        DRIFTS.get("graph-filter")(8, residual="gat", **heads, generator=torch.Generator().manual_seed(1))
+        for heads in ({}, {"heads": 4})
+    )
+    assert given.flow is not None and asked.flow is not None
+    shapes = [tuple(value.shape) for value in given.flow.parameters()]
+    assert shapes == [tuple(value.shape) for value in asked.flow.parameters()]
+    with pytest.raises(BadUsage, match="heads"):
+        DRIFTS.get("graph-filter")(8, residual="gat", heads=5, generator=torch.Generator())
+
+
 @pytest.mark.parametrize("name", list(PRIORS))
 def test_priors(name: str, blocks: Graph) -> None:
     h = torch.randn(blocks.num_nodes, 2, smallest(name), generator=torch.Generator().manual_seed(0))

@@ -76,8 +76,8 @@ def accuracy_rejection(
     distinct, size, wrong = tied_blocks(uncertainty, errors)
     at = distinct if thresholds is None else arrays.numbers(np.asarray(thresholds), "thresholds")
     blocks = np.searchsorted(distinct, at, side="right")
-    kept = np.concatenate([[0], np.cumsum(size)])[blocks]
-    right = kept - np.concatenate([[0], np.cumsum(wrong)])[blocks]
+    kept, errors_kept = (np.concatenate([[0], np.cumsum(counts)])[blocks] for counts in (size, wrong))
+    right = kept - errors_kept
     share = np.divide(right, kept, out=np.full(len(kept), np.nan), where=kept > 0)
     return AccuracyRejection(kept / len(errors), share, at)
 

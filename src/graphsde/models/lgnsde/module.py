@@ -216,7 +216,7 @@ class LGNSDEModule(nn.Module):
         """What unit noise alone becomes at the horizon, from 0: with a linear drift it adds to the mean path, whatever
         the parameters are.  # [N, S, d]"""
         with torch.no_grad():
-            zero = torch.zeros(inputs.adjacency.shape[0], len(noise.paths), self.width)
+            zero = torch.zeros(len(noise.keys), len(noise.paths), self.width)
             return self._solved(inputs, noise, zero, 1.0).final
 
     def decode(self, inputs: Inputs, state: Tensor, generator: torch.Generator | None = None) -> Tensor:
