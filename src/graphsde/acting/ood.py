@@ -12,7 +12,7 @@ from graphsde.datasets.splits.calibration import CALIBRATION_SIZE
 from graphsde.graph.graph import Graph
 from graphsde.prediction import ClassPrediction, Predictor
 from graphsde.uncertainty.conformal.intervals import conformal_quantile
-from graphsde.uncertainty.held_out import held_out, require_share, too_few, validation_held
+from graphsde.uncertainty.held_out import HeldOut, held_out, require_share, too_few, validation_held
 from graphsde.uncertainty.multiple_testing import (
     benjamini_hochberg,
     conformal_p_values,
@@ -89,12 +89,7 @@ def flag_ood(
     """
     require_share("false_alarm", false_alarm)
     held = held_out(prediction, graph, calibration, size=size, seed=seed)
-    by, values = _ood_scores(prediction, graph, by, model)
-    threshold = conformal_quantile(
-        values[held.nodes], 1.0 - false_alarm, purpose="to clear familiar nodes at this rate"
-    )
-    flagged = values > threshold
-    return OODFlag(by, values, threshold, false_alarm, flagged, float(flagged[held.nodes].mean()), held.mask)
+    return _flag(held, false_alarm, *_ood_scores(prediction, graph, by, model))
 
 
 def flag_per_node(
@@ -127,15 +122,15 @@ def flag_per_node(
     """
     require_share("false_alarm", false_alarm)
     held = validation_held(prediction, graph)
-    name, values = _ood_scores(prediction, graph, by, model)
+    return _flag(held, false_alarm, *_ood_scores(prediction, graph, by, model), of="validation nodes")
+
+
+def _flag(held: HeldOut, false_alarm: float, by: str, values: np.ndarray, *, of: str = "calibration nodes") -> OODFlag:
     threshold = conformal_quantile(
-        values[held.nodes],
-        1.0 - false_alarm,
-        of="validation nodes",
-        purpose="to clear in-distribution nodes at this rate",
+        values[held.nodes], 1.0 - false_alarm, of=of, purpose="to clear in-distribution nodes at this rate"
     )
     flagged = values > threshold
-    return OODFlag(name, values, threshold, false_alarm, flagged, float(flagged[held.nodes].mean()), held.mask)
+    return OODFlag(by, values, threshold, false_alarm, flagged, float(flagged[held.nodes].mean()), held.mask)
 
 
 @dataclass(frozen=True, eq=False)
