@@ -55,7 +55,7 @@ def describe(decisions: Decisions) -> DecisionWords:
         frontier=frontier_rows(frontier, in_use),
         accepted=_accepted(decisions, found) if _anything(decisions) else _ways_out(decisions, found),
         anything=_anything(decisions),
-        guarantee=f"{stated['name']}: {stated['meaning']}",
+        guarantee=f"{stated['name']}: {stated['meaning']}{_what_is_wrong(decisions)}",
         rests_on=f"It rests on this: {stated['rests_on']}. {EACH_BY_ITSELF}",
         actions=[
             {"action": name, "nodes": f"{count:,}", "share": percent(count / nodes)}
@@ -111,6 +111,11 @@ def coverage_rows(rows: list[dict[str, Any]]) -> list[dict[str, str]]:
     ]
 
 
+def _what_is_wrong(decisions: Decisions) -> str:
+    tolerance = decisions.abstention.tolerance
+    return "" if tolerance is None else f" An answer is wrong where it is off by more than {tolerance:g}."
+
+
 def _anything(decisions: Decisions) -> bool:
     return decisions.abstention.threshold is not None
 
@@ -147,8 +152,10 @@ def _ways_out(decisions: Decisions, found: dict[str, Any]) -> list[str]:
             f"- a weaker guarantee: {percent(way['expected'])} of the nodes are accepted if the limit need hold only "
             "on average (--guarantee expected)"
         )
-    lines.append(f"- more labels, drawn at random (graphsde ask RUN --for calibration): {way['outlook']}")
-    lines.append("- a better model: more training labels, or another one (graphsde list models)")
+    if way["further_labels"] is None:
+        lines.append(f"- more training and validation labels, or a better model: {way['outlook']}")
+    else:
+        lines.append(f"- more labels, drawn at random (graphsde ask RUN --for calibration): {way['outlook']}")
     return [*lines, _calibrated(found)]
 
 
