@@ -12,6 +12,7 @@ import numpy as np
 
 from graphsde.acting.abstain import ACCEPTANCE, By
 from graphsde.acting.guarantee import Guarantee, certified_guarantee
+from graphsde.acting.loosening import Loosened, loosen
 from graphsde.acting.ood import OODFlag
 from graphsde.base.errors import BadUsage
 from graphsde.graph.graph import Graph
@@ -25,13 +26,18 @@ from graphsde.uncertainty.binomial import (
     power_of_test,
 )
 from graphsde.uncertainty.e_process import anytime_p_value, anytime_upper
-from graphsde.uncertainty.held_out import held_out, require_share, validation_held
+from graphsde.uncertainty.held_out import HeldOut, held_out, require_share, validation_held
 from graphsde.uncertainty.multiple_testing import fixed_sequence
 
 LADDER = (0.30, 0.20, 0.15, 0.10, 0.075, 0.05, 0.03, 0.02, 0.01)
 """Limits that are tested where nobody names others, from the loosest to the strictest."""
-CHANCE_TO_PASS = 0.8
-"""A threshold should pass with this chance by what validation nodes say: a failure ends the sequence."""
+FOCUS = 0.05
+"""The limit that most questions are about; its threshold is found on the calibration nodes, at a δ of its own."""
+FOCUS_SHARE = 0.8
+"""Of δ, for the focus; the ladder has the rest."""
+CHANCE_TO_PASS = 0.9
+"""A threshold should pass with this chance by what validation nodes say: a failure ends the sequence for all stricter
+limits, and validation nodes, which selection has seen, look easier than others."""
 POWER = 0.8
 """Chance to pass that further labels are counted for."""
 DOUBT = 0.5
@@ -213,6 +219,7 @@ def certify(
     by: By = None,
     tolerance: float | None = None,
     ood: OODFlag | None = None,
+    focus: float | None = FOCUS,
     anytime: bool = False,
     calibration: np.ndarray | None = None,
     size: int | None = None,
@@ -226,6 +233,11 @@ def certify(
     testing). Because thresholds and order are fixed before a calibration label is looked at, the chance that any
     certified limit does not hold is at most ``delta``, and a limit may be chosen after looking at all of them.
 
+    Validation nodes are few, and a threshold chosen by them is often too loose to pass or stricter than it need be. One
+    limit, the ``focus``, is therefore tested at thresholds from strict to loose as well
+    (:func:`graphsde.acting.loosening.loosen`), with 80 % of ``delta``; the ladder has the other 20 %, and what holds at
+    the focus holds at looser limits. All certified limits together still fail with a chance of at most ``delta``.
+
     Args:
         prediction: of all nodes of ``graph``.
         graph: with the masks that the model was fitted with, validation nodes among them.
@@ -234,6 +246,8 @@ def certify(
         by, tolerance, model: as of :func:`graphsde.abstain`.
         ood: a flag with a threshold that is fixed on validation nodes, from
             :func:`graphsde.acting.ood.flag_per_node`; flagged nodes are not accepted, and not counted.
+        focus: a limit of the ladder, fixed beforehand; ``None`` leaves all of ``delta`` to the ladder, and so does
+            ``anytime``.
         anytime: test by an e-process, so that :meth:`Frontier.again` may be called as often as labels come in. Takes
             about half as many nodes again.
         calibration, size, seed: which calibration nodes; as of :func:`graphsde.uncertainty.held_out.held_out`.
@@ -247,7 +261,8 @@ def certify(
     """
     limits = _checked_ladder(ladder)
     require_share("delta", delta)
-    held, judged = held_out(prediction, graph, calibration, size=size, seed=seed), validation_held(prediction, graph)
+    held = held_out(prediction, graph, calibration, size=size, seed=seed)
+    judged = _validation(prediction, graph)
     if ood is not None and (ood.calibration & held.mask).any():
         raise BadUsage(
             "the OOD flag was calibrated on nodes that the limits are tested on",
@@ -259,11 +274,17 @@ def certify(
     wrong_in_validation = rule(prediction, graph, judged, by, tolerance, ood, model)[2]
     cleared = np.ones(graph.num_nodes, dtype=bool) if ood is None else ood.cleared
     uncertain = np.where(cleared, values, np.inf)
-    thresholds = choose_thresholds(
-        uncertain[judged.nodes], wrong_in_validation, limits, delta / BET if anytime else delta, len(held)
-    )
-    rungs = judge_ladder(uncertain[held.nodes], wrong, limits, thresholds, delta, anytime=anytime)
     decided = ~(held.mask | graph.role("train") | graph.role("val"))
+    focused = focus is not None and not anytime and focus in limits
+    own = FOCUS_SHARE * delta if focused else 0.0
+    thresholds = choose_thresholds(
+        uncertain[judged.nodes], wrong_in_validation, limits, delta / BET if anytime else delta - own, len(held)
+    )
+    rungs = judge_ladder(uncertain[held.nodes], wrong, limits, thresholds, delta - own, anytime=anytime)
+    if focused and focus is not None:
+        others = decided if decided.any() else ~held.mask
+        found = loosen(uncertain[held.nodes], wrong, uncertain[others], focus, own)
+        rungs = with_focus(rungs, found, focus, own, len(held))
     decided = decided if decided.any() else held.mask
     return Frontier(
         delta=float(delta),
@@ -280,6 +301,45 @@ def certify(
     )
 
 
+def with_focus(
+    rungs: tuple[Rung, ...], found: Loosened | None, focus: float, delta: float, nodes: int
+) -> tuple[Rung, ...]:
+    """Rungs with the threshold of the focus where it accepts more than their own, or where theirs is not certified.
+
+    Args:
+        rungs: of the ladder.
+        found: at the focus; where it has not passed, its rung says what it would take.
+        focus, delta: the limit, and the δ that it was tested with.
+        nodes: all calibration nodes.
+    """
+    if found is None:
+        return rungs
+    bound = float(clopper_pearson_upper(found.wrong, found.accepted, delta))
+    counts: dict[str, Any] = {
+        "threshold": found.threshold, "accepted": found.accepted, "wrong": found.wrong,
+        "upper_bound": bound, "p_value": found.p_value,
+    }  # fmt: skip
+    result = []
+    for one in rungs:
+        if found.passed and one.limit >= focus and not (one.certified and one.threshold >= found.threshold):
+            one = replace(one, **counts, status="certified", further_labels=None, outlook="certified")
+        elif not found.passed and one.limit == focus and not one.certified:
+            further, outlook = further_labels(found.wrong, found.accepted, nodes, focus, delta)
+            one = replace(one, **counts, status="failed", further_labels=further, outlook=outlook)
+        result.append(one)
+    return tuple(result)
+
+
+def _validation(prediction: Prediction, graph: Graph) -> HeldOut:
+    """Validation nodes; none where no label is left for them, and then nothing is certified."""
+    try:
+        return validation_held(prediction, graph)
+    except BadUsage as error:
+        if error.code != "E-SPLIT-EMPTY":
+            raise
+        return held_out(prediction, graph, np.zeros(graph.num_nodes, dtype=bool))
+
+
 def choose_thresholds(
     values: np.ndarray, wrong: np.ndarray, limits: Sequence[float], delta: float, nodes: int
 ) -> np.ndarray:
@@ -287,7 +347,7 @@ def choose_thresholds(
 
     What validation nodes say of the error rate below a threshold is shrunk by Jeffreys' prior: with k errors among m
     it is spread as Beta(k + ½, m − k + ½). A threshold should pass where the power of the test, averaged over that,
-    is at least 80 %. Where none does, the one with the highest power is taken, or, where no power is left, the
+    is at least 90 %. Where none does, the one with the highest power is taken, or, where no power is left, the
     one with the lowest errors. Thresholds never rise as limits get stricter.  # [K], −inf where nothing is accepted
 
     Args:
@@ -415,15 +475,17 @@ def further_labels(
 
     Example:
         >>> further_labels(10, 100, 200, 0.05, 0.05)[1]
-        'not reachable with this model: the observed error, 10.0% of 100 accepted nodes, is above the limit'
+        'not reachable at this threshold: 10.0% of the 100 accepted calibration nodes are wrong'
     """
+    if nodes == 0:
+        fewest = nodes_to_certify(limit, delta / BET if anytime else delta)
+        return (fewest, None), f"at least {fewest:,} calibration labels, of which there is none yet"
     if accepted == 0:
         return None, "no calibration node is accepted: more validation and calibration labels are needed"
     observed = wrong / accepted
     if observed > limit:
         return None, (
-            f"not reachable with this model: the observed error, {observed:.1%} of {accepted:,} accepted nodes, is "
-            "above the limit"
+            f"not reachable at this threshold: {observed:.1%} of the {accepted:,} accepted calibration nodes are wrong"
         )
     cost = delta / BET if anytime else delta
     low, high = clopper_pearson_interval(wrong, accepted, DOUBT)

@@ -145,11 +145,11 @@ def test_the_slider_and_its_promise() -> None:
     graph = load("digits")
     prediction = LabelPropagation().fit(graph).predict(graph)
     shares = []
-    for allowed in (0.02, 0.05, 0.2):
+    for allowed in (0.01, 0.05, 0.2):
         decisions = decide(prediction, graph, max_error=allowed)
         told = outcome(decisions)
         assert told.accepted + told.review + told.ood == int(decisions.abstention.decided.sum())
-        assert told.wrong <= told.tested == told.accepted  # every node decided on is a labelled test node here
+        assert told.wrong <= told.tested <= told.accepted + told.review + told.ood
         shares.append(told.share)
     assert shares == sorted(shares) and shares[0] < shares[-1]
     chart = AbstentionPicture(decisions.abstention).chart()

@@ -1,0 +1,84 @@
+"""One limit, thresholds from strict to loose: the test goes on for as long as it passes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from graphsde.uncertainty.binomial import binomial_p_value, nodes_to_certify
+from graphsde.uncertainty.multiple_testing import fixed_sequence
+
+STEPS = 50
+FORGIVEN = 4
+"""Errors that the first threshold should be able to forgive: a stricter one would fail by chance."""
+
+
+@dataclass(frozen=True)
+class Loosened:
+    """The loosest threshold that passed; where none did, the first one that was tested.
+
+    Args:
+        threshold: a node is accepted where its uncertainty is at most this.
+        accepted, wrong: calibration nodes that are accepted, and how many of these are wrong.
+        p_value: of the test that the error rate is at most the limit.
+        passed: whether it did.
+    """
+
+    threshold: float
+    accepted: int
+    wrong: int
+    p_value: float
+    passed: bool
+
+
+def loosen(values: np.ndarray, wrong: np.ndarray, others: np.ndarray, limit: float, delta: float) -> Loosened | None:
+    """Test one limit at thresholds from strict to loose, each at full ``delta``, up to the first failure.
+
+    Fixed-sequence testing (Angelopoulos et al., "Learn then test", 2021): thresholds and order come from nodes whose
+    labels are not looked at, so that a threshold at which the limit does not hold passes with a chance of at most
+    ``delta``, whatever the number of thresholds. ``None`` where there is nothing to test.
+
+    Args:
+        values: uncertainties of the calibration nodes; infinite where a node is never accepted.  # [n]
+        wrong: whose answer is wrong.  # [n] bool
+        others: uncertainties of other nodes, whose quantiles are the thresholds.  # [m]
+        limit: of the share of accepted nodes that are wrong.
+        delta: how often a false one may pass.
+
+    Example:
+        >>> values = np.arange(1000) / 1000
+        >>> loosen(values, values > 0.7, values, 0.05, 0.05).threshold
+        0.719
+    """
+    shares = np.arange(1, STEPS + 1) / STEPS
+    thresholds = np.quantile(others, shares, method="inverted_cdf") if len(others) else np.array([])
+    keep = np.isfinite(thresholds)
+    shares, thresholds = shares[keep], thresholds[keep]
+    if not len(thresholds) or not len(values):
+        return None
+    start = _first_to_test(shares, len(values), limit, delta)
+    thresholds = np.unique(thresholds[start:])
+    order = np.argsort(values, kind="stable")
+    accepted = np.searchsorted(values[order], thresholds, side="right")
+    errors = np.concatenate([[0], np.cumsum(wrong[order])])[accepted]
+    p_values = binomial_p_value(errors, accepted, np.full(len(thresholds), limit))
+    passed = int(fixed_sequence(p_values, delta).sum())
+    at = max(passed - 1, 0)
+    return Loosened(float(thresholds[at]), int(accepted[at]), int(errors[at]), float(p_values[at]), passed > 0)
+
+
+@lru_cache(maxsize=256)
+def _fewest(limit: float, delta: float, errors: int) -> int:
+    return nodes_to_certify(limit, delta, errors=errors)
+
+
+def _first_to_test(shares: np.ndarray, nodes: int, limit: float, delta: float) -> int:
+    """The strictest threshold that can be expected to accept enough calibration nodes to forgive some errors."""
+    expected = nodes * shares - np.sqrt(nodes * shares * (1.0 - shares))
+    for forgiven in range(FORGIVEN, -1, -1):
+        enough = np.flatnonzero(expected >= _fewest(limit, delta, forgiven))
+        if len(enough):
+            return int(enough[0])
+    return len(shares) - 1
