@@ -223,7 +223,7 @@ def test_ladder_and_focus_hold_together() -> None:
         broken += bool((passed & false).any() or too_loose)
         gained += found.passed and not too_loose
     low, high = clopper_pearson_interval(broken, DRAWS, 0.001)
-    assert low <= DELTA and high > 0.05 and gained > 0.8 * DRAWS, (low, high, gained)
+    assert low <= DELTA and high > 0.05 and gained > 0.2 * DRAWS, (low, high, gained)
 
 
 def test_what_holds_at_the_focus_holds_at_looser_limits() -> None:
@@ -232,6 +232,7 @@ def test_what_holds_at_the_focus_holds_at_looser_limits() -> None:
     found = Loosened(0.5, 200, 1, 1e-4, True)
     assert [one.threshold for one in with_focus(rungs, found, 0.05, 0.04, 400)] == [0.5, 0.5, 0.05]
     assert [one.status for one in with_focus(rungs, found, 0.05, 0.04, 400)] == ["certified"] * 2 + ["not tested"]
+    assert "looser limit" not in with_focus(rungs, found, 0.05, 0.04, 400)[2].outlook
     failed = with_focus(rungs, Loosened(0.5, 200, 9, 0.4, False), 0.05, 0.04, 400)
     assert failed[1].status == "failed" and failed[1].further_labels is not None and failed[0] == rungs[0]
 

@@ -319,9 +319,14 @@ def with_focus(
         "threshold": found.threshold, "accepted": found.accepted, "wrong": found.wrong,
         "upper_bound": bound, "p_value": found.p_value,
     }  # fmt: skip
-    result = []
+    result: list[Rung] = []
     for one in rungs:
-        if found.passed and one.limit >= focus and not (one.certified and one.threshold >= found.threshold):
+        if found.passed and one.limit < focus and not one.certified:  # the looser limits before it are no hindrance now
+            rest = delta * (1.0 - FOCUS_SHARE) / FOCUS_SHARE
+            outcome = further_labels(one.wrong, one.accepted, nodes, one.limit, rest)
+            further, outlook = _at_least_as_many(outcome, None if result[-1].certified else result[-1])
+            one = replace(one, further_labels=further, outlook=outlook)
+        elif found.passed and one.limit >= focus and not (one.certified and one.threshold >= found.threshold):
             one = replace(one, **counts, status="certified", further_labels=None, outlook="certified")
         elif not found.passed and one.limit == focus and not one.certified:
             further, outlook = further_labels(found.wrong, found.accepted, nodes, focus, delta)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from graphsde.acting.abstain import ACCEPT_BY, Abstention
-from graphsde.acting.certified import LADDER, Frontier, certify
+from graphsde.acting.certified import FOCUS, LADDER, Frontier, certify
 from graphsde.acting.decisions import ClassDecisions, Decisions, RegressionDecisions
 from graphsde.acting.expected import Selection, calibration_for_selection, control_risk, select
 from graphsde.acting.ood import FDR, OODFlag, flag_per_node, no_flag, p_values_among
@@ -44,6 +44,7 @@ def decide(
     delta: float = 0.05,
     guarantee: GuaranteeName = "certified",
     ladder: Sequence[float] = LADDER,
+    focus: float | None = FOCUS,
     tolerance: float | None = None,
     by: str | None = None,
     ood_rule: OODRule | None = None,
@@ -78,6 +79,7 @@ def decide(
             ``accepted-and-wrong`` bounds the share of *all* nodes that are accepted and wrong, on average
             (:func:`graphsde.acting.expected.control_risk`). One limit chosen beforehand: :func:`graphsde.abstain`.
         ladder: the limits, fixed before the labels are looked at.
+        focus: the limit of the ladder that most of ``delta`` is spent on, fixed as well (:func:`graphsde.certify`).
         tolerance: for numbers, where it is needed: an answer is wrong where it is off by more than this.
         by: for classes: the uncertainty to accept by; ``margin`` if not given.
         ood_rule: for classes: what the action ``ood`` follows, ``per-node`` (the default) or ``fdr``. Before acceptance
@@ -135,7 +137,7 @@ def decide(
             fix="leave it out",
         )
     calibrated = _calibration(prediction, graph, guarantee, calibration, further, size, seed)
-    terms = Terms(guarantee, float(max_error), float(delta), tuple(ladder), anytime or further is not None, seed)
+    terms = Terms(guarantee, float(max_error), float(delta), tuple(ladder), focus, anytime or further is not None, seed)
     return rule(prediction, graph, calibrated, terms, confidence_level=confidence_level, **given)
 
 
@@ -147,6 +149,7 @@ class Terms:
     max_error: float
     delta: float
     ladder: tuple[float, ...]
+    focus: float | None
     anytime: bool
     seed: int
 
@@ -360,7 +363,7 @@ def _accepting(
 ) -> tuple[Abstention, Frontier, Selection | None]:
     """The rule of acceptance behind a guarantee in the terms of :func:`graphsde.abstain`, and the frontier."""
     frontier = certify(
-        prediction, graph, ladder=terms.ladder, delta=terms.delta, anytime=terms.anytime,
+        prediction, graph, ladder=terms.ladder, focus=terms.focus, delta=terms.delta, anytime=terms.anytime,
         calibration=calibrated.first, **options,
     )  # fmt: skip
     if (calibrated.nodes & ~calibrated.first).any():

@@ -38,6 +38,9 @@ def decide(
     guarantee: Annotated[
         str, typer.Option("--guarantee", help="certified, expected (on average) or accepted-and-wrong.")
     ] = "certified",
+    focus: Annotated[
+        float, typer.Option("--focus", help="The limit that most of delta is spent on; choose it before you look.")
+    ] = 0.05,
     tolerance: Annotated[
         float | None,
         typer.Option("--tolerance", help="For numbers: an answer is wrong where it is off by more than this."),
@@ -122,6 +125,7 @@ def decide(
         graph,
         max_error=max_error,
         delta=delta,
+        focus=focus,
         confidence_level=confidence_level,
         further=further,
         anytime=anytime,
