@@ -39,7 +39,8 @@ from graphsde.metrics.selective import (
 )
 from graphsde.metrics.summary import compare_scores, summarise, summarise_detection, summarise_ood
 
-# isort: split  (metrics are listed in the order in which they are registered, the newest last)
+# the newest metrics are registered last
+# isort: split
 from graphsde.metrics.spread import ence, miscalibration_area, spread_spearman, summarise_spread
 
 __all__ = [
