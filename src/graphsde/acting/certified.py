@@ -25,7 +25,7 @@ from graphsde.uncertainty.binomial import (
     power_of_test,
 )
 from graphsde.uncertainty.e_process import anytime_p_value, anytime_upper
-from graphsde.uncertainty.held_out import held_out, require_share, validation_held
+from graphsde.uncertainty.held_out import HeldOut, held_out, require_share, validation_held
 from graphsde.uncertainty.multiple_testing import fixed_sequence
 
 LADDER = (0.30, 0.20, 0.15, 0.10, 0.075, 0.05, 0.03, 0.02, 0.01)
@@ -247,7 +247,8 @@ def certify(
     """
     limits = _checked_ladder(ladder)
     require_share("delta", delta)
-    held, judged = held_out(prediction, graph, calibration, size=size, seed=seed), validation_held(prediction, graph)
+    held = held_out(prediction, graph, calibration, size=size, seed=seed)
+    judged = _validation(prediction, graph)
     if ood is not None and (ood.calibration & held.mask).any():
         raise BadUsage(
             "the OOD flag was calibrated on nodes that the limits are tested on",
@@ -278,6 +279,16 @@ def certify(
         ood=ood,
         tolerance=None if tolerance is None else float(tolerance),
     )
+
+
+def _validation(prediction: Prediction, graph: Graph) -> HeldOut:
+    """Validation nodes; none where no label is left for them, and then nothing is certified."""
+    try:
+        return validation_held(prediction, graph)
+    except BadUsage as error:
+        if error.code != "E-SPLIT-EMPTY":
+            raise
+        return held_out(prediction, graph, np.zeros(graph.num_nodes, dtype=bool))
 
 
 def choose_thresholds(
@@ -417,6 +428,9 @@ def further_labels(
         >>> further_labels(10, 100, 200, 0.05, 0.05)[1]
         'not reachable with this model: the observed error, 10.0% of 100 accepted nodes, is above the limit'
     """
+    if nodes == 0:
+        fewest = nodes_to_certify(limit, delta / BET if anytime else delta)
+        return (fewest, None), f"at least {fewest:,} calibration labels, of which there is none yet"
     if accepted == 0:
         return None, "no calibration node is accepted: more validation and calibration labels are needed"
     observed = wrong / accepted

@@ -3,269 +3,37 @@
 from __future__ import annotations
 
 import inspect
-from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from graphsde.acting.abstain import ACCEPT_BY, Abstention, abstain
-from graphsde.acting.certified import Frontier, certify
-from graphsde.acting.cross_fit import cross_fitted
-from graphsde.acting.expected import Selection, select
-from graphsde.acting.ood import OODFlag, flag_ood, flag_per_node
-from graphsde.acting.rules import GUARANTEES, GuaranteeName, of_frontier, of_selection
-from graphsde.base.errors import BadInput, BadUsage
+from graphsde.acting.abstain import ACCEPT_BY, Abstention
+from graphsde.acting.certified import LADDER, Frontier, certify
+from graphsde.acting.decisions import ClassDecisions, Decisions, RegressionDecisions
+from graphsde.acting.expected import Selection, calibration_for_selection, control_risk, select
+from graphsde.acting.ood import FDR, OODFlag, flag_per_node, no_flag, p_values_among
+from graphsde.acting.rules import (
+    GUARANTEES,
+    OOD_RULES,
+    SETS,
+    GuaranteeName,
+    OODRule,
+    SetsName,
+    of_frontier,
+    of_selection,
+)
+from graphsde.base.errors import BadInput, BadUsage, GraphsdeError
 from graphsde.base.registry import Rules
 from graphsde.base.renames import current
-from graphsde.datasets.splits.calibration import CALIBRATION_SIZE
 from graphsde.graph.graph import Graph
-from graphsde.metrics.evaluation import judged_nodes
+from graphsde.graph.masks import mask_of
 from graphsde.prediction import ClassPrediction, Prediction, Predictor, RegressionPrediction
-from graphsde.uncertainty.conformal import Conformal, ConformalIntervals, conformalize, summarise_sets
-from graphsde.uncertainty.held_out import align_labels
-
-BETWEEN_CLASSES = " | "
-
-
-class Decisions(ABC):
-    """One action per node, with what is guaranteed of them; made by :func:`decide`."""
-
-    choices: ClassVar[tuple[str, ...]]
-    prediction: Prediction
-    graph: Graph
-    abstention: Abstention
-    actions: np.ndarray
-    """One of ``choices`` for each node.  # [N] object"""
-    frontier: Frontier | None
-    """All limits of the ladder, where the guarantee is ``certified``."""
-    selection: Selection | None
-    """Conformal selection, where the guarantee is ``expected``."""
-    again: Callable[[np.ndarray], Decisions] | None
-    """The same decisions, calibrated on other nodes."""
-
-    @abstractmethod
-    def columns(self) -> dict[str, Any]:
-        """One array per column, for a table with a row per node."""
-
-    @abstractmethod
-    def reasons(self) -> np.ndarray:
-        """Why each node got its action, in words.  # [N] object"""
-
-    @abstractmethod
-    def summary(self) -> dict[str, Any]:
-        """Threshold, bound, coverage, counts, and the realised figures on test nodes where their truth is there."""
-
-    @abstractmethod
-    def _realised(self, test: np.ndarray) -> dict[str, Any]:
-        """What became of the guarantees on test nodes that were not calibrated on."""
-
-    def _on_test_nodes(self) -> dict[str, Any]:
-        """Realised figures under ``test``; cross-fitted where all test nodes were calibrated on."""
-        judged = judged_nodes(self.prediction, self.graph)
-        test = judged & ~self.abstention.calibration
-        if test.any():
-            return {"test": self._realised(test)}
-        again = self.again
-        if again is None or judged.sum() < 2:
-            return {}
-        try:
-            found = cross_fitted(judged, lambda fitted, other: again(fitted)._realised(other))
-        except BadInput:  # half of the nodes is too few
-            return {}
-        found |= {"error": found["wrong"] / found["accepted"] if found["accepted"] else None, "cross_fitted": True}
-        return {"test": found}
-
-    def _counts(self) -> dict[str, Any]:
-        a = self.abstention
-        told: dict[str, Any] = {} if self.frontier is None else {"frontier": self.frontier.as_dict()}
-        if self.selection is not None:
-            told["selection"] = self.selection.as_dict()
-        return (
-            a.summary()
-            | told
-            | {
-                "actions": {name: int((self.actions == name).sum()) for name in self.choices},
-                "calibration": {"nodes": int(a.calibration.sum()), "source": a.calibration_source},
-            }
-        )
-
-
-def _uncertainty(p: Prediction) -> dict[str, Any]:
-    return {
-        "total": p.total,
-        "aleatoric": p.aleatoric,
-        "epistemic": [None if np.isnan(value) else float(value) for value in p.epistemic],
-    }
-
-
-@dataclass(frozen=True, eq=False)
-class ClassDecisions(Decisions):
-    """One action per node, with what is guaranteed of them; made by :func:`decide`.
-
-    Args:
-        prediction, graph: what was decided on.
-        abstention: the rule of acceptance; certified for nodes that the flag has cleared.
-        ood: the flag, which acts first.
-        conformal: the calibrated sets.
-        sets: classes that each node may be of, never empty.  # [N, C] bool
-        actions: ``accept``, ``review`` or ``ood``.  # [N] object
-        frontier, selection: behind the guarantees ``certified`` and ``expected``.
-        again: the same decisions, calibrated on other nodes.
-    """
-
-    prediction: ClassPrediction
-    graph: Graph
-    abstention: Abstention
-    ood: OODFlag
-    conformal: Conformal
-    sets: np.ndarray
-    actions: np.ndarray
-    frontier: Frontier | None = None
-    selection: Selection | None = None
-    again: Callable[[np.ndarray], Decisions] | None = None
-    choices = ("accept", "review", "ood")
-
-    def columns(self) -> dict[str, Any]:
-        p = self.prediction
-        names = np.array(p.class_names, dtype=object)
-        return {
-            "id": p.ids,
-            "label": p.label,
-            "confidence": p.confidence,
-            **_uncertainty(p),
-            "ood_score": self.ood.values,
-            "prediction_set": np.array([BETWEEN_CLASSES.join(names[row]) for row in self.sets], dtype=object),
-            "action": self.actions,
-            "reason": self.reasons(),
-        }
-
-    def reasons(self) -> np.ndarray:
-        a, f = self.abstention, self.ood
-        limit = "no threshold could be certified" if a.threshold is None else f"the limit {a.threshold:.4g}"
-        reasons = np.empty(len(self.actions), dtype=object)
-        for node, action in enumerate(self.actions):
-            if action == "ood":
-                strange = f"{f.by} {f.values[node]:.4g} is above {f.threshold:.4g}"
-                reasons[node] = f"{strange}: unlike the nodes calibrated on"
-            elif action == "accept":
-                reasons[node] = f"{a.by} {a.values[node]:.4g} is within {limit}"
-            elif a.threshold is None:
-                reasons[node] = f"{a.by} {a.values[node]:.4g}; {limit}"
-            elif a.values[node] <= a.threshold:
-                reasons[node] = f"{a.by} {a.values[node]:.4g}; not one of the nodes decided on"
-            else:
-                reasons[node] = f"{a.by} {a.values[node]:.4g} is above {limit}"
-        return reasons
-
-    def summary(self) -> dict[str, Any]:
-        a, f, c = self.abstention, self.ood, self.conformal
-        found: dict[str, Any] = {
-            **self._counts(),
-            "ood": {
-                "score": f.by,
-                "threshold": f.threshold,
-                "false_alarm": f.false_alarm,
-                "calibration_rate": f.calibration_rate,
-            },
-            "sets": {
-                "score": c.by,
-                "confidence_level": c.confidence_level,
-                "mean_size": float(self.sets[a.decided].sum(axis=1).mean()),
-                "guarantee": c.guarantee,
-            },
-        }
-        found |= self._on_test_nodes()
-        ood = self.graph.ood_nodes
-        if ood is not None and ood.any():
-            found["ood"]["flagged_of_ood"] = float(f.flagged[ood].mean())
-            found["ood"]["accepted_of_ood"] = float(a.accepted[ood].mean())
-        return found
-
-    def _realised(self, test: np.ndarray) -> dict[str, Any]:
-        labels = align_labels(self.graph, self.prediction.class_names)
-        sets = summarise_sets(self.sets[test], labels[test])
-        return self.abstention.realised(test, self.prediction.index != labels) | {
-            "false_alarms": float(self.ood.flagged[test].mean()),
-            "set_coverage": sets["coverage"],
-            "set_size": sets["mean_size"],
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class RegressionDecisions(Decisions):
-    """One action per node, with what is guaranteed of them; made by :func:`decide`.
-
-    Args:
-        prediction, graph: what was decided on.
-        abstention: the rule of acceptance.
-        conformal: the calibrated intervals.
-        low, high: their ends.  # [N], [N]
-        actions: ``accept`` or ``review``.  # [N] object
-        frontier, selection: behind the guarantees ``certified`` and ``expected``.
-        again: the same decisions, calibrated on other nodes.
-    """
-
-    prediction: RegressionPrediction
-    graph: Graph
-    abstention: Abstention
-    conformal: ConformalIntervals
-    low: np.ndarray
-    high: np.ndarray
-    actions: np.ndarray
-    frontier: Frontier | None = None
-    selection: Selection | None = None
-    again: Callable[[np.ndarray], Decisions] | None = None
-    choices = ("accept", "review")
-
-    def columns(self) -> dict[str, Any]:
-        p = self.prediction
-        return {
-            "id": p.ids,
-            "mean": p.mean,
-            "low": self.low,
-            "high": self.high,
-            **_uncertainty(p),
-            "chance_beyond": self.abstention.values,
-            "action": self.actions,
-            "reason": self.reasons(),
-        }
-
-    def reasons(self) -> np.ndarray:
-        a = self.abstention
-        reasons = np.empty(len(self.actions), dtype=object)
-        for node, action in enumerate(self.actions):
-            chance = f"the chance of being off by more than {a.tolerance:g} is {a.values[node]:.3g}"
-            if a.threshold is None:
-                reasons[node] = f"{chance}; no threshold could be certified"
-            else:
-                place = "within" if action == "accept" else "above"
-                reasons[node] = f"{chance}, {place} the limit {a.threshold:.3g}"
-        return reasons
-
-    def summary(self) -> dict[str, Any]:
-        a, c = self.abstention, self.conformal
-        found: dict[str, Any] = {
-            "tolerance": a.tolerance,
-            **self._counts(),
-            "intervals": {
-                "score": c.by,
-                "confidence_level": c.confidence_level,
-                "mean_width": float((self.high - self.low)[a.decided].mean()),
-                "guarantee": c.guarantee,
-            },
-        }
-        return found | self._on_test_nodes()
-
-    def _realised(self, test: np.ndarray) -> dict[str, Any]:
-        assert self.graph.values is not None and self.abstention.tolerance is not None
-        truth = np.where(test, self.graph.values, 0.0)
-        wrong = np.abs(self.prediction.mean - truth) > self.abstention.tolerance
-        return self.abstention.realised(test, wrong) | {
-            "interval_coverage": float(((self.low <= truth) & (truth <= self.high))[test].mean()),
-            "interval_width": float((self.high - self.low)[test].mean()),
-        }
+from graphsde.uncertainty.conformal import conformalize
+from graphsde.uncertainty.conformal.conditional import conformal_by_degree
+from graphsde.uncertainty.held_out import held_out, require_share
+from graphsde.uncertainty.scores import score
 
 
 def decide(
@@ -274,15 +42,20 @@ def decide(
     *,
     max_error: float = 0.05,
     delta: float = 0.05,
-    guarantee: GuaranteeName = "learn-then-test",
+    guarantee: GuaranteeName = "certified",
+    ladder: Sequence[float] = LADDER,
     tolerance: float | None = None,
     by: str | None = None,
+    ood_rule: OODRule | None = None,
     false_alarm: float | None = None,
     ood_by: str | None = None,
     confidence_level: float = 0.9,
+    sets: SetsName | None = None,
     sets_by: str | None = None,
     intervals_by: str | None = None,
     calibration: np.ndarray | None = None,
+    further: np.ndarray | None = None,
+    anytime: bool = False,
     size: int | None = None,
     seed: int = 0,
     model: Predictor | None = None,
@@ -290,27 +63,37 @@ def decide(
 ) -> Decisions:
     """One action per node: first the flag for OOD nodes, then acceptance among the others.
 
-    The order matters for the guarantee. ``max_error`` bounds the errors among nodes that were accepted *after*
-    flagging, and is certified on calibration nodes that went through the same two steps. Nodes to come that are OOD
-    are not covered by it: the flag has a stated rate of false alarms, not of misses. Numbers have no such flag: what a
-    model says of them does not tell OOD nodes.
+    Whatever the guarantee, the limits of a ladder are tested, and ``frontier`` of the result says which hold. Where
+    nothing can be accepted at ``max_error``, ``way_out()`` says what can be, and how many labels it would take: few
+    labels are no error. Nodes to come that are OOD are not covered by any guarantee: the flag has a stated rate of
+    false alarms, not of misses. Numbers have no such flag: what a model says of them does not tell OOD nodes.
 
     Args:
         prediction: of all nodes of ``graph``.
         graph: with the masks that the model was fitted with.
-        max_error, delta: of :func:`graphsde.abstain`.
-        guarantee: ``learn-then-test`` certifies the one limit ``max_error``, which must be chosen beforehand
-            (:func:`graphsde.abstain`); ``certified`` a ladder of limits, all together, and takes the loosest one that
-            is at most ``max_error`` (:func:`graphsde.acting.certified.certify`); ``expected`` holds on average and
-            needs fewer labels (:func:`graphsde.acting.expected.select`).
+        max_error: share of the accepted nodes that may be wrong.
+        delta: how often ``certified`` may fail over draws of the calibration nodes.
+        guarantee: ``certified`` takes the loosest certified limit that is at most ``max_error``
+            (:func:`graphsde.certify`); ``expected`` holds on average and needs fewer labels (:func:`graphsde.select`);
+            ``accepted-and-wrong`` bounds the share of *all* nodes that are accepted and wrong, on average
+            (:func:`graphsde.acting.expected.control_risk`). One limit chosen beforehand: :func:`graphsde.abstain`.
+        ladder: the limits, fixed before the labels are looked at.
         tolerance: for numbers, where it is needed: an answer is wrong where it is off by more than this.
         by: for classes: the uncertainty to accept by; ``margin`` if not given.
-        false_alarm, ood_by: for classes: of :func:`graphsde.acting.ood.flag_ood`; 0.05, and ``ood`` where it can be.
+        ood_rule: for classes: what the action ``ood`` follows, ``per-node`` (the default) or ``fdr``. Before acceptance
+            it is always the flag ``per-node`` that acts, so that accepting is a function of one node's scores.
+        false_alarm, ood_by: for classes: of :func:`graphsde.acting.ood.flag_per_node`; 0.05, and ``ood`` where it can
+            be.
         confidence_level: of :func:`graphsde.conformalize`.
+        sets: for classes: ``marginal`` (the default), ``class`` (every class is covered) or ``degree`` (every band of
+            degrees is).
         sets_by, intervals_by: for classes and for numbers: ``by`` of :func:`graphsde.conformalize`.
-        calibration, size, seed: which calibration nodes; the same for all steps. Where the split has none:
-            ``learn-then-test`` takes ``size`` (500) nodes without a role, or up to half of the test nodes; the others
-            take all test nodes, and figures on test nodes are then cross-fitted.
+        calibration, size, seed: which calibration nodes; the same for all steps. The calibration nodes of the split if
+            not given, else all test nodes, and figures on test nodes are then cross-fitted.
+        further: mask or positions of nodes that were drawn at random and labelled since the first look, for testing
+            again; their labels are in ``graph``, and they have no role.
+        anytime: test so that it may be repeated with ``further`` labels as often as these come in; with ``further`` it
+            always is. Whoever may want to look again must say so at the first look.
         model: who predicted, for scores that ask it for further predictions.
         former: options under the names that they once had.
 
@@ -318,30 +101,29 @@ def decide(
         >>> import graphsde as gs
         >>> graph = gs.load("digits")
         >>> found = gs.decide(gs.LabelPropagation().fit(graph).predict(graph), graph, max_error=0.1)
-        >>> set(found.actions) <= {"accept", "ood", "review"}
-        True
+        >>> set(found.actions) <= {"accept", "ood", "review"}, found.abstention.max_error
+        (True, 0.1)
         >>> graph = gs.load("diabetes")
         >>> found = gs.decide(gs.GCN(epochs=30).fit(graph).predict(graph), graph, tolerance=150, max_error=0.2)
         >>> set(found.actions) <= {"accept", "review"}
         True
     """
-    if guarantee not in GUARANTEES:
-        raise BadUsage(
-            f"there is no guarantee named '{guarantee}'", found=guarantee, expected="one of " + ", ".join(GUARANTEES)
-        )
-    if size is None and guarantee == "learn-then-test":
-        size = CALIBRATION_SIZE
-    shared: dict[str, Any] = {"calibration": calibration, "size": size, "seed": seed}
+    _require_one_of("guarantee", guarantee, GUARANTEES)
+    for name, value in (("max_error", max_error), ("delta", delta)):
+        require_share(name, value)
     rule = DECIDING.of(prediction)
     known = [name for name, one in inspect.signature(rule).parameters.items() if one.default is not one.empty]
     asked: dict[str, Any] = {
         "tolerance": tolerance,
         "by": by,
+        "ood_rule": ood_rule,
         "false_alarm": false_alarm,
         "ood_by": ood_by,
+        "sets": sets,
         "sets_by": sets_by,
+        "intervals_by": intervals_by,
+        "model": model,
     }
-    asked |= {"intervals_by": intervals_by, "model": model}
     asked |= {current("option", name): value for name, value in former.items()}
     given = {name: value for name, value in asked.items() if value is not None}
     if strange := sorted(set(given) - set(known)):
@@ -352,8 +134,77 @@ def decide(
             expected="one of " + ", ".join(known),
             fix="leave it out",
         )
-    asked_for: dict[str, Any] = {"max_error": max_error, "delta": delta, "confidence_level": confidence_level}
-    return rule(prediction, graph, shared, guarantee=guarantee, **asked_for, **given)
+    calibrated = _calibration(prediction, graph, guarantee, calibration, further, size, seed)
+    terms = Terms(guarantee, float(max_error), float(delta), tuple(ladder), anytime or further is not None, seed)
+    return rule(prediction, graph, calibrated, terms, confidence_level=confidence_level, **given)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What was asked for: the guarantee, its limit, and how often it may fail; see :func:`decide`."""
+
+    guarantee: GuaranteeName
+    max_error: float
+    delta: float
+    ladder: tuple[float, ...]
+    anytime: bool
+    seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class Calibrated:
+    """The nodes that everything is calibrated on.
+
+    Args:
+        first: those of the first look.  # [N] bool
+        nodes: all of them.  # [N] bool
+        source: in words.
+    """
+
+    first: np.ndarray
+    nodes: np.ndarray
+    source: str
+
+
+def _calibration(
+    prediction: Prediction,
+    graph: Graph,
+    guarantee: GuaranteeName,
+    calibration: np.ndarray | None,
+    further: np.ndarray | None,
+    size: int | None,
+    seed: int,
+) -> Calibrated:
+    """Calibration nodes; none where no label is left for them, which is no error: then nothing is certified."""
+    choose = held_out if guarantee == "certified" else calibration_for_selection
+    try:
+        held = choose(prediction, graph, calibration, size=size, seed=seed)
+        first, source = held.mask, held.source.words
+    except BadInput as error:
+        if error.code != "E-CALIBRATION":
+            raise
+        first, source = np.zeros(graph.num_nodes, dtype=bool), "the split leaves no labelled nodes for calibration"
+    if further is None:
+        return Calibrated(first, first, source)
+    later = np.asarray(further)
+    later = later if later.dtype == bool else mask_of(later.astype(np.int64), graph.num_nodes)
+    roles = np.zeros(graph.num_nodes, dtype=bool)
+    for mask in graph.masks.values():
+        roles |= mask
+    if used := int((later & roles).sum()):
+        raise BadUsage(
+            f"{used} of the further calibration nodes have a role in the split already",
+            code="E-CAL-USED",
+            fix="draw them at random among nodes without a role: graphsde ask RUN --for calibration",
+        )
+    later &= held_out(prediction, graph, later).mask
+    first = first & ~later
+    return Calibrated(first, first | later, f"{source}, and {int(later.sum()):,} nodes labelled since")
+
+
+def _require_one_of(kind: str, name: str, choices: dict[Any, str]) -> None:
+    if name not in choices:
+        raise BadUsage(f"there is no {kind} named '{name}'", found=name, expected="one of " + ", ".join(choices))
 
 
 DECIDING: Rules[Callable[..., Decisions]] = Rules("deciding")
@@ -364,50 +215,95 @@ DECIDING: Rules[Callable[..., Decisions]] = Rules("deciding")
 def _decide_classes(
     prediction: ClassPrediction,
     graph: Graph,
-    shared: dict[str, Any],
+    calibrated: Calibrated,
+    terms: Terms,
     *,
-    guarantee: GuaranteeName,
-    max_error: float,
-    delta: float,
     confidence_level: float,
     by: str = ACCEPT_BY,
+    ood_rule: OODRule = "per-node",
     false_alarm: float = 0.05,
     ood_by: str | None = None,
+    sets: SetsName = "marginal",
     sets_by: str = "aps",
     model: Predictor | None = None,
 ) -> ClassDecisions:
-    if guarantee == "learn-then-test":
-        flag = flag_ood(prediction, graph, false_alarm=false_alarm, by=ood_by, model=model, **shared)
-    else:
-        flag = flag_per_node(prediction, graph, false_alarm=false_alarm, by=ood_by, model=model)
-    accepting = {"by": by, "ood": flag, "model": model}
-    rule, frontier, selection = _accepting(prediction, graph, guarantee, max_error, delta, accepting | shared)
-    same_nodes = shared if guarantee == "learn-then-test" else {"calibration": rule.calibration, "seed": shared["seed"]}
-    conformal = conformalize(prediction, graph, confidence_level=confidence_level, by=sets_by, **same_nodes)
-    actions = np.full(graph.num_nodes, "review", dtype=object)
-    actions[rule.accepted] = "accept"
-    actions[flag.flagged] = "ood"
-    sets = conformal.predict_set(prediction, never_empty=True)
+    _require_one_of("rule for OOD nodes", ood_rule, OOD_RULES)
+    _require_one_of("kind of sets", sets, SETS)
+    require_share("false_alarm", false_alarm)
+    require_share("confidence_level", confidence_level)
+    flag, notes = _flag(prediction, graph, false_alarm, ood_by, model)
+    uncertain = score(by, prediction, graph, model)
 
-    def again(calibration: np.ndarray) -> Decisions:
-        return _decide_classes(
-            prediction, graph, shared | {"calibration": calibration}, guarantee=guarantee, max_error=max_error,
-            delta=delta, confidence_level=confidence_level, by=by, false_alarm=false_alarm, ood_by=flag.by,
-            sets_by=sets_by, model=model,
-        )  # fmt: skip
+    def on(calibrated: Calibrated) -> ClassDecisions:
+        rule, frontier, selection = _accepting(prediction, graph, calibrated, terms, by, ood=flag, by=uncertain)
+        strangeness = p_values_among(flag.by, flag.values, graph, calibrated.nodes, calibrated.source)
+        group = strangeness.fdr(FDR)
+        conformal, said = _sets(prediction, graph, calibrated, terms.seed, confidence_level, sets, sets_by)
+        actions = np.full(graph.num_nodes, "review", dtype=object)
+        actions[flag.flagged if ood_rule == "per-node" else group.flagged] = "ood"
+        actions[rule.accepted] = "accept"  # last: a list beside the guarantee takes no node out of it
+        all_classes = np.ones((graph.num_nodes, prediction.num_classes), dtype=bool)
+        return ClassDecisions(
+            prediction=prediction,
+            graph=graph,
+            max_error=terms.max_error,
+            abstention=rule,
+            ood=flag,
+            strangeness=strangeness,
+            group=group,
+            ood_rule=ood_rule,
+            conformal=conformal,
+            sets=all_classes if conformal is None else conformal.predict_set(prediction, never_empty=True),
+            actions=actions,
+            frontier=frontier,
+            selection=selection,
+            notes=(*notes, *said),
+            again=lambda nodes: on(Calibrated(nodes, nodes, "the nodes given for calibration")),
+        )
 
-    return ClassDecisions(prediction, graph, rule, flag, conformal, sets, actions, frontier, selection, again)
+    return on(calibrated)
+
+
+def _flag(
+    prediction: ClassPrediction, graph: Graph, false_alarm: float, by: str | None, model: Predictor | None
+) -> tuple[OODFlag, tuple[str, ...]]:
+    """The flag, or scores alone where validation nodes are too few for its threshold."""
+    try:
+        return flag_per_node(prediction, graph, false_alarm=false_alarm, by=by, model=model), ()
+    except GraphsdeError as error:
+        if error.code not in ("E-CAL-SMALL", "E-SPLIT-EMPTY"):
+            raise
+        return no_flag(prediction, graph, by, model), (f"No node is flagged as OOD: {error.message}.",)
+
+
+def _sets(
+    prediction: ClassPrediction,
+    graph: Graph,
+    calibrated: Calibrated,
+    seed: int,
+    confidence_level: float,
+    kind: SetsName,
+    by: str,
+) -> tuple[Any, tuple[str, ...]]:
+    options: dict[str, Any] = {"by": by, "seed": seed, "confidence_level": confidence_level}
+    options["calibration"] = calibrated.nodes
+    try:
+        if kind == "degree":
+            return conformal_by_degree(prediction, graph, **options), ()
+        return conformalize(prediction, graph, class_conditional=kind == "class", **options), ()
+    except BadInput as error:
+        if error.code != "E-CAL-SMALL":
+            raise
+        return None, (f"Sets say nothing: {error.message}.",)
 
 
 @DECIDING.register("regression")
 def _decide_numbers(
     prediction: RegressionPrediction,
     graph: Graph,
-    shared: dict[str, Any],
+    calibrated: Calibrated,
+    terms: Terms,
     *,
-    guarantee: GuaranteeName,
-    max_error: float,
-    delta: float,
     confidence_level: float,
     tolerance: float | None = None,
     intervals_by: str = "deviations",
@@ -419,36 +315,64 @@ def _decide_numbers(
             code="E-TARGET",
             fix="give tolerance= (--tolerance), in the target's unit",
         )
-    accepting = {"tolerance": tolerance} | shared
-    rule, frontier, selection = _accepting(prediction, graph, guarantee, max_error, delta, accepting)
-    same_nodes = shared if guarantee == "learn-then-test" else {"calibration": rule.calibration, "seed": shared["seed"]}
-    intervals = conformalize(prediction, graph, confidence_level=confidence_level, by=intervals_by, **same_nodes)
-    low, high = intervals.predict_interval(prediction)
-    actions = np.full(graph.num_nodes, "review", dtype=object)
-    actions[rule.accepted] = "accept"
+    require_share("confidence_level", confidence_level)
 
-    def again(calibration: np.ndarray) -> Decisions:
-        return _decide_numbers(
-            prediction, graph, shared | {"calibration": calibration}, guarantee=guarantee, max_error=max_error,
-            delta=delta, confidence_level=confidence_level, tolerance=tolerance, intervals_by=intervals_by, model=model,
-        )  # fmt: skip
+    def on(calibrated: Calibrated) -> RegressionDecisions:
+        rule, frontier, selection = _accepting(prediction, graph, calibrated, terms, None, tolerance=tolerance)
+        notes: tuple[str, ...] = ()
+        try:
+            intervals = conformalize(
+                prediction, graph, confidence_level=confidence_level, by=intervals_by, calibration=calibrated.nodes
+            )
+            low, high = intervals.predict_interval(prediction)
+        except BadInput as error:
+            if error.code != "E-CAL-SMALL":
+                raise
+            intervals, notes = None, (f"Intervals say nothing: {error.message}.",)
+            low, high = (np.full(graph.num_nodes, end) for end in (-np.inf, np.inf))
+        actions = np.full(graph.num_nodes, "review", dtype=object)
+        actions[rule.accepted] = "accept"
+        return RegressionDecisions(
+            prediction=prediction,
+            graph=graph,
+            max_error=terms.max_error,
+            abstention=rule,
+            conformal=intervals,
+            low=low,
+            high=high,
+            actions=actions,
+            frontier=frontier,
+            selection=selection,
+            notes=notes,
+            again=lambda nodes: on(Calibrated(nodes, nodes, "the nodes given for calibration")),
+        )
 
-    return RegressionDecisions(prediction, graph, rule, intervals, low, high, actions, frontier, selection, again)
+    return on(calibrated)
 
 
 def _accepting(
     prediction: Prediction,
     graph: Graph,
-    guarantee: GuaranteeName,
-    max_error: float,
-    delta: float,
-    options: dict[str, Any],
-) -> tuple[Abstention, Frontier | None, Selection | None]:
-    """The rule of acceptance behind a guarantee, in the terms of :func:`graphsde.abstain`."""
-    if guarantee == "certified":
-        frontier = certify(prediction, graph, delta=delta, **options)
-        return of_frontier(frontier, max_error), frontier, None
-    if guarantee == "expected":
-        selection = select(prediction, graph, max_error=max_error, **options)
-        return of_selection(selection, delta), None, selection
-    return abstain(prediction, graph, max_error=max_error, delta=delta, **options), None, None
+    calibrated: Calibrated,
+    terms: Terms,
+    name: str | None,
+    **options: Any,
+) -> tuple[Abstention, Frontier, Selection | None]:
+    """The rule of acceptance behind a guarantee in the terms of :func:`graphsde.abstain`, and the frontier."""
+    frontier = certify(
+        prediction, graph, ladder=terms.ladder, delta=terms.delta, anytime=terms.anytime,
+        calibration=calibrated.first, **options,
+    )  # fmt: skip
+    if (calibrated.nodes & ~calibrated.first).any():
+        frontier = frontier.again(prediction, graph, calibrated.nodes)
+    named: dict[str, Any] = {"calibration_source": calibrated.source} | ({} if name is None else {"by": name})
+    frontier = replace(frontier, **named)
+    if terms.guarantee == "certified":
+        return of_frontier(frontier, terms.max_error), frontier, None
+    options["calibration"] = calibrated.nodes
+    if terms.guarantee == "expected":
+        selection = select(prediction, graph, max_error=terms.max_error, **options)
+    else:
+        selection = control_risk(prediction, graph, max_share=terms.max_error, **options)
+    selection = replace(selection, **named)
+    return of_selection(selection, terms.delta), frontier, selection

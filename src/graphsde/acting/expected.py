@@ -121,7 +121,7 @@ def select(
         ('expected', True)
     """
     require_share("max_error", max_error)
-    held = _calibration_for(prediction, graph, nodes, calibration, size, seed)
+    held = calibration_for_selection(prediction, graph, calibration, size=size, seed=seed, nodes=nodes)
     decided = _to_decide(graph, held, nodes)
     name, values, wrong = ACCEPTANCE.of(prediction)(prediction, graph, held, by, tolerance, ood, model)
     cleared = np.ones(graph.num_nodes, dtype=bool) if ood is None else ood.cleared
@@ -192,7 +192,7 @@ def control_risk(
         True
     """
     require_share("max_share", max_share)
-    held = _calibration_for(prediction, graph, None, calibration, size, seed)
+    held = calibration_for_selection(prediction, graph, calibration, size=size, seed=seed)
     decided = _to_decide(graph, held, None)
     name, values, wrong = ACCEPTANCE.of(prediction)(prediction, graph, held, by, tolerance, ood, model)
     cleared = np.ones(graph.num_nodes, dtype=bool) if ood is None else ood.cleared
@@ -234,13 +234,14 @@ def risk_controlling_bound(values: np.ndarray, wrong: np.ndarray, max_share: flo
     return float(errors[allowed]) if allowed < len(errors) else math.inf
 
 
-def _calibration_for(
+def calibration_for_selection(
     prediction: Prediction,
     graph: Graph,
-    nodes: np.ndarray | None,
-    calibration: np.ndarray | None,
-    size: int | None,
-    seed: int,
+    calibration: np.ndarray | None = None,
+    *,
+    size: int | None = None,
+    seed: int = 0,
+    nodes: np.ndarray | None = None,
 ) -> HeldOut:
     """All test nodes where others are left to decide on, half of them where not."""
     held = held_out(prediction, graph, calibration, size=size, seed=seed)

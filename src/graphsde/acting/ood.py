@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,8 @@ from graphsde.uncertainty.scores.registry import default_score
 
 OOD_SCORES = ("ood", "entropy+propagated")
 """What flags go by where nobody names a score: the first that is defined."""
+FDR = 0.1
+"""Share of a flagged group that may be in-distribution, on average."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +141,15 @@ def flag_per_node(
     return OODFlag(name, values, threshold, false_alarm, flagged, float(flagged[held.nodes].mean()), held.mask)
 
 
+def no_flag(
+    prediction: ClassPrediction, graph: Graph, by: str | None = None, model: Predictor | None = None
+) -> OODFlag:
+    """The scores of :func:`flag_per_node` without a threshold, where too few validation nodes have a label for one."""
+    name, values = _ood_scores(prediction, graph, by, model)
+    nobody = np.zeros(graph.num_nodes, dtype=bool)
+    return OODFlag(name, values, math.inf, 0.0, nobody, 0.0, nobody)
+
+
 @dataclass(frozen=True, eq=False)
 class OODPValues:
     """A conformal p-value per node: how many calibration nodes are at least as strange; made by :func:`ood_p_values`.
@@ -159,7 +171,7 @@ class OODPValues:
     calibration: np.ndarray
     calibration_source: str
 
-    def fdr(self, level: float = 0.1) -> OODGroup:
+    def fdr(self, level: float = FDR) -> OODGroup:
         """The rule ``fdr``: flag a group of which on average at most a share ``level`` is in-distribution."""
         require_share("level", level)
         nodes = np.flatnonzero(self.decided)
@@ -231,11 +243,22 @@ def ood_p_values(
     held = held_out(prediction, graph, calibration, size=size, seed=seed)
     if not len(held):
         raise too_few(0, 1, "to compare with", "label some nodes for calibration")
-    name, values = _ood_scores(prediction, graph, by, model)
-    p_values = conformal_p_values(values, values[held.nodes])
-    p_values[held.nodes] = rank_p_values(values[held.nodes])
-    decided = ~(held.mask | graph.role("train") | graph.role("val"))
-    return OODPValues(name, values, p_values, decided, held.mask, held.source.words)
+    return p_values_among(*_ood_scores(prediction, graph, by, model), graph, held.mask, held.source.words)
+
+
+def p_values_among(name: str, values: np.ndarray, graph: Graph, calibration: np.ndarray, source: str) -> OODPValues:
+    """:func:`ood_p_values` of scores that are there already; without calibration nodes they are all 1.
+
+    Args:
+        name, values: of the score.  # [N]
+        graph: with the masks that the model was fitted with.
+        calibration: which nodes to compare with.  # [N] bool
+        source: where these came from, in words.
+    """
+    p_values = conformal_p_values(values, values[calibration])
+    p_values[calibration] = rank_p_values(values[calibration])
+    decided = ~(calibration | graph.role("train") | graph.role("val"))
+    return OODPValues(name, values, p_values, decided, calibration, source)
 
 
 def _ood_scores(

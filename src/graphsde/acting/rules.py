@@ -12,11 +12,22 @@ from graphsde.acting.certified import Frontier
 from graphsde.acting.expected import Selection
 from graphsde.uncertainty.binomial import clopper_pearson_upper
 
-GuaranteeName = Literal["learn-then-test", "certified", "expected"]
+GuaranteeName = Literal["certified", "expected", "accepted-and-wrong"]
 GUARANTEES: dict[GuaranteeName, str] = {
-    "learn-then-test": "with probability 1 − δ at most a share ε of accepted nodes is wrong, for one ε fixed before",
-    "certified": "the same for a whole ladder of limits together, of which any may be chosen afterwards",
-    "expected": "on average at most a share ε of the accepted nodes is wrong; needs the fewest labels",
+    "certified": "with probability 1 − δ every certified limit of the ladder holds; any may be chosen afterwards",
+    "expected": "on average at most a share ε of the accepted nodes is wrong; needs fewer labels",
+    "accepted-and-wrong": "on average at most a share ε of all nodes is accepted and wrong",
+}
+OODRule = Literal["per-node", "fdr"]
+OOD_RULES: dict[OODRule, str] = {
+    "per-node": "each node by its own score, at a stated rate of false alarms",
+    "fdr": "a group of which on average at most 10 % are in-distribution",
+}
+SetsName = Literal["marginal", "class", "degree"]
+SETS: dict[SetsName, str] = {
+    "marginal": "all nodes together are covered at the level",
+    "class": "every class is covered at the level",
+    "degree": "every band of degrees is covered at the level",
 }
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from graphsde.acting.decide import decide
+from graphsde.acting.abstain import ACCEPT_BY, abstain
+from graphsde.acting.ood import flag_ood
 from graphsde.bench.tasks.task import Measurement, ModelMaker, Task, TaskOptions, validation_figures
 from graphsde.graph.graph import Graph
 from graphsde.metrics.evaluation import judged_nodes
@@ -117,7 +118,8 @@ class DecidingOptions(GuaranteeOptions):
 class Deciding(GuaranteeTask):
     """Errors among the accepted test nodes, how many are accepted, false alarms of the flag for OOD nodes.
 
-    ``kept`` is 1 where the realised error is at most ``max_error``, or nothing was accepted.
+    One limit that is chosen beforehand (:func:`graphsde.abstain`), on ``size`` calibration nodes, so that test
+    nodes are left to judge on. ``kept`` is 1 where the realised error is at most ``max_error``, or nothing was accepted.
     """
 
     name = "decide"
@@ -129,31 +131,29 @@ class Deciding(GuaranteeTask):
     def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
         o = self.options
         model, prediction, cost = self.predicted(make, graph)
-        found = decide(
-            prediction,
-            graph,
-            max_error=o.max_error,
-            delta=o.delta,
-            false_alarm=o.false_alarm,
-            ood_by=o.ood_by,
-            size=o.size,
-            seed=seed,
-            model=model,
-        ).summary()
-        test = found["test"]
+        nodes: dict[str, Any] = {"size": o.size, "seed": seed}
+        flag = flag_ood(prediction, graph, false_alarm=o.false_alarm, by=o.ood_by, model=model, **nodes)
+        rule = abstain(
+            prediction, graph, max_error=o.max_error, delta=o.delta, by=ACCEPT_BY, ood=flag, model=model, **nodes
+        )
+        sets = conformalize(prediction, graph, **nodes).predict_set(prediction, never_empty=True)
+        labels = align_labels(graph, prediction.class_names)
+        judged = judged_nodes(prediction, graph) & ~rule.calibration
+        test = rule.realised(judged, prediction.index != labels)
+        covered = summarise_sets(sets[judged], labels[judged])
         error = math.nan if test["error"] is None else test["error"]
         metrics = {
             "kept": float(not error > o.max_error),
             "accepted_error": error,
             "coverage": test["coverage"],
-            "upper_bound": math.nan if found["upper_bound"] is None else found["upper_bound"],
-            "threshold": math.nan if found["threshold"] is None else found["threshold"],
-            "false_alarms": test["false_alarms"],
+            "upper_bound": rule.upper_bound,
+            "threshold": math.nan if rule.threshold is None else rule.threshold,
+            "false_alarms": float(flag.flagged[judged].mean()),
             "accuracy": 1.0 - test["error_of_all"],
-            "set_coverage": test["set_coverage"],
-            "set_size": test["set_size"],
+            "set_coverage": covered["coverage"],
+            "set_size": covered["mean_size"],
             "n_test": float(test["nodes"]),
             "n_accepted": float(test["accepted"]),
-            "n_calibration": float(found["calibration"]["nodes"]),
+            "n_calibration": float(rule.calibration.sum()),
         }
         return Measurement(metrics | cost)
