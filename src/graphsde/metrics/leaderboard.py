@@ -166,7 +166,7 @@ def _difference(comparison: Comparison, name: str) -> str:
 
     def signed(value: float) -> str:
         value = factor * value
-        text = f"{value:+.{digits}f}" if abs(value) < 10 else f"{value:+.4g}"
+        text = f"{value:+.{digits}f}" if unit or abs(value) < 10 else f"{value:+.4g}"
         return text.replace("-", "−")
 
     return f"{signed(one.value)} [{signed(one.low)}, {signed(one.high)}]{unit}"

@@ -201,7 +201,8 @@ class NumberFigures:
         nodes = counts.shape[1]
         centred = self.truth - self.truth.mean()  # squares of large values would lose the digits that count
         spread = counts @ centred**2 - (counts @ centred) ** 2 / nodes
-        return 1.0 - np.divide(counts @ self.error**2, spread, out=np.full(len(counts), np.nan), where=spread > 0)
+        varied = spread > 1e-12 * (counts @ centred**2)  # a draw of one value alone has none but rounding
+        return 1.0 - np.divide(counts @ self.error**2, spread, out=np.full(len(counts), np.nan), where=varied)
 
     def _area(self, shares: np.ndarray) -> np.ndarray:
         levels = self.by_level.values[self.by_level.first]
