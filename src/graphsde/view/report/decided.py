@@ -14,16 +14,25 @@ from graphsde.models import Model
 from graphsde.prediction import Prediction
 from graphsde.view.report.content import HOW_MANY, SHORT, ReportContent, count, name, number, percent
 
-SHOWN = ("rank", "node", "split", "action", "classes", "reason")
+LIMIT = 0.05
+"""Share of accepted nodes that may be wrong, where that can be certified."""
 
 
 def decide_for_report(prediction: Prediction, graph: Graph, model: Model | None) -> tuple[Decisions | None, str]:
-    """Decisions as ``graphsde decide`` makes them by itself, or why there are none."""
+    """Decisions as ``graphsde decide`` makes them by itself, or why there are none.
+
+    Where its limit can't be certified, the strictest one that can is taken: all certified limits hold together, so that
+    any of them may be chosen afterwards.
+    """
     try:
-        return decide(prediction, graph, model=model), ""
+        found = decide(prediction, graph, max_error=LIMIT, model=model)
+        certified = found.frontier.certified
+        if found.abstention.threshold is None and certified:
+            return decide(prediction, graph, max_error=certified[-1].limit, model=model), ""
+        return found, ""
     except (BadUsage, BadInput) as error:
-        fix = f" ({error.fix})" if error.fix else ""
-        return None, f"Nothing is decided here: {error.message}{fix}."
+        said = [text[:1].upper() + text[1:] for text in (error.message, error.fix) if text]
+        return None, " ".join(text if text.endswith("?") else f"{text}." for text in said)
 
 
 def decided(content: ReportContent) -> dict[str, Any]:
@@ -45,6 +54,9 @@ def decided(content: ReportContent) -> dict[str, Any]:
         if len(review) > HOW_MANY
         else f"{count(len(review), 'node')} to review",
         "ordered_by": review.ordered_by,
+        "known": f"The labels of {count(review.known, 'node')} to review are known already; they are not on the list."
+        if review.known
+        else "",
         "notes": list(decisions.notes),
     }
 
@@ -54,13 +66,13 @@ def sentence(decisions: Decisions) -> str:
     rule, nodes = decisions.abstention, decisions.graph.num_nodes
     told = {action: int((decisions.actions == action).sum()) for action in decisions.choices}
     if rule.threshold is None:
-        certified = [one.limit for one in decisions.frontier.certified]
-        out = f"the strictest limit that is certified is {percent(certified[-1])}" if certified else "nor is any other"
-        asked = f"an error limit of {percent(decisions.max_error)} is not certified"
-        return f"Of {count(nodes, 'node')} none can be accepted: {asked}; {out}."
+        out = f"no error limit of {percent(decisions.frontier.rungs[0].limit)} or less is certified with these labels"
+        return f"Of {count(nodes, 'node')} none can be accepted: {out}."
     ood = f", {told['ood']:,} look out-of-distribution" if "ood" in told else ""
     accepted = f"{told['accept']:,} ({percent(told['accept'] / nodes)}) can be accepted"
     limit = f"with at most {percent(rule.max_error)} wrong"
+    if rule.max_error > LIMIT:
+        limit += f" (the strictest limit that is certified; {percent(LIMIT)} is not)"
     return f"Of {count(nodes, 'node')} {accepted} {limit}, {told['review']:,} are for a person to review{ood}."
 
 
