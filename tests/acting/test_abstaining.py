@@ -187,7 +187,9 @@ def test_decisions_are_one_action_each_with_a_reason() -> None:
     accept, ood = found.actions == "accept", found.actions == "ood"
     assert np.array_equal(accept, found.abstention.accepted) and np.array_equal(ood, found.ood.flagged)
     columns = found.columns()
-    expected = "id label confidence total aleatoric epistemic ood_score prediction_set action reason"
+    expected = (
+        "id label confidence total aleatoric epistemic ood_score ood_p_value ood_group prediction_set action reason"
+    )
     assert list(columns) == expected.split()
     assert all(len(column) == graph.num_nodes for column in columns.values())
     assert all("above" in reason for reason in columns["reason"][ood])
@@ -195,9 +197,8 @@ def test_decisions_are_one_action_each_with_a_reason() -> None:
     summary = found.summary()
     assert sum(summary["actions"].values()) == graph.num_nodes
     assert graph.test_mask is not None and graph.labels is not None
-    test = graph.test_mask & ~found.abstention.calibration & accept
-    assert summary["test"]["accepted"] == test.sum()
-    assert summary["test"]["error"] == (found.prediction.index != graph.labels)[test].mean() <= 0.05
+    assert summary["test"]["cross_fitted"] and summary["test"]["nodes"] == graph.test_mask.sum()
+    assert summary["test"]["error"] == summary["test"]["wrong"] / summary["test"]["accepted"] <= 0.05
 
 
 @pytest.mark.parametrize(("name", "metric"), [("decide", "kept"), ("conformal", "coverage[daps]")])

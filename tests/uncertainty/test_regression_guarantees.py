@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import graphsde as gs
-from graphsde.acting.decide import decide
+from graphsde.acting.abstain import abstain
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.graph.graph import Graph
 from graphsde.models import load_model
@@ -58,15 +58,15 @@ def test_the_promise_on_accepted_numbers_holds_in_simulation() -> None:
     broken = 0
     for seed in range(100):
         prediction, graph = world(seed)
-        found = decide(prediction, graph, tolerance=2.5, max_error=0.1, delta=0.1)
+        found = abstain(prediction, graph, tolerance=2.5, max_error=0.1, delta=0.1)
         assert graph.values is not None and graph.test_mask is not None
-        accepted = found.abstention.accepted
-        assert 0.1 < found.abstention.coverage < 0.95
+        accepted = found.accepted
+        assert 0.1 < found.coverage < 0.95
         # the error rate over all nodes like these is known: the chance that the true spread gives
         truly = 2 * stats.norm.sf(2.5 / np.sqrt(prediction.total))
         broken += truly[accepted].mean() > 0.1
-        figures = found.summary()["test"]
         wrong = np.abs(prediction.mean - graph.values) > 2.5
+        figures = found.realised(graph.test_mask, wrong)
         assert figures["wrong"] == int(wrong[accepted & graph.test_mask].sum())
     assert broken <= stats.binom.isf(1e-4, 100, 0.1)
 

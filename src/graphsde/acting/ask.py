@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from graphsde.prediction import ClassPrediction, Prediction, RegressionPredictio
 from graphsde.uncertainty.held_out import align_labels, require_same_nodes
 from graphsde.uncertainty.scores import score
 
+Purpose = Literal["training", "calibration"]
 CONNECTED = 0.5
 """How alike two connected nodes are at least: a label travels along edges by itself."""
 LAST = 0.5
@@ -299,6 +300,7 @@ class Questions:
         items: most useful first.
         candidates: how many nodes could have been chosen.
         from_test: whether they are test nodes, because no other node is free; a labelled one leaves the test.
+        purpose: what the labels are for.
     """
 
     by: str
@@ -307,6 +309,7 @@ class Questions:
     items: tuple[Question, ...]
     candidates: int
     from_test: bool
+    purpose: Purpose = "training"
 
     def __len__(self) -> int:
         return len(self.items)
@@ -317,6 +320,11 @@ class Questions:
     @property
     def note(self) -> str | None:
         """What the reader must know about the choice as a whole."""
+        if self.purpose == "calibration":
+            return (
+                "Drawn at random, for calibration: these labels are never trained on. Label all of them, whatever they "
+                "look like; whoever leaves out hard ones has no guarantee."
+            )
         if not self.from_test:
             return None
         return "Every node has a role already, so these are test nodes: one that gets a label leaves the test."
@@ -324,9 +332,11 @@ class Questions:
     def columns(self) -> dict[str, Any]:
         """A table to be filled in: ``label`` is empty."""
         ids = [one.id for one in self.items]
+        role = {"role": np.array([self.purpose] * len(ids), dtype=object)} if self.purpose == "calibration" else {}
         return {
             "id": np.array(ids, dtype=object) if any(isinstance(one, str) for one in ids) else np.array(ids),
             "label": np.array([""] * len(ids), dtype=object),
+            **role,
             "rank": [one.rank for one in self.items],
             "predicted": np.array([one.predicted for one in self.items], dtype=object),
             "confidence": [one.confidence for one in self.items],
@@ -337,6 +347,7 @@ class Questions:
     def as_dict(self) -> dict[str, Any]:
         return {
             "by": self.by,
+            "purpose": self.purpose,
             "score": self.score,
             "candidates": self.candidates,
             "from_test": self.from_test,
@@ -354,8 +365,9 @@ def ask(
     *,
     diverse: bool = True,
     skip: Collection[Any] = (),
+    purpose: Purpose = "training",
 ) -> Questions:
-    """Choose the nodes whose labels would help the model most.
+    """Choose the nodes whose labels would help the model most, or draw nodes for calibration.
 
     Candidates are the nodes without a role in the split, and test nodes whose label nobody knows; where there are none
     left, test nodes. No label outside the training nodes is looked at.
@@ -374,6 +386,8 @@ def ask(
         seed: for acquisitions that draw.
         diverse: ``False`` keeps the plain ranking.
         skip: ids not to ask for, such as those asked before.
+        purpose: ``calibration`` draws among the nodes without a role, uniformly and whatever ``by`` says: a guarantee
+            rests on that. A larger budget with the same seed begins with the same nodes.
 
     Example:
         >>> import graphsde as gs
@@ -387,7 +401,9 @@ def ask(
     require_same_nodes(pred, graph)
     if budget < 1:
         raise BadUsage(f"a budget of {budget} labels", found=budget, expected="at least 1")
-    pool, from_test = _pool(graph, skip)
+    if purpose == "calibration":
+        by, entry, diverse = "random", ACQUISITIONS.entry("random"), False
+    pool, from_test = _pool(graph, skip) if purpose == "training" else (_without_a_role(graph, skip), False)
     known = np.flatnonzero(graph.role("train"))
     rule = ASKING.of(pred)
     candidates = Candidates(graph, pred, pool, known, seed=seed)
@@ -414,7 +430,7 @@ def ask(
         )
         for rank, node in enumerate(chosen.tolist(), start=1)
     ]
-    return Questions(by, figure, reasons.class_names, tuple(items), len(pool), from_test)
+    return Questions(by, figure, reasons.class_names, tuple(items), len(pool), from_test, purpose)
 
 
 @dataclass(frozen=True)
@@ -466,6 +482,22 @@ def _pool(graph: Graph, skip: Collection[Any]) -> tuple[np.ndarray, bool]:
             fix="every node has a label in use, or is to be skipped",
         )
     return tested, True
+
+
+def _without_a_role(graph: Graph, skip: Collection[Any]) -> np.ndarray:
+    """Positions of the nodes that a split has given no role and whose label nobody knows."""
+    barred = graph.labelled | _skipped(graph, skip)
+    for mask in graph.masks.values():
+        barred = barred | mask
+    free = np.flatnonzero(~barred)
+    if not len(free):
+        raise BadUsage(
+            "there is no node without a role and a label that calibration labels could be drawn among",
+            code="E-EMPTY",
+            found=f"{graph.num_nodes:,} nodes, {int(graph.labelled.sum()):,} of them labelled",
+            fix="decide calibrates on the test nodes already; fit with a split that leaves more of them",
+        )
+    return free
 
 
 def _skipped(graph: Graph, skip: Collection[Any]) -> np.ndarray:

@@ -426,7 +426,7 @@ def further_labels(
 
     Example:
         >>> further_labels(10, 100, 200, 0.05, 0.05)[1]
-        'not reachable with this model: the observed error, 10.0% of 100 accepted nodes, is above the limit'
+        'not reachable at the threshold that the validation nodes chose: 10.0% of the 100 accepted nodes are wrong'
     """
     if nodes == 0:
         fewest = nodes_to_certify(limit, delta / BET if anytime else delta)
@@ -436,8 +436,8 @@ def further_labels(
     observed = wrong / accepted
     if observed > limit:
         return None, (
-            f"not reachable with this model: the observed error, {observed:.1%} of {accepted:,} accepted nodes, is "
-            "above the limit"
+            f"not reachable at the threshold that the validation nodes chose: {observed:.1%} of the {accepted:,} "
+            "accepted nodes are wrong"
         )
     cost = delta / BET if anytime else delta
     low, high = clopper_pearson_interval(wrong, accepted, DOUBT)

@@ -9,14 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from graphsde.acting.certified import LADDER
 from graphsde.acting.guarantee import Guarantee, certified_guarantee, expected_guarantee
 from graphsde.base.errors import BadUsage
-from graphsde.uncertainty.binomial import MOST_NODES, nodes_for_power, nodes_to_certify
+from graphsde.graph.graph import Graph
+from graphsde.uncertainty.binomial import MOST_NODES, nodes_for_power, nodes_to_certify, power_of_test
 from graphsde.uncertainty.held_out import require_share
 
-ERRORS = (0.25, 0.5, 0.75)
+ERRORS: tuple[float, ...] = (0.25, 0.5, 0.75)
 """Assumed error among accepted nodes, as shares of the limit."""
 POWERS = (0.5, 0.8, 0.95)
+TESTED = 0.25
+"""Share of the labels of files without a split that is tested, and calibrated on."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +131,126 @@ def plan(
         needs=tuple(needs),
         guarantees=(certified_guarantee(delta), expected_guarantee(max_error)),
     )
+
+
+@dataclass(frozen=True)
+class GraphPlan:
+    """What the labels of a graph are enough for; made by :func:`plan_for_graph`.
+
+    Args:
+        plan: how many labels the limit needs.
+        labelled: labels that there are.
+        calibration: how many of them are calibrated on.
+        share: of all labels that are calibrated on.
+        sentences: all of this in words.
+        reach: for each limit the largest error among accepted nodes that would be certified with a chance of 80 %;
+            ``None`` where no error would.
+    """
+
+    plan: Plan
+    labelled: int
+    calibration: int
+    share: float
+    sentences: tuple[str, ...]
+    reach: tuple[tuple[float, float | None], ...]
+
+    def need_rows(self) -> list[dict[str, str]]:
+        """A row of cells per guarantee and assumed error."""
+        rows = []
+        for row in self.plan.rows():
+            name, error, *counts = row.values()
+            wanted = None if counts[1] is None else math.ceil(counts[1] / self.share)
+            columns = list(row)[2:]
+            cells = {title: _count(count) for title, count in zip(columns, counts, strict=True)}
+            rows.append(
+                {"guarantee": name, "if so many accepted are wrong": f"{100 * error:.3g}%", **cells}
+                | {"all labels for 80%": _count(wanted)}
+            )
+        return rows
+
+    @property
+    def reach_title(self) -> str:
+        return f"What {self.calibration:,} calibration labels can certify, with a chance of 80%:"
+
+    def reach_rows(self) -> list[dict[str, str]]:
+        """A row of cells per limit."""
+        return [
+            {"limit": f"{100 * limit:.3g}%", "if so many accepted are wrong": _at_most(error)}
+            for limit, error in self.reach
+        ]
+
+    def as_dict(self) -> dict[str, Any]:
+        return self.plan.as_dict() | {
+            "labelled": self.labelled,
+            "calibration": self.calibration,
+            "reach": [{"limit": limit, "largest_error": error} for limit, error in self.reach],
+        }
+
+
+def plan_for_graph(graph: Graph, max_error: float, delta: float = 0.05, *, accuracy: float | None = None) -> GraphPlan:
+    """How many labels a limit needs, and what the labels of a graph are enough for, before any fit.
+
+    Args:
+        graph: with or without a split; without one, a quarter of the labels is tested and calibrated on.
+        max_error, delta: of the guarantee.
+        accuracy: of the model, as far as one can tell beforehand. No more than a share ``accuracy / (1 − max_error)``
+            of the nodes can then be accepted, however well errors are told.
+
+    Example:
+        >>> import graphsde as gs
+        >>> found = plan_for_graph(gs.load("digits"), 0.05)
+        >>> found.labelled, found.plan.fewest
+        (1797, 59)
+    """
+    require_share("max_error", max_error)
+    accepted, errors = 1.0, ERRORS
+    if accuracy is not None:
+        require_share("accuracy", accuracy)
+        accepted = min(1.0, accuracy / (1.0 - max_error))
+        errors = tuple(sorted({*ERRORS, (1.0 - accuracy) / max_error})) if 1.0 - accuracy < max_error else ERRORS
+    needs = plan(max_error, delta, accepted_share=accepted, errors=errors)
+    labelled = int(graph.labelled.sum())
+    roles = graph.role("calibration") if graph.role("calibration").any() else graph.role("test")
+    calibration = int((roles & graph.labelled).sum()) if graph.masks else round(TESTED * labelled)
+    share = calibration / labelled if calibration else TESTED
+    words = [
+        f"{graph.name}: {graph.num_nodes:,} nodes, {labelled:,} of them labelled. "
+        + (
+            f"Its split calibrates on {calibration:,} of them."
+            if graph.masks
+            else f"A quarter of the labels, {calibration:,}, is kept for testing and calibration."
+        ),
+        f"To certify a limit of {100 * max_error:.3g}% takes at least {needs.fewest:,} calibration labels, if no "
+        f"accepted node is wrong; with errors it takes more:",
+    ]
+    if accuracy is not None:
+        words.insert(
+            1,
+            f"With an accuracy of {100 * accuracy:.3g}% at most {100 * accepted:.3g}% of the nodes can be accepted "
+            f"at that limit, and labels of the others don't count.",
+        )
+    reach = tuple((limit, _largest_error(calibration * accepted, limit, delta)) for limit in LADDER)
+    return GraphPlan(needs, labelled, calibration, share, tuple(words), reach)
+
+
+def _largest_error(nodes: float, limit: float, delta: float, power: float = 0.8) -> float | None:
+    """The largest error among accepted nodes at which the test passes with the power, by bisection."""
+    count = math.floor(nodes)
+    if count < nodes_to_certify(limit, delta):
+        return None
+    low, high = 0.0, limit
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if power_of_test(count, middle, limit, delta) >= power else (low, middle)
+    return low
+
+
+def _count(count: int | None) -> str:
+    return "more than anybody has" if count is None else f"{count:,}"
+
+
+def _at_most(error: float | None) -> str:
+    return "out of reach: too few labels" if error is None else f"at most {100 * error:.2g}%"
 
 
 def _certified_labels(max_error: float, error: float, delta: float, power: float, accepted_share: float) -> int | None:

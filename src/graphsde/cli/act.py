@@ -1,9 +1,10 @@
-"""Verbs that act on what a run says of its nodes: ``predict``, ``decide``, ``ask``, ``learn``, ``explain``."""
+"""Verbs that act on what a run says of its nodes: ``predict``, ``ask``, ``learn``, ``explain``."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -12,13 +13,16 @@ from graphsde.cli.options import JSON, READ, RUN, SAMPLES, key_values
 from graphsde.cli.output import open_run, print_json, print_of_run, print_table, say, tell
 
 if TYPE_CHECKING:
+    from graphsde.acting.ask import Purpose
     from graphsde.graph.graph import Graph
     from graphsde.runs.learn import Learned
 
 
 def predict(
     run: Annotated[Path, RUN],
-    out: Annotated[Path, typer.Option("--out", help="A .csv or .parquet file.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="A .csv or .parquet file; default: predictions.csv in the run.")
+    ] = None,
     graph: Annotated[
         str | None, typer.Option("--graph", help="Another graph with the same columns; default: the run's own.")
     ] = None,
@@ -40,137 +44,32 @@ def predict(
         raise BadUsage("--read is for another graph: the run's own is read as it was", fix="leave it out")
     else:
         model, target = folder.open()
+    out = run / (f"predictions{'' if graph is None else '-' + _file_name(target.name)}.csv") if out is None else out
     prediction = model.predict(target, samples=samples, seed=seed)
     write_table(prediction_columns(prediction, target), out)
     tell(f"{prediction.num_items:,} predictions in {out}")
 
 
-def decide(
-    run: Annotated[Path, RUN],
-    out: Annotated[Path, typer.Option("--out", help="A .csv or .parquet file with one row per node.")],
-    max_error: Annotated[
-        float, typer.Option("--max-error", help="Share of the accepted nodes that may be wrong.")
-    ] = 0.05,
-    tolerance: Annotated[
-        float | None,
-        typer.Option("--tolerance", help="For numbers: an answer is wrong where it is off by more than this."),
-    ] = None,
-    delta: Annotated[
-        float, typer.Option("--delta", help="How often the guarantee may fail over draws of calibration nodes.")
-    ] = 0.05,
-    false_alarm: Annotated[
-        float | None,
-        typer.Option("--false-alarm", help="Share of familiar nodes that may be flagged as OOD; default 0.05."),
-    ] = None,
-    confidence_level: Annotated[
-        float,
-        typer.Option("--confidence-level", help="Of sets and intervals: share of nodes whose truth is in theirs."),
-    ] = 0.9,
-    by: Annotated[
-        str | None, typer.Option("--by", help="Uncertainty to accept by (list scores); default: margin.")
-    ] = None,
-    ood_by: Annotated[
-        str | None,
-        typer.Option("--ood-by", help="Score that flags OOD nodes (list scores); default: ood, or entropy+propagated."),
-    ] = None,
-    foreign_by: Annotated[str | None, typer.Option("--foreign-by", hidden=True)] = None,  # its former name
-    sets_by: Annotated[
-        str | None, typer.Option("--sets-by", help="Score behind the sets (list conformal); default: aps.")
-    ] = None,
-    calibration_size: Annotated[
-        int, typer.Option("--calibration-size", min=1, help="Nodes to calibrate on, where the split sets none aside.")
-    ] = 500,
-    samples: Annotated[int, SAMPLES] = 64,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the draw of calibration nodes.")] = 0,
-    json: Annotated[bool, JSON] = False,
-) -> None:
-    """Say of every node whether to accept its answer, to review it, or (of classes) to treat it as OOD."""
-    from graphsde.acting.decide import decide as judge
-    from graphsde.io.table_export import require_table_name, write_table
-    from graphsde.prediction.columns import with_node_names
-    from graphsde.uncertainty.conformal import CONFORMAL_SCORES
-    from graphsde.uncertainty.scores.registry import SCORES
-
-    require_table_name(out)
-    if sets_by is not None:
-        CONFORMAL_SCORES.entry(sets_by)  # a wrong name is told before the work begins
-    ood_by = ood_by or foreign_by
-    for name in (by, ood_by):
-        if name is not None:
-            SCORES.entry(name.partition("+")[0])
-    _, model, graph = open_run(run)
-    decisions = judge(
-        model.predict(graph, samples=samples),
-        graph,
-        max_error=max_error,
-        delta=delta,
-        confidence_level=confidence_level,
-        size=calibration_size,
-        seed=seed,
-        by=by,
-        ood_by=ood_by,
-        sets_by=sets_by,
-        false_alarm=false_alarm,
-        tolerance=tolerance,
-        model=model,
-    )
-    write_table(with_node_names(decisions.columns(), graph), out)
-    summary = decisions.summary()
-    if json:
-        print_of_run(run, model, graph, {"out": str(out), **summary})
-    else:
-        _print_decisions(summary, graph.num_nodes, out)
-
-
-def _print_decisions(found: dict[str, Any], nodes: int, out: Path) -> None:
-    rows = [{"action": name, "nodes": count, "share": count / nodes} for name, count in found["actions"].items()]
-    print_table(rows)
-    calibration = found["calibration"]
-    lines = [f"calibrated on {calibration['nodes']:,} nodes: {calibration['source']}"]
-    if found["threshold"] is not None:
-        lines.append(
-            f"accept where {found['uncertainty']} <= {found['threshold']:.4f}: {found['coverage']:.1%} of the nodes "
-            f"that nothing was fitted to; upper bound of their error rate {found['upper_bound']:.4f}"
-        )
-    lines.append(f"guarantee: {found['guarantee']}")
-    kind = "interval" if "intervals" in found else "set"
-    sets = found[f"{kind}s"]
-    if kind == "interval":
-        size = f"{sets['mean_width']:.4g} wide"
-    else:
-        lines += _about_ood(found["ood"])
-        size = f"{sets['mean_size']:.2f} classes"
-    lines.append(f"{kind}s ({sets['score']}, {size} on average): {sets['guarantee']}")
-    if "test" in found:
-        test = found["test"]
-        error = "none accepted" if test["error"] is None else f"{test['wrong']} wrong, {test['error']:.2%}"
-        lines.append(
-            f"on {test['nodes']:,} test nodes: {test['accepted']:,} accepted, {error} "
-            f"(all of them: {test['error_of_all']:.2%}); {kind}s cover {test[f'{kind}_coverage']:.1%}"
-        )
-    tell(*lines, "", f"{nodes:,} decisions are in {out}.")
-
-
-def _about_ood(ood: dict[str, Any]) -> list[str]:
-    lines = [
-        f"OOD where {ood['score']} > {ood['threshold']:.4f}: at most {ood['false_alarm']:.1%} false "
-        f"alarms on average ({ood['calibration_rate']:.1%} of the calibration nodes); how many OOD nodes are "
-        "missed is not guaranteed"
-    ]
-    if "flagged_of_ood" in ood:
-        lines.append(
-            f"of the nodes known to be OOD {ood['flagged_of_ood']:.1%} were flagged and "
-            f"{ood['accepted_of_ood']:.1%} accepted"
-        )
-    return lines
+def _file_name(name: str) -> str:
+    """A graph's name as a part of a file's."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:50] or "other"
 
 
 def ask(
     run: Annotated[Path, RUN],
     budget: Annotated[int, typer.Option("--budget", min=1, help="How many nodes to ask for.")] = 20,
-    by: Annotated[str, typer.Option("--by", help="Who chooses; see: graphsde list acquisitions.")] = "entropy",
+    by: Annotated[str | None, typer.Option("--by", help="Who chooses (list acquisitions); default: entropy.")] = None,
+    purpose: Annotated[
+        str,
+        typer.Option(
+            "--for", help="training (the default), or calibration: drawn at random, to certify stricter limits."
+        ),
+    ] = "training",
     out: Annotated[
-        Path | None, typer.Option("--out", help="A .csv or .parquet file with an empty label column to fill in.")
+        Path | None,
+        typer.Option(
+            "--out", help="A .csv or .parquet file with an empty label column; default: questions.csv in the run."
+        ),
     ] = None,
     samples: Annotated[int, SAMPLES] = 64,
     seed: Annotated[int, typer.Option("--seed", min=0, help="For acquisitions that draw.")] = 0,
@@ -182,16 +81,35 @@ def ask(
     """Choose the nodes whose labels would help most, with the reason for each."""
     from graphsde.acting.acquisition import ACQUISITIONS
     from graphsde.acting.ask import ask as choose
-    from graphsde.io.table_export import write_table
+    from graphsde.io.table_export import require_table_name, write_table
     from graphsde.prediction.columns import with_node_names
 
+    if purpose not in ("training", "calibration"):
+        raise BadUsage(f"there is no purpose '{purpose}' of labels", found=purpose, expected="training or calibration")
+    if purpose == "calibration" and by not in (None, "random"):
+        raise BadUsage(
+            "labels for calibration are drawn at random: a guarantee rests on that",
+            found=f"--by {by}",
+            fix="leave it out",
+        )
+    by = by or "entropy"
     ACQUISITIONS.entry(by)  # a wrong name is told before the work begins
-    _, model, graph = open_run(run)
-    questions = choose(model.predict(graph, samples=samples), graph, budget, by, seed, diverse=not plain)
     if out is not None:
-        write_table(with_node_names(questions.columns(), graph), out)
+        require_table_name(out)
+    _, model, graph = open_run(run)
+    questions = choose(
+        model.predict(graph, samples=samples),
+        graph,
+        budget,
+        by,
+        seed,
+        diverse=not plain,
+        purpose=cast("Purpose", purpose),
+    )
+    out = _unanswered(run, "questions" if purpose == "training" else "calibration") if out is None else out
+    write_table(with_node_names(questions.columns(), graph), out)
     if json:
-        print_of_run(run, model, graph, questions.as_dict())
+        print_of_run(run, model, graph, {"out": str(out), **questions.as_dict()})
         return
     rows = [
         {
@@ -206,9 +124,18 @@ def ask(
     print_table(rows)
     if questions.note is not None:
         tell(questions.note)
-    if out is not None:
-        then = f"Fill in the column label, then: graphsde learn {run} {out}"
-        tell(f"{len(questions)} questions are in {out}. {then}")
+    then = f"graphsde learn {run} {out}" if purpose == "training" else f"graphsde decide {run} --further-labels {out}"
+    tell(f"{len(questions)} questions are in {out}. Fill in the column label, then: {then}")
+
+
+def _unanswered(run: Path, name: str) -> Path:
+    """The first file of the name, or of its successors, that holds no answers which would be lost."""
+    from graphsde.runs.new_labels import answers_in
+
+    number = 1
+    while answers_in(path := run / (f"{name}.csv" if number == 1 else f"{name}-{number}.csv")):
+        number += 1
+    return path
 
 
 def _shown_node(graph: Graph, node: int | str, column: str) -> dict[str, str | None]:

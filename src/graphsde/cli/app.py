@@ -17,17 +17,18 @@ from graphsde._version import __version__
 from graphsde.base.errors import GraphsdeError, shorten
 from graphsde.base.plugins import load_installed, load_plugins
 from graphsde.base.terminal import guard_output, guarded_output, printable
-from graphsde.cli import act, bench, fit, measure, reproduce, show
+from graphsde.cli import act, bench, decide, fit, measure, reproduce, show
 from graphsde.cli.output import say, tell
 
 VERBS: dict[str, Callable[..., None]] = {
     "demo": fit.demo,
     "check": show.check,
+    "plan": decide.plan,
     "fit": fit.fit,
     "predict": act.predict,
     "evaluate": measure.evaluate,
     "calibrate": measure.calibrate,
-    "decide": act.decide,
+    "decide": decide.decide,
     "ask": act.ask,
     "learn": act.learn,
     "explain": act.explain,

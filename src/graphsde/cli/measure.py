@@ -161,7 +161,9 @@ def calibrate(
 def theory(
     run: Annotated[Path, RUN],
     samples: Annotated[int, typer.Option("--samples", min=4, help="Paths of proposition 1, an even number.")] = 64,
-    out: Annotated[Path | None, typer.Option("--out", help="A folder for theory.png and theory.csv.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="A folder for theory.png and theory.csv; default: the run.")
+    ] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Measure both sides of the paper's two propositions on a run of lgnsde."""
@@ -169,13 +171,13 @@ def theory(
 
     _, model, graph = open_run(run)
     report = measure_theory(model, graph, TheoryOptions(samples=samples))
-    if out is not None:
-        from graphsde.base import storage
-        from graphsde.io.table_export import write_table
-        from graphsde.view.figures.theory import theory_png
+    from graphsde.base import storage
+    from graphsde.io.table_export import write_table
+    from graphsde.view.figures.theory import theory_png
 
-        storage.write_bytes(out / "theory.png", theory_png(report))
-        write_table(report.columns(), out / "theory.csv")
+    out = run if out is None else out
+    storage.write_bytes(out / "theory.png", theory_png(report))
+    write_table(report.columns(), out / "theory.csv")
     if json:
         print_of_run(run, model, graph, report.as_dict())
         return
@@ -188,5 +190,4 @@ def theory(
     print_table(report.rows())
     tell(report.proposition_1.sentence)
     tell(report.proposition_2.sentence)
-    if out is not None:
-        tell(f"theory.png and theory.csv are in {out}")
+    tell(f"theory.png and theory.csv are in {out}")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from graphsde.base.errors import BadInput, BadUsage, shorten
+from graphsde.base.errors import BadInput, BadUsage, GraphsdeError, shorten
 from graphsde.base.registry import Rules
 from graphsde.graph.graph import Graph
 from graphsde.graph.ids import locate
@@ -44,9 +44,16 @@ class GivenLabels:
         return cls(list(filled), list(filled.values()), places, len(labels) - len(filled))
 
     @classmethod
-    def read(cls, path: Path) -> GivenLabels:
-        """A CSV or Parquet file with the columns ``id`` and ``label``; rows without a label are left out."""
+    def read(cls, path: Path, role: str = "training") -> GivenLabels:
+        """A CSV or Parquet file with the columns ``id`` and ``label``; rows without a label are left out.
+
+        Args:
+            path: the file.
+            role: what the labels are for. A file that ``ask --for calibration`` wrote has a column that says so, and
+                its labels are never trained on.
+        """
         table = _open(path)
+        _require_role(table, path, role)
         for column in ("id", "label"):
             if column not in table.names:
                 raise BadInput(
@@ -189,6 +196,37 @@ def _new(
     fresh = np.flatnonzero(~in_use).tolist()
     tested = int((_any(graph, "test")[positions] & known & ~in_use).sum())
     return NewLabels(positions[fresh], [labels[row] for row in fresh], tested, int(in_use.sum()), given.empty)
+
+
+def answers_in(path: Path) -> bool:
+    """Whether a table of questions is there and somebody has filled in a label, or it can't be told."""
+    if not path.exists():
+        return False
+    try:
+        table = _open(path)
+        return "label" not in table.names or any(_text(label) is not None for label in table.values("label").tolist())
+    except GraphsdeError:
+        return True
+
+
+def _require_role(table: Table, path: Path, role: str) -> None:
+    """Labels drawn at random for calibration are kept apart from those that were chosen for training."""
+    drawn = "role" in table.names and "calibration" in set(table.values("role").tolist())
+    if drawn and role == "training":
+        raise BadUsage(
+            f"the labels in {path.name} were drawn for calibration, and training on them would void the guarantee",
+            code="E-CAL-USED",
+            place=str(path),
+            fix="use them with: graphsde decide RUN --further-labels " + path.name,
+        )
+    if role == "calibration" and not drawn:
+        raise BadUsage(
+            f"the labels in {path.name} were not drawn at random for calibration",
+            code="E-CAL-USED",
+            place=str(path),
+            expected="a column role that says calibration",
+            fix="draw nodes with: graphsde ask RUN --for calibration",
+        )
 
 
 def _open(path: Path) -> Table:

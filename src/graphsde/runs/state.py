@@ -36,7 +36,7 @@ GUARDED = (
     "controls.json",
 )
 """Files that a state can have, in the order in which they move into place."""
-DERIVED = ("report.html",)
+DERIVED = ("report.html", "decisions.csv", "review.csv", "predictions.csv")
 """Files that are made from a state, and would be wrong beside the next one."""
 MARK = "manifest"
 """What ``environment.json`` says of a run that must have a manifest."""

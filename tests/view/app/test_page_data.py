@@ -149,7 +149,7 @@ def test_the_slider_and_its_promise() -> None:
         decisions = decide(prediction, graph, max_error=allowed)
         told = outcome(decisions)
         assert told.accepted + told.review + told.ood == int(decisions.abstention.decided.sum())
-        assert told.wrong <= told.tested == told.accepted  # every node decided on is a labelled test node here
+        assert told.wrong <= told.tested <= told.accepted + told.review + told.ood
         shares.append(told.share)
     assert shares == sorted(shares) and shares[0] < shares[-1]
     chart = AbstentionPicture(decisions.abstention).chart()

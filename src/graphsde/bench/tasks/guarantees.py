@@ -119,7 +119,7 @@ class Deciding(GuaranteeTask):
     """Errors among the accepted test nodes, how many are accepted, false alarms of the flag for OOD nodes.
 
     One limit that is chosen beforehand (:func:`graphsde.abstain`), on ``size`` calibration nodes, so that test
-    nodes are left to judge on. ``kept`` is 1 where the realised error is at most ``max_error``, or nothing was accepted.
+    nodes are left to judge on. ``kept`` is 1 where the realised error is at most ``max_error``, or nothing is accepted.
     """
 
     name = "decide"

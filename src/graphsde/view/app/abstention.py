@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphsde.acting.abstain import Abstention
-from graphsde.acting.decide import ClassDecisions, Decisions
+from graphsde.acting.decisions import ClassDecisions, Decisions
 from graphsde.view.figures.chart import Axis, Chart, Line, Panel
 from graphsde.view.figures.picture import Picture
 from graphsde.view.figures.style import BLUE, GREEN, GREY, ORANGE
@@ -19,7 +19,8 @@ class Outcome:
 
     Args:
         accepted, review, OOD: how many got each action.
-        tested, wrong: accepted test nodes, and how many of those are wrong: a check of the guarantee, not part of it.
+        tested, wrong: accepted test nodes, and how many of those are wrong: a check of the guarantee, not part of it;
+            cross-fitted where the test nodes were calibrated on.
     """
 
     accepted: int

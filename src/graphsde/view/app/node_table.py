@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from graphsde.acting.review import Review
 from graphsde.graph.graph import Graph
 from graphsde.prediction import ClassPrediction
 from graphsde.view.app.words import plain
@@ -48,6 +49,21 @@ def node_facts(graph: Graph, node: int) -> list[tuple[str, str]]:
 
 
 MOST_ROWS = 1_000
+
+
+def review_rows(review: Review) -> dict[str, Any]:
+    """The first rows of a review list as the page shows them: texts cut and printable, shares as percentages."""
+    rows = review.rows(MOST_ROWS)
+    shown = [name for name in rows[0] if name != "action"]
+    return {name: [_shown(row[name]) for row in rows] for name in shown}
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, 4)
+    return plain(value, 200) if isinstance(value, str) else value
+
+
 OUTCOMES = ("right", "wrong", "ood", "unknown")
 
 

@@ -1,0 +1,257 @@
+"""Verbs about guarantees: ``decide`` what to do with each node, ``plan`` how many labels that takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from graphsde.base.errors import BadUsage
+from graphsde.cli.options import JSON, READ, RUN, SAMPLES, key_values
+from graphsde.cli.output import open_run, print_json, print_of_run, print_table, tell
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from graphsde.acting.decisions import Decisions
+    from graphsde.acting.review import Review
+    from graphsde.graph.graph import Graph
+    from graphsde.models import Model
+
+FIRST_ROWS = 5
+SHOWN_OF_REVIEW = ("rank", "id", "name", "label", "confidence", "mean", "importance", "reason")
+
+
+def decide(
+    run: Annotated[Path, RUN],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="A .csv or .parquet file with a row per node; default: decisions.csv in the run."),
+    ] = None,
+    max_error: Annotated[
+        float, typer.Option("--max-error", help="Share of the accepted nodes that may be wrong.")
+    ] = 0.05,
+    delta: Annotated[
+        float, typer.Option("--delta", help="How often the guarantee may fail over draws of calibration nodes.")
+    ] = 0.05,
+    guarantee: Annotated[
+        str, typer.Option("--guarantee", help="certified, expected (on average) or accepted-and-wrong.")
+    ] = "certified",
+    tolerance: Annotated[
+        float | None,
+        typer.Option("--tolerance", help="For numbers: an answer is wrong where it is off by more than this."),
+    ] = None,
+    importance: Annotated[
+        str | None,
+        typer.Option("--importance", help="Order the review list by a numeric column, or by degree; default: doubt."),
+    ] = None,
+    ood_rule: Annotated[
+        str | None,
+        typer.Option("--ood-rule", help="What the action ood follows: per-node (the default) or fdr."),
+    ] = None,
+    false_alarm: Annotated[
+        float | None,
+        typer.Option(
+            "--false-alarm", help="Share of in-distribution nodes that per-node may flag as OOD; default 0.05."
+        ),
+    ] = None,
+    sets: Annotated[
+        str | None,
+        typer.Option(
+            "--sets", help="Who is covered at the level: marginal (all together, the default), class, degree."
+        ),
+    ] = None,
+    confidence_level: Annotated[
+        float,
+        typer.Option("--confidence-level", help="Of sets and intervals: share of nodes whose truth is in theirs."),
+    ] = 0.9,
+    by: Annotated[
+        str | None, typer.Option("--by", help="Uncertainty to accept by (list scores); default: margin.")
+    ] = None,
+    ood_by: Annotated[
+        str | None,
+        typer.Option("--ood-by", help="Score that flags OOD nodes (list scores); default: ood, or entropy+propagated."),
+    ] = None,
+    foreign_by: Annotated[str | None, typer.Option("--foreign-by", hidden=True)] = None,  # its former name
+    sets_by: Annotated[
+        str | None, typer.Option("--sets-by", help="Score behind the sets (list conformal); default: aps.")
+    ] = None,
+    calibration_size: Annotated[
+        int | None,
+        typer.Option(
+            "--calibration-size",
+            min=1,
+            help="Calibrate on so many nodes where the split sets none aside; default: all test nodes.",
+        ),
+    ] = None,
+    further_labels: Annotated[
+        Path | None,
+        typer.Option("--further-labels", help="Labels of nodes from ask --for calibration, to test again with."),
+    ] = None,
+    anytime: Annotated[
+        bool, typer.Option("--anytime", help="Test so that it may be repeated when further labels have come in.")
+    ] = False,
+    samples: Annotated[int, SAMPLES] = 64,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of draws of calibration nodes and of ties in sets.")] = 0,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Say of every node whether to accept its answer, to review it, or (of classes) to treat it as OOD."""
+    from graphsde.acting.decide import decide as judge
+    from graphsde.io.table_export import require_table_name, write_table
+    from graphsde.uncertainty.conformal import CONFORMAL_SCORES
+    from graphsde.uncertainty.scores.registry import SCORES
+
+    out = run / "decisions.csv" if out is None else out
+    listed = out.with_name("review" + require_table_name(out))
+    if listed == out:
+        raise BadUsage("the review list is written to that name", found=out.name, fix="give the decisions another one")
+    if sets_by is not None:
+        CONFORMAL_SCORES.entry(sets_by)  # a wrong name is told before the work begins
+    ood_by = ood_by or foreign_by
+    for name in (by, ood_by):
+        if name is not None:
+            SCORES.entry(name.partition("+")[0])
+    _, model, graph = open_run(run)
+    further = None
+    if further_labels is not None:
+        graph, further = _with_further_labels(further_labels, model, graph)
+    options: dict[str, Any] = {"guarantee": guarantee, "ood_rule": ood_rule, "sets": sets}  # names checked by the call
+    decisions = judge(
+        model.predict(graph, samples=samples),
+        graph,
+        max_error=max_error,
+        delta=delta,
+        confidence_level=confidence_level,
+        further=further,
+        anytime=anytime,
+        size=calibration_size,
+        seed=seed,
+        by=by,
+        ood_by=ood_by,
+        sets_by=sets_by,
+        false_alarm=false_alarm,
+        tolerance=tolerance,
+        model=model,
+        **options,
+    )
+    review = decisions.review(importance)
+    write_table(decisions.columns(), out)
+    write_table(review.columns(), listed)
+    if json:
+        about = {"out": str(listed), "nodes": len(review), "ordered_by": review.ordered_by, "known": review.known}
+        print_of_run(run, model, graph, {"out": str(out), "review": about, **decisions.summary()})
+        return
+    _print_decisions(decisions)
+    _print_review(review)
+    tell("", f"{graph.num_nodes:,} decisions are in {out}, {len(review):,} nodes to review in {listed}.")
+
+
+def _with_further_labels(path: Path, model: Model, graph: Graph) -> tuple[Graph, np.ndarray]:
+    """The graph with further labels, and whose they are: these are calibrated on, and never trained on."""
+    from graphsde.runs.new_labels import CHECKS, GivenLabels
+
+    new = CHECKS.of(model)(GivenLabels.read(path, role="calibration"), graph, model._require_fitted())
+    if not len(new.positions) or new.from_test:
+        raise BadUsage(
+            "these labels are in use already" if not new.from_test else f"{new.from_test} of these are test nodes",
+            code="E-CAL-USED",
+            place=str(path),
+            fix="label nodes from: graphsde ask RUN --for calibration",
+        )
+    target = graph.target.changed(new.positions, list(new.labels), graph.num_nodes)
+    return graph.with_target(target), new.positions
+
+
+def _print_decisions(decisions: Decisions) -> None:
+    from graphsde.acting.decision_words import describe
+
+    words = describe(decisions)
+    tell("Which error limits hold among accepted nodes:")
+    print_table(words.frontier)
+    tell(*words.accepted, "", f"Guarantee {words.guarantee}", words.rests_on)
+    print_table(words.actions)
+    tell(*words.ood, words.sets)
+    if words.coverage:
+        print_table(words.coverage)
+    if words.tested is not None:
+        tell(words.tested)
+    tell(*words.notes)
+
+
+def _print_review(review: Review) -> None:
+    known = f" (left out: {review.known:,} whose label is known)" if review.known else ""
+    if not len(review):
+        tell("", f"There is nothing to review{known}.")
+        return
+    tell("", f"To review: {len(review):,} nodes, {review.ordered_by}{known}. The first of them:")
+    rows = review.rows(FIRST_ROWS)
+    print_table([{name: _cell(row[name], name) for name in SHOWN_OF_REVIEW if name in row} for row in rows])
+
+
+def _cell(value: Any, name: str) -> Any:
+    return str(value) if name == "id" else value
+
+
+def plan(
+    graph: Annotated[
+        str, typer.Argument(help="A graph before a fit (a name, folder or file), or the folder of a run.")
+    ],
+    max_error: Annotated[
+        float, typer.Option("--max-error", help="Share of the accepted nodes that may be wrong.")
+    ] = 0.05,
+    delta: Annotated[
+        float, typer.Option("--delta", help="How often the guarantee may fail over draws of calibration nodes.")
+    ] = 0.05,
+    accuracy: Annotated[
+        float | None, typer.Option("--accuracy", help="Of the model, as you expect it; a share of all nodes.")
+    ] = None,
+    tolerance: Annotated[
+        float | None, typer.Option("--tolerance", help="For a run that predicts numbers, as of decide.")
+    ] = None,
+    samples: Annotated[int, SAMPLES] = 64,
+    read: Annotated[list[str], READ] = [],  # noqa: B006
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Say how many labels which guarantee needs: before a fit, or for a run by the errors that it makes."""
+    from graphsde.runs.folder import RunFolder
+
+    if RunFolder(graph).finished:
+        _plan_of_run(Path(graph), max_error, delta, tolerance, samples, json)
+        return
+    from graphsde.acting.plan import plan_for_graph
+    from graphsde.datasets.source import open_graph
+
+    found = plan_for_graph(open_graph(graph, **key_values(read, "--read")), max_error, delta, accuracy=accuracy)
+    if json:
+        print_json({"graph": graph, **found.as_dict()})
+        return
+    tell(*found.sentences)
+    print_table(found.need_rows())
+    tell(found.reach_title)
+    print_table(found.reach_rows())
+    for one in found.plan.guarantees:
+        tell(f"{one.name}: {one.meaning}")
+    tell(f"Both rest on this: {found.plan.guarantees[0].rests_on}.")
+
+
+def _plan_of_run(run: Path, max_error: float, delta: float, tolerance: float | None, samples: int, json: bool) -> None:
+    from graphsde.acting.decide import decide as judge
+    from graphsde.acting.decision_words import describe
+
+    _, model, graph = open_run(run)
+    decisions = judge(
+        model.predict(graph, samples=samples), graph, max_error=max_error, delta=delta, tolerance=tolerance, model=model
+    )
+    if json:
+        print_of_run(run, model, graph, {"asked": max_error, "frontier": decisions.frontier.as_dict()})
+        return
+    words = describe(decisions)
+    tell("Which error limits hold among accepted nodes, and what the others need:")
+    print_table(words.frontier)
+    tell(*words.accepted)
+    if any(not one.certified for one in decisions.frontier.rungs):
+        tell(
+            f"Further calibration labels are drawn at random: graphsde ask {run} --for calibration. "
+            "To be allowed to test again with them, decide with --anytime from the first time on."
+        )
