@@ -172,7 +172,7 @@ def test_intervals_of_a_run_hold_its_figures() -> None:
 
 
 def test_intervals_of_ood_figures() -> None:
-    graph = gs.make_split(gs.load("digits"), "leave-out", leave="last")
+    graph = gs.split(gs.load("digits"), "leave-class-out", leave="last")
     prediction = gs.Logistic(c=1.0).fit(graph).predict(graph)
     found, figures = gs.intervals(prediction, graph), gs.evaluate(prediction, graph)
     ood = {name for name in figures if name.startswith("ood_") and not name.endswith("_chance")}
@@ -183,5 +183,6 @@ def test_intervals_of_ood_figures() -> None:
 def test_a_graph_without_test_nodes_has_no_intervals() -> None:
     graph = gs.load("digits")
     prediction = gs.LabelPropagation().fit(graph).predict(graph)
-    unjudged = graph.with_masks({"train": graph.train_mask, "val": graph.val_mask})
+    assert graph.train_mask is not None and graph.val_mask is not None
+    unjudged = graph.with_masks(train=graph.train_mask, val=graph.val_mask)
     assert gs.intervals(prediction, unjudged) == {}
