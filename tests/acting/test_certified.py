@@ -267,4 +267,4 @@ def test_cora_has_a_frontier() -> None:
     wrong = prediction.index != graph.labels
     for rung in found.certified:
         assert wrong[graph.role("test") & found.accepted(rung.limit)].mean() <= rung.limit
-    assert found.at(0.10) is not None and found.at(0.10).accepted_share > 0.3  # type: ignore[union-attr]
+    assert found.at(0.10) is not None and found.at(0.10).accepted_share > 0.2  # type: ignore[union-attr]

@@ -24,30 +24,93 @@ def test_decide_writes_a_row_per_node_and_keeps_its_promise(run: Path, tmp_path:
     out = tmp_path / "decisions.csv"
     found = answer("decide", run, "--max-error", "0.05", "--out", out, "--json")
     rows = list(csv.DictReader(out.open()))
-    expected = "id label confidence total aleatoric epistemic ood_score prediction_set action reason"
+    expected = (
+        "id label confidence total aleatoric epistemic ood_score ood_p_value ood_group prediction_set action reason"
+    )
     assert list(rows[0]) == expected.split() and len(rows) == 1797
-    assert {row["action"] for row in rows} == {"accept", "review", "ood"} == set(found["actions"])
+    assert {row["action"] for row in rows} <= {"accept", "review", "ood"} == set(found["actions"])
     assert sum(row["action"] == "accept" for row in rows) == found["actions"]["accept"]
     assert all(row["label"] in row["prediction_set"].split(" | ") for row in rows if row["action"] == "accept")
     assert found["upper_bound"] <= 0.05 and found["test"]["error"] <= 0.05
-    assert found["calibration"]["nodes"] == 500 and found["test"]["nodes"] == 797
+    assert found["calibration"]["nodes"] == 1297 == found["test"]["nodes"] and found["test"]["cross_fitted"]
+    assert [one["limit"] for one in found["frontier"]["rungs"]][:3] == [0.3, 0.2, 0.15]
+    assert {row["kind"] for row in found["sets"]["coverage"]} == {"all", "class", "degree"}
 
     words = graphsde("decide", run, "--max-error", "0.05", "--out", tmp_path / "again.parquet").stdout
     for part in (
-        "guarantee:",
-        "calibrated on 500 nodes",
-        "exchangeab",
-        "not for OOD",
-        "false alarms",
-        "797 test nodes",
+        "Guarantee certified: With probability 95%",
+        "5%      certified, in use",
+        "It rests on this: the calibration nodes are labelled nodes drawn at random",
+        "Calibrated on 1,297 nodes",
+        "Rule per-node",
+        "Rule fdr",
+        "can be flagged",
+        "hold each by itself",
+        "On 1,297 test nodes (calibrated on one half",
+        "class 3",
+        "degree",
+        "whose label is known",
     ):
-        assert part in words
+        assert part in words, part
     assert pq.read_table(tmp_path / "again.parquet").num_rows == 1797
+    assert pq.read_table(tmp_path / "review.parquet").num_rows == 0  # every label is known
 
 
-def test_decide_refuses_what_it_can_not_promise(run: Path, tmp_path: Path) -> None:
-    small = graphsde("decide", run, "--out", tmp_path / "d.csv", "--calibration-size", "40")
-    assert small.exit_code == 65 and "E-CAL-SMALL" in small.stderr and "59 are needed" in small.stderr
+def test_decide_writes_into_the_run_where_nothing_is_said(run: Path) -> None:
+    files = [run / "decisions.csv", run / "review.csv", run / "predictions.csv", run / "questions.csv"]
+    assert not any(path.exists() for path in files)
+    for verb in ("decide", "predict"):
+        done = graphsde(verb, run)
+        assert done.exit_code == 0 and str(run) in done.stdout, done.output
+    assert graphsde("ask", run, "--budget", 3).exit_code == 0
+    assert all(path.is_file() for path in files)
+    assert graphsde("doctor", run).exit_code == 0  # they are no part of what the run guards
+    filled = files[-1].read_text().replace(',"",1,', ',"5",1,')
+    files[-1].write_text(filled)
+    again = graphsde("ask", run, "--budget", 3)
+    assert "questions-2.csv" in again.stdout and files[-1].read_text() == filled  # answers are not written over
+    assert graphsde("calibrate", run).exit_code == 0
+    assert not files[0].exists() and files[-1].exists()  # decisions of another state of the run are gone
+    assert graphsde("calibrate", run, "--by", "none").exit_code == 0
+
+
+@pytest.mark.parametrize("guarantee", ["expected", "accepted-and-wrong"])
+def test_every_guarantee_has_its_name(run: Path, tmp_path: Path, guarantee: str) -> None:
+    words = (
+        "decide",
+        run,
+        "--guarantee",
+        guarantee,
+        "--ood-rule",
+        "fdr",
+        "--sets",
+        "degree",
+        "--out",
+        tmp_path / "d.csv",
+    )
+    found = answer(*words, "--json")
+    assert found["stated"]["name"] == guarantee and found["ood"]["rule"] == "fdr" and found["sets"]["kind"] == "degree"
+    assert f"Guarantee {guarantee}: On average" in graphsde(*words).stdout
+
+
+def test_nothing_certified_ends_in_a_way_out(run: Path, tmp_path: Path) -> None:
+    small = graphsde("decide", run, "--out", tmp_path / "d.csv", "--calibration-size", "40", "--max-error", "0.02")
+    assert small.exit_code == 0, small.output
+    for part in ("Nothing can be accepted at a limit of 2%", "a looser limit: ", "labels", "Calibrated on 40 nodes"):
+        assert part in small.stdout, part
+    assert {row["action"] for row in csv.DictReader((tmp_path / "d.csv").open())} <= {"review", "ood"}
+
+
+def test_decide_refuses_what_makes_no_sense(run: Path, tmp_path: Path) -> None:
+    for option, value, part in (
+        ("--guarantee", "learn-then-test", "certified, expected, accepted-and-wrong"),
+        ("--ood-rule", "both", "per-node, fdr"),
+        ("--sets", "node", "marginal, class, degree"),
+        ("--importance", "pixel", "did you mean"),
+    ):
+        refused = graphsde("decide", run, "--out", tmp_path / "d.csv", option, value)
+        assert refused.exit_code == 2 and part in refused.stderr, refused.output
+    assert graphsde("decide", run, "--out", tmp_path / "review.csv").exit_code == 2
     assert not (tmp_path / "d.csv").exists()
     assert graphsde("decide", run, "--out", tmp_path / "d.txt").exit_code == 2
     assert graphsde("decide", run, "--out", tmp_path / "d.csv", "--max-error", "1.5").exit_code == 2
@@ -95,3 +158,74 @@ def test_calibrate_speaks(run: Path) -> None:
     names = {row["name"] for row in answer("list", "calibrators", "--json")}
     assert names == {"temperature", "vector", "gats", "deviation", "diffusion"}
     assert {row["name"] for row in answer("list", "conformal", "--json")} == {"thr", "lac", "aps", "raps", "daps"}
+
+
+@pytest.fixture(scope="module")
+def partly(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A folder of files with 700 labels of 1,000, names and prices, and a run of it."""
+    folder = tmp_path_factory.mktemp("partly")
+    rng, graph = np.random.default_rng(0), folder / "shop"
+    graph.mkdir()
+    kinds = rng.integers(0, 2, 1000)
+    rows = [f"{i},{'ab'[kinds[i]] if i < 700 else ''},{kinds[i] + 0.35 * rng.normal():.3f},{i % 5},Item {i}"
+            for i in range(1000)]  # fmt: skip
+    (graph / "nodes.csv").write_text("id,label,x,price,title\n" + "\n".join(rows) + "\n")
+    same = [np.flatnonzero(kinds == kind) for kind in (0, 1)]
+    edges = [f"{i},{rng.choice(same[kinds[i]])}" for i in range(1000)]
+    (graph / "edges.csv").write_text("source,target\n" + "\n".join(edges) + "\n")
+    out = folder / "run"
+    done = graphsde("fit", graph, "--model", "logistic-hops", "--read", "node_name=title", "--out", out)
+    assert done.exit_code == 0, done.output
+    return graph, out
+
+
+def test_the_review_list_is_ranked_and_short_of_known_labels(partly: tuple[Path, Path], tmp_path: Path) -> None:
+    _, run = partly
+    said = graphsde("decide", run, "--max-error", "0.01", "--out", tmp_path / "d.csv")
+    assert said.exit_code == 0 and "the most doubtful first" in said.stdout and "Item" in said.stdout
+    rows = list(csv.DictReader((tmp_path / "review.csv").open()))
+    assert rows and all(int(row["id"]) >= 700 and row["name"] == f"Item {row['id']}" for row in rows)
+    assert [int(row["rank"]) for row in rows] == list(range(1, len(rows) + 1)) and all(row["reason"] for row in rows)
+    assert graphsde("decide", run, "--importance", "price", "--out", tmp_path / "d.csv").exit_code == 0
+    prices = [float(row["importance"]) for row in csv.DictReader((tmp_path / "review.csv").open())]
+    assert prices == sorted(prices, reverse=True) and len(set(prices)) > 1
+
+
+def test_calibration_labels_are_drawn_and_never_trained_on(partly: tuple[Path, Path], tmp_path: Path) -> None:
+    _, run = partly
+    labels = tmp_path / "more.csv"
+    asked = graphsde("ask", run, "--for", "calibration", "--budget", 40, "--out", labels)
+    assert asked.exit_code == 0 and "Drawn at random, for calibration" in asked.stdout, asked.output
+    rows = list(csv.DictReader(labels.open()))
+    assert len(rows) == 40 and {row["role"] for row in rows} == {"calibration"}
+    assert all(int(row["id"]) >= 700 and row["reason"].startswith("drawn at random") for row in rows)
+    longer = answer("ask", run, "--for", "calibration", "--budget", 60, "--out", tmp_path / "longer.csv", "--json")
+    assert [one["id"] for one in longer["questions"]][:40] == [int(row["id"]) for row in rows]
+    labels.write_text("id,label,role\n" + "".join(f"{row['id']},a,calibration\n" for row in rows))
+    before = (run / "model.json").read_bytes()
+    refused = graphsde("learn", run, labels)
+    assert refused.exit_code == 2 and "E-CAL-USED" in refused.stderr and "--further-labels" in refused.stderr
+    first = answer("decide", run, "--anytime", "--out", tmp_path / "d.csv", "--json")
+    again = answer("decide", run, "--further-labels", labels, "--out", tmp_path / "d.csv", "--json")
+    assert again["calibration"]["nodes"] == first["calibration"]["nodes"] + 40 and again["frontier"]["anytime"]
+    assert (run / "model.json").read_bytes() == before
+    plain = tmp_path / "plain.csv"
+    plain.write_text("id,label\n900,a\n")
+    chosen = graphsde("decide", run, "--further-labels", plain, "--out", tmp_path / "d.csv")
+    assert chosen.exit_code == 2 and "not drawn at random" in chosen.stderr
+    assert graphsde("ask", run, "--for", "calibration", "--by", "entropy").exit_code == 2
+    assert graphsde("ask", run, "--for", "fun").exit_code == 2
+
+
+def test_a_plan_before_and_after_the_fit(partly: tuple[Path, Path]) -> None:
+    graph, run = partly
+    found = answer("plan", graph, "--max-error", "0.05", "--json")
+    assert found["labelled"] == 700 and found["calibration"] == 175 and found["fewest"] == 59
+    words = graphsde("plan", graph, "--accuracy", "0.9").stdout
+    for part in ("700 of them labelled", "at most 94.7% of the nodes can be accepted", "What 175 calibration labels",
+                 "out of reach: too few labels", "certified: With probability", "expected: On average"):  # fmt: skip
+        assert part in words, part
+    later = graphsde("plan", run, "--max-error", "0.05")
+    assert later.exit_code == 0 and "what the others need" in later.stdout and "--for calibration" in later.stdout
+    assert len(answer("plan", run, "--json")["frontier"]["rungs"]) == 9
+    assert graphsde("plan", graph, "--max-error", "2").exit_code == 2

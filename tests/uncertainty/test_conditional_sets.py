@@ -58,6 +58,34 @@ def test_each_band_is_covered_where_marginal_sets_cover_one_too_little() -> None
     assert np.mean(marginal, axis=0)[0] < 0.87
 
 
+@pytest.mark.parametrize("kind", ["marginal", "class", "degree"])
+def test_sets_of_each_kind_cover_what_they_name_over_a_thousand_draws(kind: str) -> None:
+    """Share not covered, over draws of calibration nodes, in the worst group that the kind speaks of, beside 10 %."""
+    rng = np.random.default_rng(5)
+    graph, prediction = two_kinds(6, nodes=600)
+    assert graph.labels is not None
+    labels, degree = graph.labels, graph.adjacency.degree
+    one_each = np.unique(labels, return_index=True)[1]  # every class is trained on
+    graph = graph.with_masks(split=None, train=np.isin(np.arange(600), one_each))
+    groups = {"marginal": [labels >= 0], "class": [labels == c for c in range(3)], "degree": [degree == 1, degree > 1]}
+    missed = []
+    for _ in range(1000):
+        chosen = rng.permutation(np.setdiff1d(np.arange(600), one_each))
+        calibration, judged = chosen[:200], chosen[200:]
+        options = {"by": "thr", "calibration": calibration}
+        if kind == "degree":
+            sets = conformal_by_degree(prediction, graph, **options).predict_set(prediction)  # type: ignore[arg-type]
+        else:
+            found = gs.conformalize(prediction, graph, class_conditional=kind == "class", **options)  # type: ignore[arg-type]
+            sets = found.predict_set(prediction)
+        covered = sets[judged, labels[judged]]
+        missed.append([1 - covered[group[judged]].mean() for group in groups[kind]])
+    rates = np.mean(missed, axis=0)
+    errors = 3.29 * np.std(missed, axis=0) / np.sqrt(1000)
+    assert np.all(rates - errors <= 0.1), f"{rates} ± {errors} beside 0.1"
+    assert np.all(rates + errors > 0.07)
+
+
 def test_a_band_with_few_nodes_takes_the_quantile_of_all() -> None:
     graph, prediction = two_kinds(3)
     calibration = np.concatenate([np.arange(3, 100), np.arange(1990, 1995)])  # five leaves

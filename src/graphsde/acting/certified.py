@@ -30,8 +30,9 @@ from graphsde.uncertainty.multiple_testing import fixed_sequence
 
 LADDER = (0.30, 0.20, 0.15, 0.10, 0.075, 0.05, 0.03, 0.02, 0.01)
 """Limits that are tested where nobody names others, from the loosest to the strictest."""
-CHANCE_TO_PASS = 0.8
-"""A threshold should pass with this chance by what validation nodes say: a failure ends the sequence."""
+CHANCE_TO_PASS = 0.95
+"""A threshold should pass with this chance by what validation nodes say: a failure ends the sequence for all stricter
+limits, and validation nodes, which selection has seen, look easier than others."""
 POWER = 0.8
 """Chance to pass that further labels are counted for."""
 DOUBT = 0.5
@@ -298,7 +299,7 @@ def choose_thresholds(
 
     What validation nodes say of the error rate below a threshold is shrunk by Jeffreys' prior: with k errors among m
     it is spread as Beta(k + ½, m − k + ½). A threshold should pass where the power of the test, averaged over that,
-    is at least 80 %. Where none does, the one with the highest power is taken, or, where no power is left, the
+    is at least 95 %. Where none does, the one with the highest power is taken, or, where no power is left, the
     one with the lowest errors. Thresholds never rise as limits get stricter.  # [K], −inf where nothing is accepted
 
     Args:

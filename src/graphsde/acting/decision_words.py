@@ -10,7 +10,7 @@ from graphsde.acting.decisions import Decisions
 
 MOST_CLASSES = 6
 EACH_BY_ITSELF = "The guarantees for accepted nodes, sets and OOD flags hold each by itself, not all at once."
-CROSS_FITTED = "calibrated on one half, judged on the other, and the other way round"
+CROSS_FITTED = "calibrated on one half, judged on the other, and the other way round; half of the labels accept less"
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def frontier_rows(frontier: Frontier, in_use: float | None = None) -> list[dict[
             "limit": percent(one.limit),
             "status": one.status + (", in use" if one.certified and one.limit == in_use else ""),
             "accepted": percent(one.accepted_share),
-            "wrong": f"{one.wrong:,} of {one.accepted:,}",
+            "wrong in calibration": f"{one.wrong:,} of {one.accepted:,}",
             "error at most": percent(one.upper_bound),
             "what it needs": "" if one.certified else one.outlook,
         }

@@ -87,10 +87,15 @@ def test_from_data_to_decisions_and_labels(chromium: Any, address: str, folder: 
     visit.go("Decide")
     visit.sees("guaranteed error at most")
     page.get_by_role("slider").focus()
-    for _ in range(10):
-        page.keyboard.press("ArrowRight")
-    visit.sees(re.compile(r"at most 10\.0%"))
+    for _ in range(2):
+        page.keyboard.press("ArrowRight")  # 7.5 %, 10 %
+    page.locator(".gs-card b").get_by_text("10%", exact=True).first.wait_for()
+    visit.sees("Guarantee")
+    visit.sees("Which limits hold")
     visit.settled()
+    page.get_by_text("List nodes whose label is known as well").click()
+    review = table(visit.download("Review list (CSV)"))
+    assert [int(row["rank"]) for row in review] == list(range(1, len(review) + 1)) and review[0]["reason"]
     decisions = table(visit.download("Decisions (CSV)"))
     assert len(decisions) == 1797 and {"accept", "ood"} <= {row["action"] for row in decisions}
 

@@ -145,7 +145,7 @@ def test_the_slider_and_its_promise() -> None:
     graph = load("digits")
     prediction = LabelPropagation().fit(graph).predict(graph)
     shares = []
-    for allowed in (0.02, 0.05, 0.2):
+    for allowed in (0.01, 0.05, 0.2):
         decisions = decide(prediction, graph, max_error=allowed)
         told = outcome(decisions)
         assert told.accepted + told.review + told.ood == int(decisions.abstention.decided.sum())

@@ -49,12 +49,15 @@ def node_facts(graph: Graph, node: int) -> list[tuple[str, str]]:
 
 
 MOST_ROWS = 1_000
+FIRST_OF_REVIEW = ("rank", "id", "name", "label", "confidence", "mean", "importance", "reason")
+IN_THE_FILE_ALONE = ("action", "class_1", "probability_1")
 
 
 def review_rows(review: Review) -> dict[str, Any]:
-    """The first rows of a review list as the page shows them: texts cut and printable, shares as percentages."""
+    """The first rows of a review list as the page shows them: texts cut and printable, the reason before figures."""
     rows = review.rows(MOST_ROWS)
-    shown = [name for name in rows[0] if name != "action"]
+    first = [name for name in FIRST_OF_REVIEW if name in rows[0]]
+    shown = [*first, *(name for name in rows[0] if name not in (*first, *IN_THE_FILE_ALONE))]
     return {name: [_shown(row[name]) for row in rows] for name in shown}
 
 

@@ -12,7 +12,7 @@ from graphsde.acting.decide import decide
 from graphsde.acting.decision_words import DecisionWords, describe, percent
 from graphsde.acting.decisions import Decisions
 from graphsde.acting.rules import GUARANTEES, GuaranteeName, of_frontier
-from graphsde.view.app.abstention import AbstentionPicture, outcome
+from graphsde.view.app.abstention import AbstentionPicture, Outcome, outcome
 from graphsde.view.app.library import OpenRun, RunFacts
 from graphsde.view.app.node_table import review_rows
 from graphsde.view.app.panels.parts import cards, chart, download, needs_run
@@ -42,7 +42,7 @@ def panel(facts: RunFacts, run: OpenRun) -> None:
             "for a person to review": f"{told.review:,}",
             "look OOD": f"{told.ood:,}",
             "guaranteed error at most": percent(found.guaranteed_error),
-            f"wrong of {told.tested:,} test nodes answered": percent(told.error),
+            **_seen(decisions, told),
         }
     )
     say = st.success if words.anything else st.warning
@@ -58,6 +58,13 @@ def panel(facts: RunFacts, run: OpenRun) -> None:
             st.markdown(in_markdown(line, 1000))
         _table(words.coverage, "coverage")
     download("Decisions (CSV)", decisions.columns, "decisions.csv", key="decisions")
+
+
+def _seen(decisions: Decisions, told: Outcome) -> dict[str, str]:
+    """The bound where there is one: figures on test nodes are of rules that had half of the labels."""
+    if decisions.selection is None:
+        return {"upper bound of their error rate": percent(decisions.abstention.upper_bound)}
+    return {f"wrong of {told.tested:,} test nodes answered": percent(told.error)}
 
 
 @lru_cache(maxsize=4)
