@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 import graphsde as gs
@@ -12,7 +10,7 @@ from graphsde.metrics.leaderboard import HOW_TO_CHOOSE
 testing = pytest.importorskip("streamlit.testing.v1", reason="streamlit is not installed")
 
 
-def show(kept: dict[str, Any]) -> None:
+def show(kept: dict) -> None:  # type: ignore[type-arg]  # streamlit runs its source by itself, without our imports
     from graphsde.view.app.panels.fit import _beside_controls
 
     _beside_controls(kept)
