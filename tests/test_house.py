@@ -149,7 +149,6 @@ SMALL_AND_ALONE = {
     "runs/calibrate": "one file per change of a run",
     "view/app/page": "the script that the page's framework runs",
     "view/app/panels/compare": "one file per panel",
-    "view/app/panels/decide": "one file per panel",
     "view/figures/paper": "the paper's figures, from journals; the others are from predictions",
 }
 
