@@ -34,6 +34,7 @@ from .io.pyg import from_pyg as from_pyg
 from .io.pyg import to_pyg as to_pyg
 from .io.write import write_tables as write_tables
 from .metrics.evaluation import evaluate as evaluate
+from .metrics.intervals import intervals as intervals
 from .models import APPNP as APPNP
 from .models import BGCN as BGCN
 from .models import GAT as GAT
@@ -60,6 +61,7 @@ from .models import load_model as load_model
 from .models.base import Estimate as Estimate
 from .models.base import ModelSettings as ModelSettings
 from .models.citing import citation as citation
+from .models.controls import controls as controls
 from .models.lgnsde.settings import diffusion as diffusion
 from .models.lgnsde.settings import drift as drift
 from .models.lgnsde.settings import prior as prior

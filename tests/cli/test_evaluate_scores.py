@@ -54,8 +54,8 @@ def test_scores_by_repetition_and_by_commas(open_world: Path) -> None:
     default = answer("evaluate", open_world)
     assert "scores" not in default and "shift" not in default
     found = answer("evaluate", open_world, "--score", "msp", "--score", "gnnsafe, odin,mahalanobis", "--score", "gebm")
-    compared = found.pop("scores")
-    assert found == default
+    compared, ends = found.pop("scores"), found.pop("score_intervals")
+    assert found == default and list(ends) == list(compared)
     assert list(compared) == ["msp", "gnnsafe", "odin", "mahalanobis", "gebm"]
     assert all(set(figures) == FIGURES for figures in compared.values())
     words = graphsde("evaluate", open_world, "--score", "entropy+propagated").stdout

@@ -14,7 +14,8 @@ import pytest
 import graphsde as gs
 from cli_support import answer, graphsde
 
-KEYS = ["rmse", "mae", "r2", "nll", "crps", "coverage90", "interval_width90", "calibration_error", "n_test"]
+NUMBERS = ["rmse", "mae", "r2", "nll", "crps", "coverage90", "interval_width90", "calibration_error"]
+KEYS = [*NUMBERS, "miscalibration_area", "ence", "spread_spearman", "n_test"]
 COLUMNS = ["id", "mean", "total", "aleatoric", "epistemic", "low90", "high90"]
 QUICK = {"gcn": "epochs=5", "lgnsde": "epochs=5", "graph-gp": "epochs=3", "ensemble": "members=2"}
 
@@ -35,7 +36,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.mark.parametrize("model", list(QUICK))
 def test_evaluate_gives_the_figures_of_numbers(runs: dict[str, Path], model: str) -> None:
     figures = answer("evaluate", runs[model], "--json")
-    assert [key for key in figures if key not in ("run", "model", "graph")] == KEYS
+    assert [key for key in figures if key not in ("run", "model", "graph", "intervals")] == KEYS
+    assert [*figures["intervals"], "n_test"] == KEYS
     assert figures["n_test"] == 155 and 0 < figures["coverage90"] <= 1
     table = graphsde("evaluate", runs[model]).stdout
     assert "density" in table and "true class" not in table

@@ -40,10 +40,11 @@ PLAIN = {
 }
 DETECTION = set(PLAIN) | {f"{name}_propagated" for name in PLAIN}
 NUMBERS = {"rmse", "mae", "r2", "density_nll", "crps", "coverage90", "interval_width90", "calibration_error"}
+SPREAD = {"miscalibration_area", "ence", "spread_spearman"}
 
 
 def test_every_figure_is_registered_with_what_a_reader_needs() -> None:
-    assert set(METRICS) == STANDARD | DETECTION | NUMBERS | {"ood_default_auroc", "ood_default_fpr95"}
+    assert set(METRICS) == STANDARD | DETECTION | NUMBERS | SPREAD | {"ood_default_auroc", "ood_default_fpr95"}
     for facts in METRICS.describe():
         assert facts["summary"] and (facts["better"] in ("higher", "lower") or "best" in facts)
         assert len(facts["range"]) == 2 and "chance" in facts and len(facts["takes"]) == 2

@@ -24,7 +24,7 @@ from graphsde.runs.state import GUARDED, NewState, read_state
 
 from support import as_before_guards, block_graph
 
-FILES = [name for name in GUARDED if name not in ("labels.json", "learned.json")]
+FILES = [name for name in GUARDED if name not in ("labels.json", "learned.json", "controls.json")]
 
 
 @pytest.fixture(scope="module")

@@ -82,7 +82,17 @@ def page(content: ReportContent) -> Page:
     return Page(render_report(content))
 
 
-SECTIONS = ["verdict", "facts", "metrics", "data-check", "figures", "uncertain-nodes", "settings"]
+SECTIONS = [
+    "verdict",
+    "facts",
+    "metrics",
+    "decisions",
+    "classes",
+    "data-check",
+    "figures",
+    "uncertain-nodes",
+    "settings",
+]
 
 
 @pytest.mark.parametrize("kind", ["samples", "deterministic", "dirichlet"])

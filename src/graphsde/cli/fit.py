@@ -46,6 +46,10 @@ def fit(
     no_early_stop: Annotated[
         bool, typer.Option("--no-early-stop", help="Run all epochs; then no validation nodes are needed.")
     ] = False,
+    no_controls: Annotated[
+        bool,
+        typer.Option("--no-controls", help="Don't fit controls (majority class, logistic regression, …) beside it."),
+    ] = False,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Fit a model on a graph and keep everything in a folder. Run it again to resume or to see the result."""
@@ -75,10 +79,13 @@ def fit(
         overwrite=overwrite,
         callbacks=[ProgressBar(f"fitting {model}")],
         say=say,
+        with_controls=not no_controls,
     )
-    metrics = without_nan(outcome.metrics)
+    metrics, board = without_nan(outcome.metrics), outcome.controls
     if json:
-        print_json({"run": str(out), "already_done": outcome.already_done, "resumed": outcome.resumed, **metrics})
+        kept = {} if board is None else {"controls": board.model_dump(), "standing": board.sentence}
+        done = {"already_done": outcome.already_done, "resumed": outcome.resumed}
+        print_json({"run": str(out), **done, **metrics, **kept})
         return
     for name in ("accuracy", *NUMBERS, "nll", "ece", "aurc", "misclassification_auroc"):
         if name in metrics:
@@ -86,6 +93,10 @@ def fit(
     if "n_test" in metrics:
         tell(f"{'test nodes':>26}  {cell(metrics['n_test'])}")
     tell(f"{'best epoch':>26}  {cell(metrics.get('best_epoch'))}")
+    if board is not None:
+        tell("", "Beside controls, ordered by validation NLL; test figures with 95 % intervals over draws of nodes:")
+        print_table(board.table())
+        tell(board.sentence, *board.notes())
     tell("", f"The run is in {out}. Next: graphsde report {out}")
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from graphsde.cli.options import JSON, RUN, SAMPLES
-from graphsde.cli.output import open_run, print_of_run, print_table, tell
+from graphsde.cli.output import cell, open_run, print_of_run, print_table, tell
 
 SCORE = typer.Option(
     "--score",
@@ -45,6 +45,7 @@ def evaluate(
     from graphsde.acting.shifted import detect_shift
     from graphsde.datasets.shifts import SHIFTS
     from graphsde.metrics.evaluation import evaluate as measure
+    from graphsde.metrics.intervals import intervals, score_intervals
     from graphsde.uncertainty.scores.registry import default_score
 
     scores = _names(score)
@@ -54,7 +55,11 @@ def evaluate(
     # without OOD nodes the scores are for the shift, or else refused with a reason
     ood_here = shift is None or (graph.ood_nodes is not None and bool(graph.ood_nodes.any()))
     prediction = model.predict(graph, samples=samples)
-    metrics = measure(prediction, graph, scores=scores if ood_here else (), model=model)
+    here = scores if ood_here else ()
+    metrics = measure(prediction, graph, scores=here, model=model)
+    metrics["intervals"] = intervals(prediction, graph, model=model)
+    if here:
+        metrics["score_intervals"] = score_intervals(prediction, graph, here, model=model)
     if shift is not None:
         usual = (default_score(prediction, graph, model),)
         metrics["shift"] = detect_shift(model, graph, shift, scores or usual, samples, shift_seed)
@@ -77,15 +82,19 @@ def _names(given: list[str] | None) -> list[str]:
 def _print(metrics: dict[str, Any]) -> None:
     from graphsde.metrics import METRICS
 
-    rows = []
+    rows, ends = [], metrics["intervals"]
     for name, value in metrics.items():
         if isinstance(value, dict):
             continue
         meant = "density_nll" if name == "nll" and "rmse" in metrics else name
         known = METRICS.entry(meant) if meant in METRICS else None
         better, what = (known.facts["better"], known.summary) if known else ("", "")
-        rows.append({"metric": name, "value": value, "better": better, "what": what})
+        between = f"{cell(ends[name][0])} to {cell(ends[name][1])}" if name in ends else ""
+        rows.append({"metric": name, "value": value, "95 % interval": between, "better": better, "what": what})
     print_table(rows)
+    tell("Intervals are over draws of test nodes with the model fixed; another fit or split would differ by more.")
+    if "ece" in ends or "calibration_error" in ends:
+        tell("Those of calibration errors leave out what chance adds to the figure, and may lie below it.")
     if "scores" in metrics:
         _print_scores("OOD nodes by each score", metrics["scores"])
     if "shift" in metrics:

@@ -39,6 +39,10 @@ from graphsde.metrics.selective import (
 )
 from graphsde.metrics.summary import compare_scores, summarise, summarise_detection, summarise_ood
 
+# the newest metrics are registered last
+# isort: split
+from graphsde.metrics.spread import ence, miscalibration_area, spread_spearman, summarise_spread
+
 __all__ = [
     "METRICS",
     "PAPER_THRESHOLDS",
@@ -65,11 +69,13 @@ __all__ = [
     "detection_accuracy_grid",
     "e_aurc",
     "ece",
+    "ence",
     "fpr95",
     "interval_width90",
     "macro_f1",
     "mae",
     "micro_auroc",
+    "miscalibration_area",
     "misclassification_auroc",
     "nll",
     "ood_auroc",
@@ -79,8 +85,10 @@ __all__ = [
     "reliability",
     "risk_coverage",
     "rmse",
+    "spread_spearman",
     "summarise",
     "summarise_detection",
     "summarise_ood",
     "summarise_regression",
+    "summarise_spread",
 ]

@@ -11,6 +11,7 @@ from graphsde.base.errors import BadInput
 from graphsde.base.registry import Rules
 from graphsde.graph.graph import Graph
 from graphsde.metrics.regression import summarise_regression
+from graphsde.metrics.spread import summarise_spread
 from graphsde.metrics.summary import compare_scores, summarise, summarise_default, summarise_ood
 from graphsde.prediction import ClassPrediction, Prediction, Predictor, RegressionPrediction
 from graphsde.uncertainty.held_out import align_labels, known_items
@@ -46,7 +47,7 @@ def evaluate(
     Returns:
         Figures by name; with ``scores``, a map of figures for each of them under ``"scores"``. Of a number to predict:
         ``rmse``, ``mae``, ``r2``, ``nll``, ``crps``, ``coverage90``, ``interval_width90``, ``calibration_error``,
-        ``n_test``.
+        ``miscalibration_area``, ``ence``, ``spread_spearman``, ``n_test``.
 
     Example:
         >>> import graphsde as gs
@@ -99,6 +100,8 @@ def _evaluate_numbers(
 ) -> dict[str, Any]:
     assert graph.values is not None
     metrics: dict[str, Any] = dict(summarise_regression(prediction, graph.values, known))
+    counted = metrics.pop("n_test")
+    metrics |= summarise_spread(prediction, graph.values, known) | {"n_test": counted}
     if scores:
         metrics["scores"] = compare_scores(prediction, graph, scores, model=model)
     return metrics

@@ -75,6 +75,11 @@ def crps(prediction: RegressionPrediction, values: np.ndarray) -> float:
         >>> round(crps(one, np.zeros(1)), 4)
         0.2337
     """
+    return float(np.mean(crps_of_each(prediction, values)))
+
+
+def crps_of_each(prediction: RegressionPrediction, values: np.ndarray) -> np.ndarray:
+    """:func:`crps` of every node by itself.  # [N]"""
     values = _values(prediction, values)
     means, deviations = prediction.components
     samples, nodes = means.shape
@@ -85,7 +90,7 @@ def crps(prediction: RegressionPrediction, values: np.ndarray) -> float:
         rows = slice(first, first + block)
         difference = means[rows, None] - means  # [b, S, N]
         apart += _mean_distance(difference, np.hypot(deviations[rows, None], deviations)).sum(axis=(0, 1))
-    return float(np.mean(near - 0.5 * apart / samples**2))
+    return near - 0.5 * apart / samples**2
 
 
 @metric(

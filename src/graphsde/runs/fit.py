@@ -18,7 +18,9 @@ from graphsde.datasets.source import GraphSource
 from graphsde.graph.graph import Graph
 from graphsde.io.table_export import write_table
 from graphsde.metrics.evaluation import evaluate, judged_nodes
+from graphsde.metrics.leaderboard import Leaderboard
 from graphsde.models import MODELS, Model
+from graphsde.models.controls import LEAST_SECONDS, controls
 from graphsde.nn.callbacks import Callback
 from graphsde.prediction import Prediction, require_room_for_samples
 from graphsde.runs.folder import SAMPLES, RunContent, RunFolder, parse_config, read_facts
@@ -47,6 +49,7 @@ class FitOutcome:
     metrics: dict[str, Any]
     resumed: bool
     already_done: bool
+    controls: Leaderboard | None = None
 
 
 REPLACED_LABELS = "replaced-labels.csv"
@@ -61,11 +64,13 @@ def fit_run(
     overwrite: bool = False,
     callbacks: Sequence[Callback] = (),
     say: Callable[[str], None] = lambda text: None,
+    with_controls: bool = False,
 ) -> FitOutcome:
     """Fit, predict, evaluate and write everything into ``folder``.
 
     A finished folder with the same configuration and data is read, not fitted again; an interrupted one is resumed; any
     other is refused with the difference, unless ``overwrite``: then it stays until the new run is whole.
+    ``with_controls`` also fits the controls, none of which may take longer than the fit, or 20 s.
     """
     with folder.locked():
         graph, facts = request.source.open()
@@ -95,11 +100,15 @@ def fit_run(
         metrics: dict[str, Any] = {"fit_seconds": round(seconds, 3), "best_epoch": model.best_epoch}
         if judged_nodes(prediction, graph).any():
             metrics = evaluate(prediction, graph) | metrics
+        board = None
+        if with_controls:
+            say("fitting controls to compare with (--no-controls leaves them out)")
+            board = controls(graph, prediction, name=model.name, seconds=max(seconds, LEAST_SECONDS))
         with NewState(folder.path, anew=True) as state:
-            RunContent(config, facts, model, prediction, graph, metrics).write(state.folder)
+            RunContent(config, facts, model, prediction, graph, metrics, board).write(state.folder)
             _save_labels(folder, say)
             state.commit(removed=(FITTING, LEARNING, HISTORY, FORMER_CHECKPOINT))
-    return FitOutcome(folder, graph, model, prediction, metrics, resumed, already_done=False)
+    return FitOutcome(folder, graph, model, prediction, metrics, resumed, already_done=False, controls=board)
 
 
 def _begin(
@@ -141,7 +150,8 @@ def _finished(folder: RunFolder, request: FitRequest) -> FitOutcome:
     model, graph = folder.open()
     prediction = model.predict(graph, samples=request.samples)
     metrics = {key: value for key, value in folder.read_metrics()[-1].items() if key != "kind"}
-    return FitOutcome(folder, graph, model, prediction, metrics, resumed=False, already_done=True)
+    board = folder.read_controls()
+    return FitOutcome(folder, graph, model, prediction, metrics, resumed=False, already_done=True, controls=board)
 
 
 def _refuse_another(folder: RunFolder, config: dict[str, Any], facts: dict[str, Any]) -> None:

@@ -28,6 +28,7 @@ from graphsde.graph.graph import Graph
 from graphsde.io.graph_yaml import load_plain_yaml
 from graphsde.io.table_export import write_table
 from graphsde.metrics.evaluation import evaluate, judged_nodes
+from graphsde.metrics.leaderboard import Leaderboard
 from graphsde.models import Model, load_model
 from graphsde.prediction import Prediction
 from graphsde.prediction.columns import prediction_columns
@@ -102,7 +103,8 @@ class RunFolder:
 
     ``config.yaml`` says what was asked for (fully resolved), ``graph.json`` which data it was, ``environment.json``
     where it ran, ``model.json`` and ``model.safetensors`` what was learned, ``metrics.jsonl`` how it went,
-    ``predictions.parquet`` what it says of every node; ``manifest.json`` guards them all. A run that has learned
+    ``predictions.parquet`` what it says of every node, ``controls.json`` how it stands beside controls;
+    ``manifest.json`` guards them all. A run that has learned
     further labels has ``labels.json``, ``learned.json`` and its rounds before under ``history/``. ``report.html`` is
     made from these and can be made again.
     """
@@ -112,6 +114,7 @@ class RunFolder:
         self.config, self.graph = self.path / "config.yaml", self.path / "graph.json"
         self.environment, self.metrics = self.path / "environment.json", self.path / "metrics.jsonl"
         self.predictions, self.report = self.path / "predictions.parquet", self.path / "report.html"
+        self.controls = self.path / "controls.json"
         self.work = Work(self.path, FITTING)
         self._read: State | None = None
         self._compared: tuple[tuple[int, int], ...] | None = None
@@ -228,6 +231,14 @@ class RunFolder:
         self.state()
         return read_document(self.environment, _Environment).model_dump()
 
+    def read_controls(self) -> Leaderboard | None:
+        """How the model stood beside the controls; ``None`` where none were fitted, or the model is another by now."""
+        files = self.state().files
+        if self.controls.name not in files:
+            return None
+        board = read_document(self.controls, Leaderboard)
+        return board if board.made_for == files.get("model.json") else None
+
     def load_model(self) -> Model:
         self.state()
         return load_model(self.path)
@@ -292,6 +303,7 @@ class RunContent:
         prediction: what it says of ``graph``.
         graph: with its split and the labels that were learned.
         metrics: test figures and cost.
+        controls: how the model stands beside them.
     """
 
     config: dict[str, Any]
@@ -300,6 +312,7 @@ class RunContent:
     prediction: Prediction
     graph: Graph
     metrics: dict[str, Any]
+    controls: Leaderboard | None = None
 
     def write(self, into: Path) -> None:
         files = RunFolder(into)
@@ -310,6 +323,9 @@ class RunContent:
         storage.write_json(files.graph, self.facts)
         epochs = [{"kind": "epoch", **record.as_dict()} for record in self.model.history]
         write_metrics(files, [*epochs, {"kind": "evaluation", **without_nan(self.metrics)}])
+        if self.controls is not None:
+            board = self.controls.model_copy(update={"made_for": storage.sha256(into / "model.json")})
+            storage.write_json(files.controls, board.model_dump())
 
 
 def write_predictions(files: RunFolder, prediction: Prediction, graph: Graph) -> None:

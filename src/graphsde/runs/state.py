@@ -33,6 +33,7 @@ GUARDED = (
     "metrics.jsonl",
     "labels.json",
     "learned.json",
+    "controls.json",
 )
 """Files that a state can have, in the order in which they move into place."""
 DERIVED = ("report.html", "decisions.csv", "review.csv", "predictions.csv")

@@ -11,6 +11,7 @@ from typing import Any
 from graphsde.base.errors import GraphsdeError
 from graphsde.base.interrupt import Interrupted
 from graphsde.datasets.source import GraphSource
+from graphsde.metrics.intervals import intervals
 from graphsde.nn.callbacks import Callback, EpochRecord
 from graphsde.runs.fit import FitRequest, fit_run
 from graphsde.runs.folder import RunFolder, without_nan
@@ -64,8 +65,17 @@ def _do(request: dict[str, Any], progress: ProgressFile) -> dict[str, Any]:
     fit = FitRequest(
         GraphSource(**request["source"]), request["model"], request["settings"], request["seed"], request["samples"]
     )
-    outcome = fit_run(fit, run, overwrite=request.get("overwrite", False), callbacks=[progress], say=progress.say)
-    return {"run": str(run.path), "metrics": without_nan(outcome.metrics)}
+    outcome = fit_run(
+        fit,
+        run,
+        overwrite=request.get("overwrite", False),
+        callbacks=[progress],
+        say=progress.say,
+        with_controls=request.get("controls", True),
+    )
+    ends = intervals(outcome.prediction, outcome.graph)
+    board = None if outcome.controls is None else outcome.controls.model_dump()
+    return {"run": str(run.path), "metrics": without_nan(outcome.metrics), "intervals": ends, "controls": board}
 
 
 def _what_changed(learned: Learned) -> str:

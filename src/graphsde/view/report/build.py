@@ -13,6 +13,7 @@ from graphsde.graph.raw import Finding
 from graphsde.metrics import risk_coverage
 from graphsde.prediction import Prediction
 from graphsde.view.report import regression  # noqa: F401  (importing it registers its sections)
+from graphsde.view.report.class_tables import class_tables
 from graphsde.view.report.content import (
     SECTIONS,
     JudgedNodes,
@@ -26,6 +27,7 @@ from graphsde.view.report.content import (
     percent,
     uncertainty_note,
 )
+from graphsde.view.report.decided import decided
 from graphsde.view.report.figure_blocks import figure_blocks, metric_cards, other_metrics
 from graphsde.view.report.page import render_page
 from graphsde.view.report.uncertain_nodes import most_uncertain
@@ -94,10 +96,28 @@ def render_report(content: ReportContent) -> str:
             "title": name(content.title),
             "facts": _facts(content),
             "findings": _findings(content),
+            "board": _board(content),
+            "decided": decided(content),
             "settings": flatten(content.model_settings),
             "model_name": name(content.model_name),
         },
     )
+
+
+def _board(content: ReportContent) -> dict[str, Any] | None:
+    """The leaderboard as the terminal has it."""
+    board = content.controls
+    if board is None or not board.rows:
+        return None
+    rows = board.table()
+    return {
+        "columns": list(rows[0]),
+        "rows": [
+            ([name(text) for text in row.values()], not one.control) for row, one in zip(rows, board.rows, strict=True)
+        ],
+        "sentence": name(board.sentence, 1000),
+        "notes": [name(note, 400) for note in board.notes()],
+    }
 
 
 def _asked(graph: Graph) -> tuple[str, str]:
@@ -111,8 +131,9 @@ def _class_parts(content: ReportContent) -> dict[str, Any]:
     nodes = most_uncertain(content.graph, prediction, judged)
     return {
         "verdict": verdict(judged, prediction.confidence),
-        "cards": metric_cards(content.metrics),
-        "others": other_metrics(content.metrics),
+        "cards": metric_cards(content.metrics, content.intervals),
+        "others": other_metrics(content.metrics, content.intervals),
+        "classes": class_tables(content, judged),
         "figures": figure_blocks(content, judged),
         "nodes_title": nodes_title(len(nodes), has_test=judged.has_test),
         "nodes_note": uncertainty_note(

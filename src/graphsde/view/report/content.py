@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from graphsde.acting.decisions import Decisions
 from graphsde.base.errors import BadInput, shorten
 from graphsde.base.registry import Rules
 from graphsde.graph.graph import Graph
 from graphsde.graph.raw import Finding
 from graphsde.metrics.evaluation import align_labels, judged_nodes
+from graphsde.metrics.leaderboard import Leaderboard
 from graphsde.prediction import ClassPrediction, Prediction, Trajectories, require
 
 NOTHING = "—"
@@ -170,6 +172,10 @@ class ReportContent:
         seed: of the run.
         trajectories: paths of a few nodes, the first of which is drawn; only stochastic models have them.
         facts: further lines for the reader: versions, seconds, the command.
+        intervals: ends of the metrics, by name, over draws of test nodes.
+        controls: how the model stands beside controls.
+        decisions: what becomes of all nodes.
+        undecided: why there are no decisions.
     """
 
     title: str
@@ -184,6 +190,10 @@ class ReportContent:
     seed: int = 0
     facts: Mapping[str, Any] = field(default_factory=dict)
     trajectories: Trajectories | None = None
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    controls: Leaderboard | None = None
+    decisions: Decisions | None = None
+    undecided: str = "Nothing is decided here."
 
     @property
     def classes(self) -> ClassPrediction:

@@ -76,29 +76,43 @@ MEANINGS: dict[str, Meaning] = {
 }
 
 
+Ends = Mapping[str, tuple[float, float]]
+
+
 def metric_cards(
-    metrics: Mapping[str, float | None], meanings: Mapping[str, Meaning] = MEANINGS
+    metrics: Mapping[str, float | None], ends: Ends, meanings: Mapping[str, Meaning] = MEANINGS
 ) -> list[dict[str, str | None]]:
     """Cards for the figures given whose meaning is known, in the order of ``meanings``; ``exact`` is unrounded."""
-    return [_card(key, meaning, metrics) for key, meaning in meanings.items() if key in metrics]
+    return [_card(key, meaning, metrics, ends) for key, meaning in meanings.items() if key in metrics]
 
 
-def other_metrics(metrics: Mapping[str, float | None]) -> list[tuple[str, str, str]]:
-    """Figures given that have no card: name, value, and what the registry of metrics says of it."""
+def other_metrics(metrics: Mapping[str, float | None], ends: Ends) -> list[tuple[str, str, str, str]]:
+    """Figures given that have no card: name, value, interval, and what the registry of metrics says of it."""
     return [
-        (name(key), number(value, 4), METRICS.entry(key).summary if key in METRICS else "")
+        (
+            name(key),
+            number(value, 4),
+            interval(ends.get(key), lambda one: number(one, 4)),
+            METRICS.entry(key).summary if key in METRICS else "",
+        )
         for key, value in metrics.items()
         if key not in MEANINGS
     ]
 
 
-def _card(key: str, meaning: Meaning, metrics: Mapping[str, float | None]) -> dict[str, str | None]:
+def interval(ends: tuple[float, float] | None, form: Callable[[Any], str]) -> str:
+    """ "0.91 to 0.95"; nothing where there are no ends."""
+    return "" if ends is None else f"{form(ends[0])} to {form(ends[1])}"
+
+
+def _card(key: str, meaning: Meaning, metrics: Mapping[str, float | None], ends: Ends) -> dict[str, str | None]:
     value = metrics[key]
     known = is_number(value)
     return {
         "key": key,
         "title": meaning.title,
         "value": meaning.form(value) if known else NOTHING,
+        "interval": interval(ends.get(key) if known else None, meaning.form),
         "exact": repr(float(value)) if known and value is not None else None,
         "explanation": meaning.explanation,
         "direction": meaning.direction if known else "not defined for this run",

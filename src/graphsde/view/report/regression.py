@@ -51,6 +51,22 @@ MEANINGS: dict[str, Meaning] = {
         LOWER,
         percent,
     ),
+    "miscalibration_area": Meaning(
+        "Miscalibration area",
+        "Area between the shares of values inside central intervals and their levels.",
+        LOWER,
+    ),
+    "ence": Meaning(
+        "ENCE",
+        "Mean gap between predicted and actual errors, relative to the predicted, in bins of the deviation.",
+        LOWER,
+        percent,
+    ),
+    "spread_spearman": Meaning(
+        "Error and deviation (Spearman)",
+        "Rank correlation: whether larger deviations come with larger errors.",
+        HIGHER,
+    ),
 }
 
 
@@ -73,7 +89,8 @@ def _parts(content: ReportContent) -> dict[str, Any]:
     rows = most_uncertain(graph, prediction, shown)
     return {
         "verdict": _verdict(content.metrics, len(judged), prediction),
-        "cards": metric_cards(content.metrics, MEANINGS),
+        "cards": metric_cards(content.metrics, content.intervals, MEANINGS),
+        "classes": None,
         "figures": _figures(content, prediction, shown, judged),
         "nodes_title": nodes_title(len(rows), has_test=has_test),
         "nodes_note": uncertainty_note(

@@ -14,6 +14,7 @@ from graphsde.datasets.shifts import gaussian_noise
 from graphsde.graph.checks import check
 from graphsde.graph.graph import Graph
 from graphsde.metrics.evaluation import evaluate
+from graphsde.metrics.intervals import intervals
 from graphsde.models import LGNSDE, Model
 from graphsde.prediction import Prediction, Trajectories
 from graphsde.runs.folder import RunFolder
@@ -23,6 +24,7 @@ from graphsde.view.figures.picture import Picture, save_both
 from graphsde.view.figures.theory import NoiseRobustness, TheoryPanel
 from graphsde.view.report.build import write_report
 from graphsde.view.report.content import PICTURES, ReportContent, judge
+from graphsde.view.report.decided import decide_for_report
 from graphsde.view.report.figure_blocks import figure_blocks
 
 SEVERITIES = (0.1, 0.25, 0.5, 1.0, 2.0)
@@ -86,7 +88,9 @@ def content_of_run(folder: RunFolder, model: Model, graph: Graph, samples: int) 
     """What the report of a run shows."""
     lines = folder.read_metrics()
     prediction = model.predict(graph, samples=samples)
-    metrics = evaluate(prediction, graph) if "n_test" in lines[-1] else {}
+    judged = "n_test" in lines[-1]
+    metrics = evaluate(prediction, graph) if judged else {}
+    decisions, undecided = decide_for_report(prediction, graph, model)
     where = folder.read_environment()
     facts = {
         "command": " ".join(where["command"]),
@@ -113,6 +117,10 @@ def content_of_run(folder: RunFolder, model: Model, graph: Graph, samples: int) 
         seed=model.settings.seed,
         facts=facts,
         trajectories=_most_uncertain_paths(model, graph, prediction),
+        intervals=intervals(prediction, graph) if judged else {},
+        controls=folder.read_controls(),
+        decisions=decisions,
+        undecided=undecided,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -9,13 +10,14 @@ import streamlit as st
 
 from graphsde.datasets.source import GraphSource
 from graphsde.datasets.splits import SPLITS
+from graphsde.metrics.leaderboard import Leaderboard
 from graphsde.models import MODELS
 from graphsde.models.lgnsde.presets import PRESETS
 from graphsde.view.app.jobs import Job, Progress
 from graphsde.view.app.library import SAMPLES, free_name, new_run
 from graphsde.view.app.panels import state
 from graphsde.view.app.panels.parts import cards, chart, in_words, say_error
-from graphsde.view.app.words import plain
+from graphsde.view.app.words import in_markdown, plain
 from graphsde.view.figures.training_curve import TrainingCurve
 from graphsde.view.report.content import number, percent
 
@@ -106,7 +108,8 @@ def _ended(job: Job, progress: Progress) -> None:
     else:
         st.success("Fitted. Look at Nodes, Graph, Decide and Label above.", icon=":material/check_circle:")
         metrics = progress.result.get("metrics", {})
-        cards(figures(metrics))
+        cards(figures(metrics, progress.result.get("intervals", {})))
+        _beside_controls(progress.result.get("controls"))
         if progress.history:
             with st.expander("How training went"):
                 chart(_curve(progress), key="training")
@@ -115,15 +118,37 @@ def _ended(job: Job, progress: Progress) -> None:
         st.rerun()
 
 
-def figures(metrics: dict[str, Any]) -> dict[str, str]:
-    """The figures that people ask for first."""
-    shown = {
-        "right on test nodes": percent(metrics.get("accuracy")),
-        "calibration error": percent(metrics.get("ece")),
-        "doubt finds errors (AUROC)": number(metrics.get("misclassification_auroc"), 2),
-        "test nodes": number(metrics.get("n_test")),
-    }
+FIRST: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "accuracy": ("right on test nodes", percent),
+    "rmse": ("RMSE on test nodes", number),
+    "nll": ("NLL", number),
+    "ece": ("calibration error", percent),
+    "coverage90": ("values inside 90 % intervals", percent),
+    "misclassification_auroc": ("doubt finds errors (AUROC)", lambda value: number(value, 2)),
+    "n_test": ("test nodes", number),
+}
+
+
+def figures(metrics: Mapping[str, Any], ends: Mapping[str, Sequence[float]]) -> dict[str, str]:
+    """The figures that people ask for first; the title of each has its 95 % interval over draws of test nodes."""
+    shown = {}
+    for name, (title, form) in FIRST.items():
+        if name in metrics:
+            between = f", {form(ends[name][0])} to {form(ends[name][1])}" if name in ends else ""
+            shown[title + between] = form(metrics[name])
     return shown if "n_test" in metrics else {"test nodes": "none"}
+
+
+def _beside_controls(kept: Mapping[str, Any] | None) -> None:
+    """The leaderboard, as the terminal and the report have it."""
+    if kept is None:
+        return
+    board = Leaderboard.model_validate(kept)
+    st.subheader("Beside controls")
+    st.markdown(in_markdown(board.sentence, 1000))
+    st.dataframe(board.table(), hide_index=True, width="stretch")
+    for note in board.notes():
+        st.caption(in_markdown(note, 400))
 
 
 def _curve(progress: Progress) -> Any:

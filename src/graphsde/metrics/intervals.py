@@ -1,0 +1,191 @@
+"""How much a figure would differ on other nodes of the same kind: an interval for every metric, the model fixed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphsde.base.registry import Rules
+from graphsde.base.seeds import check_seed, numpy_stream
+from graphsde.graph.graph import Graph
+from graphsde.metrics.arrays import METRICS
+from graphsde.metrics.evaluation import judged_nodes
+from graphsde.metrics.resampled import DetectionFigures, Figures, figures_of, resample
+from graphsde.metrics.resampling import DRAWS, number_of_draws
+from graphsde.metrics.summary import BY_DEFAULT, OF_THE_DEFAULT, familiar_and_ood
+from graphsde.prediction import ClassPrediction, Prediction, Predictor, RegressionPrediction
+from graphsde.uncertainty.binomial import clopper_pearson_interval
+from graphsde.uncertainty.held_out import align_labels, require_share
+from graphsde.uncertainty.scores.propagation import propagate
+from graphsde.uncertainty.scores.registry import default_score, score, spreads
+
+CONFIDENCE = 0.95
+NEVER_ZERO = ("ece", "adaptive_ece", "calibration_error", "miscalibration_area", "ence")
+"""Figures that finite samples push up: chance alone keeps them above 0, and a bootstrap adds as much again."""
+_CALIBRATED_DRAWS = 200
+Interval = tuple[float, float]
+
+
+def intervals(
+    prediction: Prediction,
+    graph: Graph,
+    *,
+    confidence_level: float = CONFIDENCE,
+    draws: int = DRAWS,
+    seed: int = 0,
+    model: Predictor | None = None,
+) -> dict[str, Interval]:
+    """An interval for every figure of :func:`graphsde.evaluate`, over draws of test nodes with the model fixed.
+
+    Another fit or another split would add to it. Shares of nodes have the interval of Clopper and Pearson, the
+    micro-averaged AUROC that of Obuchowski (1997); the others that of the bootstrap's percentiles. Calibration errors
+    are pushed up by chance, and a bootstrap's even more: theirs is reflected at the figure, which takes that away, so
+    that the interval may lie below the figure; and it begins at 0 where a calibrated model would get as much.
+
+    Args:
+        prediction, graph, model: as of :func:`graphsde.evaluate`.
+        confidence_level: how often intervals of this kind hold the figure of all nodes of the kind.
+        draws: how many; fewer above 20,000 nodes.
+        seed: of the draws.
+
+    Returns:
+        Low and high end by the names of :func:`graphsde.evaluate`; none of a figure that is not defined.
+
+    Example:
+        >>> import graphsde as gs
+        >>> graph = gs.load("digits")
+        >>> prediction = gs.LabelPropagation().fit(graph).predict(graph)
+        >>> low, high = gs.intervals(prediction, graph)["accuracy"]
+        >>> low < gs.evaluate(prediction, graph)["accuracy"] < high
+        True
+    """
+    require_share("confidence_level", confidence_level)
+    known = judged_nodes(prediction, graph)
+    found: dict[str, Interval] = {}
+    if known.any():
+        figures = figures_of(prediction, graph, known)
+        found = _of(figures, 1.0 - confidence_level, draws, seed)
+        found |= CLOSED_FORMS.of(prediction)(prediction, graph, known, 1.0 - confidence_level)
+    return found | _detection(prediction, graph, 1.0 - confidence_level, draws, seed, model)
+
+
+def _of(figures: Figures, delta: float, draws: int, seed: int) -> dict[str, Interval]:
+    nodes = sum(figures.groups)
+    many = number_of_draws(nodes, draws)
+    drawn = resample(figures, draws=many, seed=seed)
+    observed = {name: float(value()[0]) for name, value in figures.table(np.ones((1, nodes))).items()}
+    chance = figures.calibrated(numpy_stream(check_seed(seed), "metrics", "calibrated"), min(many, _CALIBRATED_DRAWS))
+    found = {}
+    for name, values in drawn.items():
+        if math.isnan(observed[name]):
+            continue
+        low, high = (float(end) for end in np.nanquantile(values, [delta / 2, 1 - delta / 2]))
+        if name in NEVER_ZERO:
+            low, high = 2 * observed[name] - high, 2 * observed[name] - low
+            if observed[name] <= np.quantile(chance[name], 1 - delta / 2):
+                low, high = 0.0, max(high, observed[name])
+        found[name] = _within(name, low, high)
+    return found
+
+
+def _within(name: str, low: float, high: float) -> Interval:
+    lowest, highest = METRICS.entry(name).facts["range"] if name in METRICS and name != "nll" else (None, None)
+    low, high = (max(one, -math.inf if lowest is None else lowest) for one in (low, high))
+    return min(low, math.inf if highest is None else highest), min(high, math.inf if highest is None else highest)
+
+
+CLOSED_FORMS: Rules[Callable[[Any, Graph, np.ndarray, float], dict[str, Interval]]] = Rules("intervals in closed form")
+
+
+@CLOSED_FORMS.register("classification")
+def _of_classes(prediction: ClassPrediction, graph: Graph, known: np.ndarray, delta: float) -> dict[str, Interval]:
+    truth = align_labels(graph, prediction.class_names)[known]
+    right = int((prediction.index[known] == truth).sum())
+    found = {"accuracy": clopper_pearson_interval(right, len(truth), delta)}
+    micro = micro_auroc_interval(prediction.mean[known], truth, delta)
+    return found if micro is None else found | {"micro_auroc": micro}
+
+
+@CLOSED_FORMS.register("regression")
+def _of_numbers(prediction: RegressionPrediction, graph: Graph, known: np.ndarray, delta: float) -> dict[str, Interval]:
+    assert graph.values is not None
+    judged, truth = prediction.subset(known), graph.values[known]
+    low, high = judged.interval(0.9)
+    inside = int(((low <= truth) & (truth <= high)).sum())
+    return {"coverage90": clopper_pearson_interval(inside, len(truth), delta)}
+
+
+def micro_auroc_interval(probs: np.ndarray, truth: np.ndarray, delta: float) -> Interval | None:
+    """For one ROC over all (node, class) pairs, where the pairs of a node are drawn together (Obuchowski, 1997).
+
+    The chance of each pair to be ranked rightly, averaged over a node's pairs, varies between nodes; from this follows
+    a standard error, and from that an interval of the logit, which stays between 0 and 1. ``None`` with one class.
+    """
+    from scipy.special import expit, logit, ndtri
+
+    nodes, classes = probs.shape
+    if classes < 2:
+        return None
+    true = np.zeros(probs.shape, dtype=bool)
+    true[np.arange(nodes), truth] = True
+    positive, negative = np.sort(probs[true]), np.sort(probs[~true])
+    beaten = _share_below(negative, probs[true])  # [n]
+    beats = (1.0 - _share_below(positive, probs[~true])).reshape(nodes, classes - 1)  # [n, C - 1]
+    area = float(beaten.mean())
+    spread = float(np.sqrt(np.mean(np.square(beaten - area + beats.mean(axis=1) - area)) / nodes))
+    if not 0.0 < area < 1.0:
+        return area, area
+    reach = -ndtri(delta / 2) * spread / (area * (1.0 - area))
+    return float(expit(logit(area) - reach)), float(expit(logit(area) + reach))
+
+
+def _share_below(ordered: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Share of ``ordered`` below each value, equal ones by half."""
+    left, right = np.searchsorted(ordered, values, side="left"), np.searchsorted(ordered, values, side="right")
+    return (left + right) / (2 * len(ordered))
+
+
+def _detection(
+    prediction: Prediction, graph: Graph, delta: float, draws: int, seed: int, model: Predictor | None
+) -> dict[str, Interval]:
+    """For the figures by entropy, by entropy spread over edges, and by the default score."""
+    if graph.ood_nodes is None or not graph.ood_nodes.any() or graph.test_mask is None:
+        return {}
+    if prediction.target_kind not in DETECTION or not familiar_and_ood(graph)[0].any():
+        return {}
+    found = score_intervals(prediction, graph, ("entropy",), delta=delta, draws=draws, seed=seed, model=model)[
+        "entropy"
+    ]
+    if default_score(prediction.untempered(), graph, model) == BY_DEFAULT:
+        by_default = score_intervals(prediction, graph, (BY_DEFAULT,), delta=delta, draws=draws, seed=seed, model=model)
+        found |= {name: by_default[BY_DEFAULT][base] for name, base in OF_THE_DEFAULT.items()}
+    return found
+
+
+DETECTION = ("classification",)
+"""Kinds of which :func:`graphsde.evaluate` tells OOD figures unasked."""
+
+
+def score_intervals(
+    prediction: Prediction,
+    graph: Graph,
+    scores: Sequence[str],
+    *,
+    delta: float = 1.0 - CONFIDENCE,
+    draws: int = DRAWS,
+    seed: int = 0,
+    model: Predictor | None = None,
+) -> dict[str, dict[str, Interval]]:
+    """For what :func:`graphsde.metrics.compare_scores` says of each score; familiar and OOD nodes are drawn apart."""
+    familiar, ood = familiar_and_ood(graph)
+    found: dict[str, dict[str, Interval]] = {}
+    for name in dict.fromkeys(scores):
+        plain = score(name, prediction.untempered(), graph, model)
+        spread = plain if spreads(name) else propagate(plain, graph)
+        found[name] = _of(DetectionFigures(plain[familiar], plain[ood]), delta, draws, seed)
+        propagated = _of(DetectionFigures(spread[familiar], spread[ood]), delta, draws, seed)
+        found[name] |= {f"{figure}_propagated": ends for figure, ends in propagated.items()}
+    return found

@@ -1,0 +1,143 @@
+"""What was found for all nodes: who can be accepted at which limit, who looks OOD, who is to be reviewed first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphsde.acting.decide import decide
+from graphsde.acting.decisions import Decisions
+from graphsde.base.errors import BadInput, BadUsage
+from graphsde.graph.graph import Graph
+from graphsde.models import Model
+from graphsde.prediction import Prediction
+from graphsde.view.report.content import HOW_MANY, SHORT, ReportContent, count, name, number, percent
+
+LIMIT = 0.05
+"""Share of accepted nodes that may be wrong, where that can be certified."""
+
+
+def decide_for_report(prediction: Prediction, graph: Graph, model: Model | None) -> tuple[Decisions | None, str]:
+    """Decisions as ``graphsde decide`` makes them by itself, or why there are none.
+
+    Where its limit can't be certified, the strictest one that can is taken: all certified limits hold together, so that
+    any of them may be chosen afterwards.
+    """
+    try:
+        found = decide(prediction, graph, max_error=LIMIT, model=model)
+        certified = found.frontier.certified
+        if found.abstention.threshold is None and certified:
+            return decide(prediction, graph, max_error=certified[-1].limit, model=model), ""
+        return found, ""
+    except (BadUsage, BadInput) as error:
+        said = [text[:1].upper() + text[1:] for text in (error.message, error.fix) if text]
+        return None, " ".join(text if text.endswith("?") else f"{text}." for text in said)
+
+
+def decided(content: ReportContent) -> dict[str, Any]:
+    """Everything about decisions that the page shows, ready to be printed."""
+    decisions = content.decisions
+    if decisions is None:
+        return {"reason": content.undecided, "sentence": "", "cards": [], "limits": [], "ood": "", "review": []}
+    flagged = decisions.actions == "ood"
+    review = decisions.review()
+    return {
+        "reason": "",
+        "sentence": sentence(decisions),
+        "guarantee": decisions.frontier.guarantee.words,
+        "cards": _cards(decisions, flagged),
+        "limits": _limits(decisions, flagged),
+        "ood": _ood(decisions),
+        "review": [_review_row(row) for row in review.rows(HOW_MANY)],
+        "review_title": f"The first {HOW_MANY} of {len(review):,} nodes to review"
+        if len(review) > HOW_MANY
+        else f"{count(len(review), 'node')} to review",
+        "ordered_by": review.ordered_by,
+        "known": f"The labels of {count(review.known, 'node')} to review are known already; they are not on the list."
+        if review.known
+        else "",
+        "notes": list(decisions.notes),
+    }
+
+
+def sentence(decisions: Decisions) -> str:
+    """What becomes of all nodes at the limit in use."""
+    rule, nodes = decisions.abstention, decisions.graph.num_nodes
+    told = {action: int((decisions.actions == action).sum()) for action in decisions.choices}
+    if rule.threshold is None:
+        out = f"no error limit of {percent(decisions.frontier.rungs[0].limit)} or less is certified with these labels"
+        return f"Of {count(nodes, 'node')} none can be accepted: {out}."
+    ood = f", {told['ood']:,} look out-of-distribution" if "ood" in told else ""
+    accepted = f"{told['accept']:,} ({percent(told['accept'] / nodes)}) can be accepted"
+    limit = f"with at most {percent(rule.max_error)} wrong"
+    if rule.max_error > LIMIT:
+        limit += f" (the strictest limit that is certified; {percent(LIMIT)} is not)"
+    return f"Of {count(nodes, 'node')} {accepted} {limit}, {told['review']:,} are for a person to review{ood}."
+
+
+def _cards(decisions: Decisions, flagged: np.ndarray) -> list[tuple[str, str]]:
+    nodes = decisions.graph.num_nodes
+    accepted, review = (decisions.actions == "accept").sum(), (decisions.actions == "review").sum()
+    cards = [
+        (f"accepted, {percent(accepted / nodes)}", f"{accepted:,}"),
+        (f"to review, {percent(review / nodes)}", f"{review:,}"),
+    ]
+    return (
+        [*cards, (f"look OOD, {percent(flagged.mean())}", f"{flagged.sum():,}")]
+        if "ood" in decisions.choices
+        else cards
+    )
+
+
+def _limits(decisions: Decisions, flagged: np.ndarray) -> list[dict[str, str]]:
+    """One row per limit of the ladder: what would become of all nodes at it."""
+    frontier, rows = decisions.frontier, []
+    for rung in frontier.rungs:
+        accepted = int((frontier.cleared & (frontier.values <= rung.threshold)).sum())
+        left = int((~flagged).sum()) - accepted
+        rows.append(
+            {
+                "limit": percent(rung.limit),
+                "status": rung.status,
+                "accepted": f"{accepted:,}" if rung.certified else "—",
+                "share": percent(accepted / decisions.graph.num_nodes) if rung.certified else "",
+                "review": f"{max(left, 0):,}" if rung.certified else "—",
+                "observed": percent(rung.observed_error),
+                "bound": percent(rung.upper_bound),
+                "outlook": "" if rung.certified else name(rung.outlook),
+                "used": "used" if rung.certified and rung.limit == decisions.abstention.max_error else "",
+            }
+        )
+    return rows
+
+
+def _ood(decisions: Decisions) -> str:
+    strange = decisions.strangeness
+    if strange is None:
+        return ""
+    found = decisions.summary()["ood"]
+    group = found["fdr"]
+    each = f"{count(found['flagged'], 'node')} are flagged by the score '{found['score']}', each by itself"
+    alarms = f"so are {percent(found['false_alarm'])} of in-distribution nodes, by false alarm"
+    together = f"{count(group['flagged'], 'node')} are flagged as a group"
+    share = f"of which at most {percent(group['level'])} are in-distribution, on average"
+    least = f"with these labels a group must have at least {count(group['smallest'], 'node')} to be flagged"
+    return f"{each}; {alarms}. {together}, {share}; {least}."
+
+
+def _review_row(row: dict[str, Any]) -> dict[str, Any]:
+    called = row.get("name")
+    tops = [(row[f"class_{place}"], row[f"probability_{place}"]) for place in (1, 2, 3) if f"class_{place}" in row]
+    said = ", ".join(f"{name(one, SHORT)} {percent(share)}" for one, share in tops)
+    if not tops:
+        said = f"{number(row['mean'])} ({number(row['low'])} to {number(row['high'])})"
+    return {
+        "rank": f"{row['rank']:,}",
+        "node": name(row["id"], SHORT),
+        "called": "" if called in (None, "") else name(called, SHORT),
+        "split": name(row["split"], SHORT) if row["split"] else "",
+        "action": row["action"],
+        "said": said,
+        "reason": name(row["reason"], 300),
+    }
