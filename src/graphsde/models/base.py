@@ -208,6 +208,13 @@ class Model(ABC):
             perturb: predict at features moved along the gradient; refused by models that have none.
         """
 
+    def predict_total(self, graph: Graph, *, samples: int = 64, seed: int | None = None) -> Prediction:
+        """As :meth:`predict`, for whoever looks at ``mean`` and ``total`` alone: these are the same bits.
+
+        A model that takes long to say which part of its uncertainty is epistemic may leave that out.
+        """
+        return self.predict(graph, samples=samples, seed=seed)
+
     def calibrate(
         self, graph: Graph, *, by: str | None = "auto", nodes: np.ndarray | None = None, samples: int = 64
     ) -> Self:
