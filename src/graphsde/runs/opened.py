@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Callable
 from functools import cached_property
+from pathlib import Path
 from typing import TypeVar
 
 from graphsde.graph.graph import Graph
@@ -16,7 +19,7 @@ Value = TypeVar("Value")
 
 
 class OpenedRun:
-    """A finished run as it was when it was opened; made by :meth:`RunFolder.opened`.
+    """A finished run as it was when it was opened; made by :func:`open_run`.
 
     Nothing is solved that the run has kept. What is read later must be of the same state: a run that another process
     changes meanwhile is refused (``E-RUN-CHANGED``), as a model of one state and a prediction of another make no run.
@@ -24,9 +27,6 @@ class OpenedRun:
     Args:
         folder: of the run.
 
-    Example:
-        >>> run = RunFolder("runs/first").opened()  # doctest: +SKIP
-        >>> run.prediction().confidence  # doctest: +SKIP
     """
 
     def __init__(self, folder: RunFolder) -> None:
@@ -77,3 +77,19 @@ class OpenedRun:
         if self.folder.state() != self._state:
             raise self.folder.restless()
         return value
+
+
+def open_run(path: str | os.PathLike[str]) -> OpenedRun:
+    """Open the folder of a finished run, as the verbs of the command line do.
+
+    Args:
+        path: the folder.
+
+    Raises:
+        BadInput: there is no finished run, or a file of it is not the one that was written.
+
+    Example:
+        >>> run = open_run("runs/first")  # doctest: +SKIP
+        >>> gs.decide(run.prediction(), run.graph, max_error=0.05)  # doctest: +SKIP
+    """
+    return RunFolder(Path(path), say=lambda text: warnings.warn(text, stacklevel=2)).opened()
