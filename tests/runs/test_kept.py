@@ -24,13 +24,14 @@ from graphsde.runs.bundle import Bundle
 from graphsde.runs.calibrate import calibrate_run
 from graphsde.runs.fit import FitRequest, fit_run
 from graphsde.runs.folder import RunFolder
-from graphsde.runs.kept_graph import source_files
+from graphsde.runs.kept_graph import pack_graph, source_files, unpack_graph
 from graphsde.runs.learn import learn
+from graphsde.uncertainty import surrogates
 from graphsde.uncertainty.evidence import Evidence
 from graphsde.uncertainty.scores import score
 from graphsde.uncertainty.scores.registry import available_scores
 
-from support import block_graph
+from support import as_before_guards, block_graph, real_data
 
 KEPT = ("graph.safetensors", "prediction.safetensors", "evidence.safetensors")
 QUICK = {"epochs": 4, "hidden": 4}
@@ -200,8 +201,6 @@ def equal_graphs(one: gs.Graph, other: gs.Graph) -> None:
 
 @pytest.mark.parametrize("make", [block_graph, odd_graph, lambda: gs.load("synthetic-regression:100")])
 def test_a_kept_graph_is_what_reading_again_gives(make: Callable[[], gs.Graph]) -> None:
-    from graphsde.runs.kept_graph import pack_graph, unpack_graph
-
     graph = gs.split(make(), "fractions")
     facts = {"fingerprint": make().fingerprint, "split_hash": "ab"}
     packed = pack_graph(graph, {"nodes.csv": "0" * 64}, facts)
@@ -212,6 +211,17 @@ def test_a_kept_graph_is_what_reading_again_gives(make: Callable[[], gs.Graph]) 
         unpack_graph(packed, facts | {"split_hash": "cd"}, Path("graph.safetensors"))
     with pytest.raises(ValueError, match="read-only"):
         again.adjacency.matrix.data[0] = 9
+
+
+def test_real_pages_with_words_and_names_are_kept() -> None:
+    folder = real_data()
+    if folder is None or not (folder / "more" / "facebook").is_dir():
+        pytest.skip("more/facebook is not on this machine")
+    graph = gs.read(folder / "more" / "facebook", label="page_type", node_name="page_name")
+    facts = {"fingerprint": graph.fingerprint, "split_hash": "ab"}
+    packed = pack_graph(graph, {}, facts)
+    assert packed is not None and packed.bytes < 10_000_000
+    equal_graphs(unpack_graph(packed, facts, Path("graph.safetensors")), graph)
 
 
 def test_a_split_that_takes_classes_away_is_kept(tables: Path, tmp_path: Path) -> None:
@@ -265,10 +275,11 @@ def test_no_verb_solves_or_reads_again(run: Path, monkeypatch: pytest.MonkeyPatc
     solving = Counted(monkeypatch, gs.GCN, "respond")
     reading = Counted(monkeypatch, GraphSource, "open")
     judging = Counted(monkeypatch, Evidence, "fit")
+    imagining = Counted(monkeypatch, surrogates, "mix_features")
     for verb in VERBS:
         done = graphsde(*words(verb, run))
         assert done.exit_code == 0, (verb, done.output)
-        assert (solving.calls, reading.calls, judging.calls) == (0, 0, 0), verb
+        assert (solving.calls, reading.calls, judging.calls, imagining.calls) == (0, 0, 0, 0), verb
     answer("evaluate", run, "--samples", SMALL + 1, "--json")
     assert solving.calls == 1  # as many as were asked for, and no less
     graphsde("predict", run, "--out", run / "p.csv", "--samples", SMALL, "--seed", 5)
@@ -352,6 +363,14 @@ def test_a_file_that_is_no_bundle_is_damage(run: Path, name: str, content: bytes
     sign(run)
     with pytest.raises(BadInput, match=name):
         RunFolder(run).opened().prediction()
+
+
+def test_files_that_no_manifest_guards_are_not_believed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    as_before_guards(run)
+    for name in KEPT:
+        (run / name).write_bytes(b"anybody could have put this here")
+    solving = Counted(monkeypatch, gs.GCN, "respond")
+    assert RunFolder(run).opened().prediction().num_items == 240 and solving.calls == 1
 
 
 def test_a_run_that_is_changed_meanwhile_is_not_mixed(run: Path) -> None:
