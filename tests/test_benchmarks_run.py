@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from graphsde.datasets.source import GraphSource
+from graphsde.runs.fit import FitRequest, fit_run
+from graphsde.runs.folder import RunFolder
+
 pytest.importorskip("torchsde", reason="torchsde, the peer, is not installed")
 pytest.importorskip("torch_geometric", reason="torch_geometric, the peer, is not installed")
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
@@ -36,3 +40,12 @@ def test_the_written_gradient_can_be_switched_off() -> None:
     figures = json.loads(done.stdout)
     assert len(figures["adjoint"]) == 6 and figures["machine"]["cpu"]
     assert all(set(ratios) == {"drift", "nothing"} for ratios in figures["adjoint"].values())
+
+
+def test_what_a_verb_costs_after_a_fit(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    fit_run(FitRequest(GraphSource("synthetic:200"), "gcn", {"epochs": 2}), RunFolder(run))
+    command = [sys.executable, BENCHMARKS / "kept.py", run, "--verb", "evaluate"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout.split()[-1]) > 0

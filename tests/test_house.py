@@ -146,7 +146,6 @@ SMALL_AND_ALONE = {
     "__main__": "what `python -m graphsde` runs",
     "models/citing": "knows of models and of parts, which know nothing of each other",
     "models/mc_dropout": "one file per system",
-    "runs/calibrate": "one file per change of a run",
     "view/app/page": "the script that the page's framework runs",
     "view/app/panels/compare": "one file per panel",
     "view/figures/paper": "the paper's figures, from journals; the others are from predictions",

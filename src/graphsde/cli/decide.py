@@ -9,7 +9,7 @@ import typer
 
 from graphsde.base.errors import BadUsage
 from graphsde.cli.options import JSON, READ, RUN, SAMPLES, key_values
-from graphsde.cli.output import open_run, print_json, print_of_run, print_table, tell
+from graphsde.cli.output import opened_run, print_json, print_of_run, print_table, tell
 
 if TYPE_CHECKING:
     import numpy as np
@@ -115,13 +115,14 @@ def decide(
     for name in (by, ood_by):
         if name is not None:
             SCORES.entry(name.partition("+")[0])
-    _, model, graph = open_run(run)
+    opened = opened_run(run)
+    model, graph = opened.model, opened.graph
     further = None
     if further_labels is not None:
         graph, further = _with_further_labels(further_labels, model, graph)
     options: dict[str, Any] = {"guarantee": guarantee, "ood_rule": ood_rule, "sets": sets}  # names checked by the call
     decisions = judge(
-        model.predict(graph, samples=samples),
+        opened.prediction(samples),
         graph,
         max_error=max_error,
         delta=delta,
@@ -243,9 +244,10 @@ def _plan_of_run(run: Path, max_error: float, delta: float, tolerance: float | N
     from graphsde.acting.decide import decide as judge
     from graphsde.acting.decision_words import describe
 
-    _, model, graph = open_run(run)
+    opened = opened_run(run)
+    model, graph = opened.model, opened.graph
     decisions = judge(
-        model.predict(graph, samples=samples), graph, max_error=max_error, delta=delta, tolerance=tolerance, model=model
+        opened.prediction(samples), graph, max_error=max_error, delta=delta, tolerance=tolerance, model=model
     )
     if json:
         print_of_run(run, model, graph, {"asked": max_error, "frontier": decisions.frontier.as_dict()})

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from graphsde.cli.options import JSON, RUN, SAMPLES
-from graphsde.cli.output import cell, open_run, print_of_run, print_table, tell
+from graphsde.cli.output import cell, opened_run, print_of_run, print_table, say, tell
 
 SCORE = typer.Option(
     "--score",
@@ -51,10 +51,11 @@ def evaluate(
     scores = _names(score)
     if shift is not None:
         SHIFTS.entry(shift)  # a wrong name is told before the work begins
-    _, model, graph = open_run(run)
+    opened = opened_run(run)
+    model, graph = opened.model, opened.graph
     # without OOD nodes the scores are for the shift, or else refused with a reason
     ood_here = shift is None or (graph.ood_nodes is not None and bool(graph.ood_nodes.any()))
-    prediction = model.predict(graph, samples=samples)
+    prediction = opened.prediction(samples)
     here = scores if ood_here else ()
     metrics = measure(prediction, graph, scores=here, model=model)
     metrics["intervals"] = intervals(prediction, graph, model=model)
@@ -144,7 +145,7 @@ def calibrate(
     if by is None:
         by = DEFAULT_CALIBRATOR.of(RunFolder(run).load_model())
     chosen = None if by == "none" else CALIBRATORS.entry(by).name
-    outcome = calibrate_run(RunFolder(run), chosen, samples=samples)
+    outcome = calibrate_run(RunFolder(run, say=say), chosen, samples=samples, say=say)
     if json:
         keep = lambda figures: {name: figures[name] for name in (*SHOWN, "n_test") if name in figures}  # noqa: E731
         found = {"calibrator": chosen, "before": keep(outcome.before), "after": keep(outcome.after)}
@@ -169,7 +170,8 @@ def theory(
     """Measure both sides of the paper's two propositions on a run of lgnsde."""
     from graphsde.bench.theory import TheoryOptions, measure_theory
 
-    _, model, graph = open_run(run)
+    opened = opened_run(run)
+    model, graph = opened.model, opened.graph
     report = measure_theory(model, graph, TheoryOptions(samples=samples))
     from graphsde.base import storage
     from graphsde.io.table_export import write_table

@@ -24,6 +24,7 @@ from graphsde.models.controls import LEAST_SECONDS, controls
 from graphsde.nn.callbacks import Callback
 from graphsde.prediction import Prediction, require_room_for_samples
 from graphsde.runs.folder import SAMPLES, RunContent, RunFolder, parse_config, read_facts
+from graphsde.runs.kept_graph import source_files
 from graphsde.runs.label_book import LabelBook
 from graphsde.runs.state import HISTORY, NewState
 from graphsde.runs.work import FITTING, LEARNING, plain
@@ -73,6 +74,7 @@ def fit_run(
     ``with_controls`` also fits the controls, none of which may take longer than the fit, or 20 s.
     """
     with folder.locked():
+        files = source_files(request.source.graph)
         graph, facts = request.source.open()
         model = MODELS.get(request.model)(**{**request.settings, "seed": request.seed})
         model.resolve(graph)
@@ -105,7 +107,8 @@ def fit_run(
             say("fitting controls to compare with (--no-controls leaves them out)")
             board = controls(graph, prediction, name=model.name, seconds=max(seconds, LEAST_SECONDS))
         with NewState(folder.path, anew=True) as state:
-            RunContent(config, facts, model, prediction, graph, metrics, board).write(state.folder)
+            content = RunContent(config, facts, model, prediction, graph, metrics, board, (graph, files), say)
+            content.write(state.folder)
             _save_labels(folder, say)
             state.commit(removed=(FITTING, LEARNING, HISTORY, FORMER_CHECKPOINT))
     return FitOutcome(folder, graph, model, prediction, metrics, resumed, already_done=False, controls=board)
@@ -147,11 +150,13 @@ def _asked_before(folder: RunFolder) -> dict[str, Any]:
 
 
 def _finished(folder: RunFolder, request: FitRequest) -> FitOutcome:
-    model, graph = folder.open()
-    prediction = model.predict(graph, samples=request.samples)
+    run = folder.opened()
+    prediction = run.prediction(request.samples)
     metrics = {key: value for key, value in folder.read_metrics()[-1].items() if key != "kind"}
     board = folder.read_controls()
-    return FitOutcome(folder, graph, model, prediction, metrics, resumed=False, already_done=True, controls=board)
+    return FitOutcome(
+        folder, run.graph, run.model, prediction, metrics, resumed=False, already_done=True, controls=board
+    )
 
 
 def _refuse_another(folder: RunFolder, config: dict[str, Any], facts: dict[str, Any]) -> None:
