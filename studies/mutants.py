@@ -46,7 +46,8 @@ AREAS: dict[str, tuple[int, tuple[str, ...]]] = {
 TESTS = (
     "sde/test_*.py", "uncertainty/test_*.py", "metrics/test_*.py", "bench/test_statistics.py", "bench/test_compare.py",
     "bench/test_theory_bounds.py", "acting/test_abstaining.py", "acting/test_unseen_classes.py",
-    "acting/test_certified.py", "acting/test_expected.py", "acting/test_ood_rules.py", "acting/test_plan.py", "acting/test_cross_fit.py", "acting/test_decide_guarantees.py",
+    "acting/test_certified.py", "acting/test_expected.py", "acting/test_ood_rules.py", "acting/test_plan.py",
+    "acting/test_cross_fit.py", "acting/test_decide_guarantees.py",
     "models/test_lgnsde*.py", "models/test_regression_targets.py", "test_ground.py",
 )  # fmt: skip
 

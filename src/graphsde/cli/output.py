@@ -13,7 +13,6 @@ from graphsde.base.terminal import make_console, printable, printable_json
 if TYPE_CHECKING:
     from graphsde.graph.graph import Graph
     from graphsde.models import Model
-    from graphsde.runs.folder import RunFolder
     from graphsde.runs.opened import OpenedRun
 
 UNBROKEN = 10_000  # columns
