@@ -37,9 +37,13 @@ class TrainedElsewhere(Model):
         checkpoint: Checkpoint | None = None,
         interrupt: InterruptGuard | None = None,
     ) -> Self:
-        raise BadUsage(
+        raise self.cannot_fit()
+
+    def cannot_fit(self) -> BadUsage:
+        """What whoever wants to fit it is told."""
+        return BadUsage(
             "this model was trained elsewhere and can't be fitted here",
-            fix="train it as you did before, and wrap it or its new predictions again",
+            fix="train it as you did before, then wrap it again or save its new predictions (gs.save_run)",
         )
 
     @property
@@ -173,7 +177,7 @@ def _taken_apart(prediction: Prediction) -> tuple[dict[str, Tensor], dict[str, A
 def _put_together(
     kind: type[ClassPrediction] | type[RegressionPrediction], tensors: dict[str, Tensor], values: dict[str, Any]
 ) -> ClassPrediction | RegressionPrediction:
-    arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
-    plain = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    arrays: dict[str, Any] = {name: tensor.numpy() for name, tensor in tensors.items()}
+    plain: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
     nodes = next(array for name, array in arrays.items() if name in ("probs", "means")).shape[1]
-    return kind(ids=np.arange(nodes), **arrays, **plain)
+    return kind(**arrays, **plain, ids=np.arange(nodes))

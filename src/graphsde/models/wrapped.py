@@ -96,7 +96,9 @@ class Wrapped(TrainedElsewhere):
         if device.type == "cpu":
             return data
         if isinstance(data, SimpleNamespace):
-            moved = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in vars(data).items()}
+            moved = {
+                name: value.to(device) if isinstance(value, Tensor) else value for name, value in vars(data).items()
+            }
             return SimpleNamespace(**moved)
         return copy.copy(data).to(device)  # a copy: PyG moves a graph in place
 
@@ -218,7 +220,14 @@ def wrap(
         if embedding not in layers:
             raise unknown_name("layer", str(embedding), [PENULTIMATE, *layers])
     return Wrapped(
-        module, graph, _inputs_for(data, graph), output=output, embedding=embedding, dropout=dropout, call=call, seed=seed
+        module,
+        graph,
+        _inputs_for(data, graph),
+        output=output,
+        embedding=embedding,
+        dropout=dropout,
+        call=call,
+        seed=seed,
     )
 
 

@@ -287,9 +287,7 @@ def fit_calibrator(
     return FITTING.of(prediction)(prediction, graph, by, nodes, linear_filter)
 
 
-def calibrate(
-    prediction: Prediction, graph: Graph, *, by: str = "auto", nodes: np.ndarray | None = None
-) -> Prediction:
+def calibrate(prediction: Prediction, graph: Graph, *, by: str = "auto", nodes: np.ndarray | None = None) -> Prediction:
     """A prediction with its uncertainty calibrated on the validation nodes, for one that no model here has made.
 
     Models have :meth:`graphsde.Model.calibrate`, which all their predictions then go through.
