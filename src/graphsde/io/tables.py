@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,7 @@ def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None)
         feature_names=features.numeric_names or None,
         node_names=None if settings.node_name is None else nodes.values(settings.node_name),
         categorical=features.categorical,
+        other_columns={} if labels is not None else _unused_texts(nodes, settings, features),
         labels=labels,
         split=None if masks else split,
         masks=masks,
@@ -172,7 +174,7 @@ class _Files:
             place=str(folder),
             found=", ".join(shorten(file, 60) for file in files[:10]) or "nothing",
             expected=f"{stem}.csv with the columns {', '.join(wanted)}{empty}",
-            fix=f"unpack {packed}" if packed else _similar(stem, files),
+            fix=f"unpack {packed}" if packed else _similar(stem, files) or _other_tables(stem, files),
         )
 
 
@@ -229,7 +231,7 @@ def _refuse_shared_columns(settings: Settings) -> None:
 def _no_column(table: Table, column: str, place: str) -> BadInput:
     hint = did_you_mean(column, table.names)
     key = column if column in ("id", "label", "split", "source", "target", "weight") else None
-    rename = f"rename a column to '{column}'" + (f", or write '{key}: its name' in graph.yaml" if key else "")
+    rename = f"rename a column to '{column}'" + (f", or name another: --read {key}=COLUMN" if key else "")
     return BadInput(
         f"{table.path.name} has no column '{shorten(column, 60)}'",
         code="E-HEADER",
@@ -274,6 +276,13 @@ def _features(nodes: Table, settings: Settings, word_file: str | None, node_ids:
     return features
 
 
+def _unused_texts(nodes: Table, settings: Settings, features: Features) -> dict[str, np.ndarray]:
+    """Columns of text that nothing was made of; the labels may be among them."""
+    unused = next((one.where for one in features.findings if one.code == "W-NODE-COLUMNS"), ())
+    columns = {name: nodes.values(name) for name in unused if name in nodes.names and name not in settings.drop}
+    return {name: values for name, values in columns.items() if values.dtype == object}
+
+
 def _matrix(features: Features, settings: Settings) -> np.ndarray | sp.csr_array | None:
     height, width = settings.image_shape or (1, len(features.numeric_names))
     if height * width != len(features.numeric_names):
@@ -312,4 +321,18 @@ def _similar(stem: str, files: Sequence[str]) -> str:
     names = [f"{stem}.csv", f"{stem}.parquet"]
     close = [file for file in files if difflib.get_close_matches(file.lower()[:100], names, n=1, cutoff=0.8)]
     others = [file for file in close if not file.startswith(("nodes.", "edges."))]
-    return f"did you mean '{shorten(others[0], 60)}'?" if others else "add the file"
+    return f"did you mean '{shorten(others[0], 60)}'?" if others else ""
+
+
+EDGE_WORDS = re.compile(r"edge|link|relation|network|pair|connection|adjacen|follow|cite", re.IGNORECASE)
+
+
+def _other_tables(stem: str, files: Sequence[str]) -> str:
+    """Tables under other names that could be the one that is missing."""
+    tables = [file for file in files if file.endswith(SUFFIXES)]
+    alike = [file for file in tables if bool(EDGE_WORDS.search(file)) == (stem == "edges")]
+    if not alike:
+        return "add the file"
+    names = [shorten(file, 60) for file in alike[:3]]
+    others = f" (or {', '.join(names[1:])})" if len(names) > 1 else ""
+    return f"say which table it is, such as --read {stem}={names[0]}{others}; in Python {stem}='{names[0]}'"

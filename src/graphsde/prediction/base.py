@@ -215,6 +215,28 @@ class Predictor(Protocol):
     ) -> Prediction: ...
 
 
+def require_prediction_of(prediction: Any, graph: Any) -> None:
+    """Refuse a model in place of its prediction, a graph of another library, and both in the wrong order."""
+    if isinstance(prediction, Graph) and isinstance(graph, Prediction):
+        raise BadUsage("prediction and graph are the wrong way round", expected="first the prediction, then the graph")
+    if not isinstance(prediction, Prediction):
+        raise BadUsage(
+            f"a {type(prediction).__name__} is no prediction",
+            found=type(prediction).__name__,
+            expected="what predict returns",
+            fix="give model.predict(graph)"
+            if hasattr(prediction, "predict")
+            else "make one with gs.Prediction.from_probabilities or from_logits",
+        )
+    if not isinstance(graph, Graph):
+        raise BadUsage(
+            f"a {type(graph).__name__} is no graph here",
+            found=type(graph).__name__,
+            expected="the Graph that was predicted on, with its roles",
+            fix="convert it once, graph = gs.as_graph(data), and fit, predict and judge with that",
+        )
+
+
 def require(prediction: Prediction, kind: type[P], what: str) -> P:
     """``prediction`` as one of a kind, refused in words where it is of another.
 
