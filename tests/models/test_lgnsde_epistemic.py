@@ -104,7 +104,7 @@ def test_variance_comes_from_the_features_of_training_nodes(blocks: Graph) -> No
     prior = np.mean((logits - logits.mean(1, keepdims=True)) ** 2)
     p = found.mean[val.numpy()]
     own = StatePosterior.of(psi, rows, prior=float(prior), curvature=float(np.mean(p * (1 - p))))
-    variance = model._state_variance(inputs_of(model, blocks))
+    variance = model.state_variance(inputs_of(model, blocks))
     torch.testing.assert_close(own.variance(psi), variance, rtol=1e-5, atol=1e-8)
 
 

@@ -17,8 +17,8 @@ from graphsde.graph.graph import Graph
 from graphsde.graph.ids import locate, plain_id
 from graphsde.graph.masks import mask_of
 from graphsde.models import Model
-from graphsde.prediction import ClassPrediction, RegressionPrediction, require
-from graphsde.uncertainty.held_out import align_labels
+from graphsde.prediction import ClassPrediction, Prediction, RegressionPrediction, require
+from graphsde.uncertainty.held_out import align_labels, require_same_nodes
 
 NEIGHBOURS = 20
 FEATURES = 10
@@ -276,6 +276,7 @@ def explain(
     features: int = FEATURES,
     samples: int = 64,
     seed: int | None = None,
+    prediction: Prediction | None = None,
 ) -> Explanation:
     r"""Measure what a node's neighbours and features do to its uncertainty.
 
@@ -299,6 +300,7 @@ def explain(
         features: at most so many are named.
         samples: per prediction, for models that have any.
         seed: of the samples; default: the model's.
+        prediction: of ``graph`` by ``model`` with these samples, where it is at hand.
 
     Example:
         >>> import graphsde as gs
@@ -310,20 +312,32 @@ def explain(
     """
     if neighbours < 0 or features < 0:
         raise BadUsage("a number of neighbours or features is 0 or more", found=min(neighbours, features))
-    return EXPLAINING.of(model)(model, graph, position_of(graph, node), neighbours, features, samples, seed)
+    row = position_of(graph, node)
+    here = model.predict(graph, samples=samples, seed=seed) if prediction is None else prediction
+    require_same_nodes(here, graph)
+    return EXPLAINING.of(model)(model, graph, here, row, neighbours, features, samples, seed)
 
 
-EXPLAINING: Rules[Callable[[Model, Graph, int, int, int, int, int | None], Explanation]] = Rules("explaining")
+EXPLAINING: Rules[Callable[[Model, Graph, Prediction, int, int, int, int, int | None], Explanation]] = Rules(
+    "explaining"
+)
 
 
 @EXPLAINING.register("classification")
 def _explain_classes(
-    model: Model, graph: Graph, row: int, neighbours: int, features: int, samples: int, seed: int | None
+    model: Model,
+    graph: Graph,
+    given: Prediction,
+    row: int,
+    neighbours: int,
+    features: int,
+    samples: int,
+    seed: int | None,
 ) -> ClassExplanation:
     def said(of: Graph, drawn: int = samples) -> ClassPrediction:
-        return require(model.predict(of, samples=drawn, seed=seed), ClassPrediction, "this explanation")
+        return require(model.predict_total(of, samples=drawn, seed=seed), ClassPrediction, "this explanation")
 
-    here = said(graph)
+    here = require(given, ClassPrediction, "this explanation")
     tried = most_telling(graph, row, neighbours, np.abs(here.mean - here.mean[row]).sum(axis=1) / 2)
     effects = [_without(said, graph, here, row, int(other)) for other in tried]
     alone = said(without_edges(graph, row, graph.adjacency.neighbours(row)))
@@ -349,16 +363,23 @@ def _explain_classes(
 
 @EXPLAINING.register("regression")
 def _explain_numbers(
-    model: Model, graph: Graph, row: int, neighbours: int, features: int, samples: int, seed: int | None
+    model: Model,
+    graph: Graph,
+    given: Prediction,
+    row: int,
+    neighbours: int,
+    features: int,
+    samples: int,
+    seed: int | None,
 ) -> RegressionExplanation:
     def said(of: Graph) -> RegressionPrediction:
-        return require(model.predict(of, samples=samples, seed=seed), RegressionPrediction, "this explanation")
+        return require(model.predict_total(of, samples=samples, seed=seed), RegressionPrediction, "this explanation")
 
     def measured(of: Graph) -> tuple[float, float]:
         found = said(of)
         return float(np.sqrt(found.total[row])), float(found.mean[row])
 
-    here = said(graph)
+    here = require(given, RegressionPrediction, "this explanation")
     mean, deviation = float(here.mean[row]), float(np.sqrt(here.total[row]))
     alone_deviation, alone_mean = measured(without_edges(graph, row, graph.adjacency.neighbours(row)))
     effects = []

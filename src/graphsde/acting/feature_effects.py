@@ -81,7 +81,7 @@ def _by_trial(
     model: Model, graph: Graph, node: int, entropy: float, most: int, samples: int, seed: int | None
 ) -> tuple[list[FeatureEffect], str]:
     def entropy_on(moved: Graph) -> tuple[float, None]:
-        return float(model.predict(moved, samples=samples, seed=seed).total[node]), None
+        return float(model.predict_total(moved, samples=samples, seed=seed).total[node]), None
 
     return tried_effects(entropy_on, (entropy, None), graph, node, most, BY_TRIAL)
 

@@ -9,7 +9,7 @@ import typer
 
 from graphsde.base.errors import BadUsage
 from graphsde.cli.options import JSON, READ, RUN, SAMPLES, key_values
-from graphsde.cli.output import open_run, print_json, print_of_run, print_table, say, tell
+from graphsde.cli.output import opened_run, print_json, print_of_run, print_table, say, tell
 
 if TYPE_CHECKING:
     from graphsde.graph.graph import Graph
@@ -34,13 +34,13 @@ def predict(
 
     folder, given = RunFolder(run), key_values(read, "--read")
     if graph is not None:
-        model = folder.load_model()
         target = open_graph(graph, **folder.reading(graph, given))
+        prediction = folder.load_model().predict(target, samples=samples, seed=seed)
     elif given:
         raise BadUsage("--read is for another graph: the run's own is read as it was", fix="leave it out")
     else:
-        model, target = folder.open()
-    prediction = model.predict(target, samples=samples, seed=seed)
+        opened = opened_run(run)
+        target, prediction = opened.graph, opened.prediction(samples, seed)
     write_table(prediction_columns(prediction, target), out)
     tell(f"{prediction.num_items:,} predictions in {out}")
 
@@ -98,9 +98,10 @@ def decide(
     for name in (by, ood_by):
         if name is not None:
             SCORES.entry(name.partition("+")[0])
-    _, model, graph = open_run(run)
+    opened = opened_run(run)
+    model, graph = opened.model, opened.graph
     decisions = judge(
-        model.predict(graph, samples=samples),
+        opened.prediction(samples),
         graph,
         max_error=max_error,
         delta=delta,
@@ -186,8 +187,9 @@ def ask(
     from graphsde.prediction.columns import with_node_names
 
     ACQUISITIONS.entry(by)  # a wrong name is told before the work begins
-    _, model, graph = open_run(run)
-    questions = choose(model.predict(graph, samples=samples), graph, budget, by, seed, diverse=not plain)
+    opened = opened_run(run)
+    model, graph = opened.model, opened.graph
+    questions = choose(opened.prediction(samples), graph, budget, by, seed, diverse=not plain)
     if out is not None:
         write_table(with_node_names(questions.columns(), graph), out)
     if json:
@@ -302,9 +304,18 @@ def explain(
     from graphsde.acting.explain import explain as measure
     from graphsde.acting.explain import position_of
 
-    folder, model, graph = open_run(run)
-    drawn = samples or int(folder.read_config()["samples"])  # else an unsure node could have another class here
-    found = measure(model, graph, node, neighbours=neighbours, features=features, samples=drawn)
+    opened = opened_run(run)
+    model, graph = opened.model, opened.graph
+    drawn = samples or opened.samples  # else an unsure node could have another class here
+    found = measure(
+        model,
+        graph,
+        node,
+        neighbours=neighbours,
+        features=features,
+        samples=drawn,
+        prediction=opened.prediction(drawn),
+    )
     if out is not None:
         from graphsde.view.figures.nodes import ExplanationBars
 

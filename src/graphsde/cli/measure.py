@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from graphsde.cli.options import JSON, RUN, SAMPLES
-from graphsde.cli.output import open_run, print_of_run, print_table, tell
+from graphsde.cli.output import open_run, opened_run, print_of_run, print_table, say, tell
 
 SCORE = typer.Option(
     "--score",
@@ -50,10 +50,11 @@ def evaluate(
     scores = _names(score)
     if shift is not None:
         SHIFTS.entry(shift)  # a wrong name is told before the work begins
-    _, model, graph = open_run(run)
+    opened = opened_run(run)
+    model, graph = opened.model, opened.graph
     # without OOD nodes the scores are for the shift, or else refused with a reason
     ood_here = shift is None or (graph.ood_nodes is not None and bool(graph.ood_nodes.any()))
-    prediction = model.predict(graph, samples=samples)
+    prediction = opened.prediction(samples)
     metrics = measure(prediction, graph, scores=scores if ood_here else (), model=model)
     if shift is not None:
         usual = (default_score(prediction, graph, model),)
@@ -135,7 +136,7 @@ def calibrate(
     if by is None:
         by = DEFAULT_CALIBRATOR.of(RunFolder(run).load_model())
     chosen = None if by == "none" else CALIBRATORS.entry(by).name
-    outcome = calibrate_run(RunFolder(run), chosen, samples=samples)
+    outcome = calibrate_run(RunFolder(run, say=say), chosen, samples=samples, say=say)
     if json:
         keep = lambda figures: {name: figures[name] for name in (*SHOWN, "n_test") if name in figures}  # noqa: E731
         found = {"calibrator": chosen, "before": keep(outcome.before), "after": keep(outcome.after)}

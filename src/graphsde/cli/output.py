@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from graphsde.graph.graph import Graph
     from graphsde.models import Model
     from graphsde.runs.folder import RunFolder
+    from graphsde.runs.opened import OpenedRun
 
 UNBROKEN = 10_000  # columns
 
@@ -31,10 +32,15 @@ def say(text: str) -> None:
 
 def open_run(run: Path) -> tuple[RunFolder, Model, Graph]:
     """The folder of a finished run, its model and its graph."""
+    found = opened_run(run)
+    return found.folder, found.model, found.graph
+
+
+def opened_run(run: Path) -> OpenedRun:
+    """A finished run, of which nothing is read before it is needed and nothing is solved that it has kept."""
     from graphsde.runs.folder import RunFolder
 
-    folder = RunFolder(run)
-    return folder, *folder.open()
+    return RunFolder(run, say=say).opened()
 
 
 def print_of_run(run: Path, model: Model, graph: Graph, found: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from graphsde.graph.graph import Graph
 from graphsde.graph.target import TARGETS
 from graphsde.models.parameters import flat, merge_settings, plain, signature_of, split_params, with_settings_section
 from graphsde.models.recipes import recipe
-from graphsde.nn.callbacks import Callback, EpochRecord
+from graphsde.nn.callbacks import Callback, EpochRecord, shown_progress
 from graphsde.nn.checkpoint import Checkpoint
 from graphsde.nn.encoding import FeatureEncoder
 from graphsde.nn.likelihood import TargetScale
@@ -75,6 +76,8 @@ class Model(ABC):
         for method, divide in (("fit", True), ("predict", False)):
             if method in cls.__dict__:
                 setattr(cls, method, _taking_any_graph(cls.__dict__[method], divide))
+        if "fit" in cls.__dict__:
+            cls.fit = _showing_progress(cls.__dict__["fit"])  # type: ignore[method-assign]
         if hasattr(cls, "Settings"):
             defaults = cls.default_settings()
             cls.__signature__ = signature_of(defaults)  # type: ignore[attr-defined]
@@ -166,6 +169,9 @@ class Model(ABC):
 
         A PyG ``Data``, a networkx or DGL graph and a pair of data frames are taken as well, with the split that
         :func:`graphsde.read` would make where they have none.
+
+        In a notebook and in an interactive interpreter a bar shows how far it is, unless ``callbacks`` are given;
+        elsewhere ``callbacks=[gs.ProgressBar()]`` does.
         """
 
     def start_from(self, previous: Model, *, momentum: bool = False) -> Self:
@@ -207,6 +213,13 @@ class Model(ABC):
             seed: of the samples; the model's own if not given.
             perturb: predict at features moved along the gradient; refused by models that have none.
         """
+
+    def predict_total(self, graph: Graph, *, samples: int = 64, seed: int | None = None) -> Prediction:
+        """As :meth:`predict`, for whoever looks at ``mean`` and ``total`` alone: these are the same bits.
+
+        A model that takes long to say which part of its uncertainty is epistemic may leave that out.
+        """
+        return self.predict(graph, samples=samples, seed=seed)
 
     def calibrate(
         self, graph: Graph, *, by: str | None = "auto", nodes: np.ndarray | None = None, samples: int = 64
@@ -350,6 +363,19 @@ def _as_in_scikit_learn(method: str, given: int) -> BadUsage:
         expected=f"model.{method}(graph)",
         fix=f"make a graph of the arrays: graph = gs.from_arrays(X, edges, labels=y); model.{method}(graph)",
     )
+
+
+def _showing_progress(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A ``fit`` that shows how far it is where nobody else watches it (:func:`shown_progress`)."""
+    if getattr(method, "__isabstractmethod__", False) or "callbacks" not in inspect.signature(method).parameters:
+        return method
+
+    @functools.wraps(method)
+    def showing(self: Model, *graph: Any, **options: Any) -> Any:
+        with shown_progress(options.get("callbacks", ()), f"fitting {self.name}") as callbacks:
+            return method(self, *graph, **(options | {"callbacks": callbacks} if callbacks else options))
+
+    return showing
 
 
 def handled_targets(cls: type[Model]) -> tuple[str, ...]:

@@ -268,6 +268,18 @@ class NeuralModel(Model):
         self, graph: Graph, *, samples: int = 64, seed: int | None = None, perturb: Perturb | None = None
     ) -> Prediction:
         """Samples are drawn for ``seed`` (default: the model's own); sample k is the same however many are drawn."""
+        return self._answered(graph, samples, seed, perturb, parts=True)
+
+    def predict_total(self, graph: Graph, *, samples: int = 64, seed: int | None = None) -> Prediction:
+        if type(self).predict is not NeuralModel.predict:
+            return self.predict(graph, samples=samples, seed=seed)
+        # a calibrator may read what is known of the state
+        return self._answered(graph, samples, seed, None, parts=self.calibrator is not None)
+
+    def _answered(
+        self, graph: Graph, samples: int, seed: int | None, perturb: Perturb | None, *, parts: bool
+    ) -> Prediction:
+        """``parts``: whether the variance of the state is asked for, which tells aleatoric from epistemic."""
         self._require_fitted(samples)
         assert self.encoder is not None and self.module is not None
         self._check_classes(graph)
@@ -278,6 +290,8 @@ class NeuralModel(Model):
             inputs = replace(inputs, features=moved_features(self, graph, inputs, perturb))
         with torch.no_grad():
             response = self.respond(inputs, graph, samples, self.settings.seed if seed is None else seed)
+            if parts and response.variance is None:
+                response = replace(response, variance=self.state_variance(inputs))
         if not bool(torch.isfinite(response.logits).all()):
             raise Diverged("the model's output is not finite", fix="lower lr, or scale the features")
         return self._calibrated(ANSWERS.of(self)(self, response, graph.node_ids), graph)
@@ -297,6 +311,10 @@ class NeuralModel(Model):
         assert self.module is not None
         outputs = self.module(inputs)
         return Response(outputs.logits.double()[None], outputs.hidden)
+
+    def state_variance(self, inputs: Inputs) -> Tensor | None:
+        """Variance of every node's calibrated logits beyond that of the samples, where a model knows it.  # [N]"""
+        return None
 
     def central_logits(self, inputs: Inputs, graph: Graph) -> Tensor:
         """One differentiable answer that stands for the model: without dropout, or the mean of a few samples.
@@ -437,7 +455,8 @@ def _classes(model: NeuralModel, response: Response, ids: np.ndarray) -> ClassPr
         probs=values,
         ids=ids,
         class_names=model._require_fitted(),
-        kind=model.kind,
+        # whoever left the variance of the state out has no other spread
+        kind="deterministic" if model.kind == "gaussian" and known is None else model.kind,
         logits=response.logits.numpy(),
         embedding=None if response.hidden is None else response.hidden.float().numpy(),
         alpha=None if response.alpha is None else response.alpha.numpy(),

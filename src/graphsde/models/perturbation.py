@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -45,7 +46,41 @@ def entropy_gradient(model: NeuralModel, graph: Graph, inputs: Inputs, node: int
         log_probs = functional.log_softmax(logits[node].double() / model.temperature_of_logits(), -1)
         return -(log_probs.exp() * log_probs).sum()
 
+    if isinstance(inputs.features, SparseMatrix):
+        features = OneRow(inputs.features, node)
+        with contextlib.suppress(_NoProduct):
+            return _by(features.row, model, graph, replace(inputs, features=features), entropy)
     return _gradient(model, graph, inputs, entropy)[1][node]
+
+
+class _NoProduct(Exception):
+    """A model does something with its features that only a matrix of constants has."""
+
+
+class OneRow(SparseMatrix):
+    """A sparse matrix of which one row is dense and can be differentiated by: the others need no memory for it.
+
+    Args:
+        matrix: as it is.
+        position: of the row.
+    """
+
+    def __init__(self, matrix: SparseMatrix, position: int) -> None:
+        super().__init__(matrix.crow, matrix.col, matrix.values, matrix.shape)
+        self.constant, self.position = matrix, position
+        own = slice(int(matrix.crow[position]), int(matrix.crow[position + 1]))
+        self.row = torch.zeros(matrix.shape[1], dtype=matrix.values.dtype)
+        self.row.index_add_(0, matrix.col[own], matrix.values[own])
+        self.row.requires_grad_()
+
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        product = self.constant @ dense
+        return product.index_copy(0, torch.tensor([self.position]), (self.row @ dense)[None])
+
+    def _refuse(self, *arguments: Any, **named: Any) -> NoReturn:
+        raise _NoProduct
+
+    to = with_values = csr = csr_transposed = transposed = times = _refuse
 
 
 def _gradient(
@@ -53,17 +88,22 @@ def _gradient(
 ) -> tuple[Tensor, Tensor]:
     """Dense features and the gradient of a loss of the central logits with respect to them.  # [N, d], [N, d]"""
     dense = _dense(inputs.features).requires_grad_()
+    gradient = _by(dense, model, graph, replace(inputs, features=dense), loss)
+    return dense.detach(), gradient
+
+
+def _by(variable: Tensor, model: NeuralModel, graph: Graph, inputs: Inputs, loss: Callable[[Tensor], Tensor]) -> Tensor:
+    """The gradient of a loss of the central logits with respect to something in ``inputs``."""
     assert model.module is not None
     wanted = [parameter.requires_grad for parameter in model.module.parameters()]
     model.module.requires_grad_(False)  # only the features' gradient is asked for
     try:
         with torch.enable_grad():
-            logits = model.central_logits(replace(inputs, features=dense), graph)
-            (gradient,) = torch.autograd.grad(loss(logits), dense)
+            (gradient,) = torch.autograd.grad(loss(model.central_logits(inputs, graph)), variable)
     finally:
         for parameter, want in zip(model.module.parameters(), wanted, strict=True):
             parameter.requires_grad_(want)
-    return dense.detach(), gradient
+    return gradient
 
 
 def _dense(features: Features) -> Tensor:

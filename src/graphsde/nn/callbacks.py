@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from graphsde.base.terminal import make_console, printable
@@ -55,9 +60,17 @@ class Callback:
 
 
 class ProgressBar(Callback):
-    """Shows epoch, validation NLL and time left; silent where standard error is not a terminal."""
+    """Shows epoch, validation NLL and time left; silent where standard error is neither a terminal nor a notebook.
 
-    def __init__(self, title: str) -> None:
+    Args:
+        title: what is shown before the bar.
+
+    Example:
+        >>> import graphsde as gs
+        >>> model = gs.GCN(epochs=5).fit(gs.load("digits"), callbacks=[gs.ProgressBar()])
+    """
+
+    def __init__(self, title: str = "fitting") -> None:
         self.title = title
         self._bar: Progress | None = None
         self._task: TaskID | None = None
@@ -115,3 +128,32 @@ class ProgressBar(Callback):
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+
+PROGRESS_VARIABLE = "GRAPHSDE_PROGRESS"
+_FITTING: ContextVar[bool] = ContextVar("a fit that shows its progress, or not, as it likes", default=False)
+
+
+@contextlib.contextmanager
+def shown_progress(callbacks: Sequence[Callback], title: str) -> Iterator[Sequence[Callback]]:
+    """``callbacks``, or a :class:`ProgressBar` where there are none and a person waits for the fit.
+
+    A person waits in a notebook and in an interactive interpreter; ``GRAPHSDE_PROGRESS`` set to ``on`` or ``off`` says
+    so for any process. A fit inside of another one shows nothing of its own.
+    """
+    if callbacks or _FITTING.get() or not _watched():
+        yield callbacks
+        return
+    token = _FITTING.set(True)
+    try:
+        yield [ProgressBar(title)]
+    finally:
+        _FITTING.reset(token)
+
+
+def _watched() -> bool:
+    if (told := os.environ.get(PROGRESS_VARIABLE, "").lower()) in ("on", "off"):
+        return told == "on"
+    if "ipykernel" in sys.modules:
+        return find_spec("ipywidgets") is not None  # what rich draws with there
+    return hasattr(sys, "ps1") and sys.stderr.isatty()

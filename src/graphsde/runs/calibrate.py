@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from graphsde.graph.graph import Graph
 from graphsde.models import Model
-from graphsde.runs.folder import RunFolder, figures_of, write_metrics, write_predictions
+from graphsde.prediction import Prediction
+from graphsde.runs.folder import RunFolder, figures_of, keep_evidence, keep_prediction, write_metrics, write_predictions
+from graphsde.runs.kept_evidence import FILE as EVIDENCE
+from graphsde.runs.opened import OpenedRun
 from graphsde.runs.state import NewState
+from graphsde.uncertainty.calibration import fit_calibrator, require_calibrator
 
 
 @dataclass(frozen=True)
@@ -21,18 +26,29 @@ class CalibrationOutcome:
     after: dict[str, Any]
 
 
-def calibrate_run(folder: RunFolder, by: str | None, *, samples: int | None = None) -> CalibrationOutcome:
+def calibrate_run(
+    folder: RunFolder,
+    by: str | None,
+    *,
+    samples: int | None = None,
+    say: Callable[[str], None] = lambda text: None,
+) -> CalibrationOutcome:
     """Fit the calibrator ``by`` on the run's validation nodes, or take the present one away with ``None``.
 
-    Model, predictions and test figures are replaced together.
+    Model, predictions and test figures are replaced together. Nothing is solved that the run has kept.
     """
     folder.state()  # tells what is wrong with the folder before a lock is put into it
     with folder.locked():
-        model, graph = folder.open()
-        drawn = samples or int(folder.read_config()["samples"])
-        before = model.predict(graph, samples=drawn)
-        model.calibrate(graph, by=by, samples=drawn)
-        after = model.predict(graph, samples=drawn)
+        run = folder.opened()
+        model, graph, drawn = run.model, run.graph, samples or run.samples
+        before = run.prediction(drawn)
+        if by is not None:
+            require_calibrator(by, model.target_kind)
+        bare = _uncalibrated(run, before, drawn)
+        model.calibrator = None
+        if by is not None:
+            model.calibrator = fit_calibrator(bare, graph, by=by, linear_filter=model.linear_filter())
+        after = bare if model.calibrator is None else model.calibrator.apply_to(bare, graph)
         figures = figures_of(after, graph)
         *epochs, last = folder.read_metrics()
         with NewState(folder.path) as state:
@@ -40,5 +56,19 @@ def calibrate_run(folder: RunFolder, by: str | None, *, samples: int | None = No
             model.save(files.path)
             write_predictions(files, after, graph)
             write_metrics(files, [*epochs, {**last, **figures}])
-            state.commit()
+            outdated = keep_prediction(files.path, after, model, drawn, say)
+            if EVIDENCE not in folder.state().files:  # else it is as it was: the graph is
+                outdated += keep_evidence(files.path, graph, bare, model, say)
+            state.commit(outdated=outdated)
         return CalibrationOutcome(model, graph, figures_of(before, graph), figures)
+
+
+def _uncalibrated(run: OpenedRun, before: Prediction, samples: int) -> Prediction:
+    """What a calibrator is fitted to: of classes it is part of the prediction, of numbers it is solved for again."""
+    model = run.model
+    if model.calibrator is None:
+        return before
+    if (known := getattr(before, "uncalibrated", None)) is not None:
+        return known
+    model.calibrator = None
+    return model.predict(run.graph, samples=samples)

@@ -22,6 +22,7 @@ from graphsde.models import MODELS, Model
 from graphsde.nn.callbacks import Callback
 from graphsde.prediction import Prediction, require_room_for_samples
 from graphsde.runs.folder import SAMPLES, RunContent, RunFolder, parse_config, read_facts
+from graphsde.runs.kept_graph import source_files
 from graphsde.runs.label_book import LabelBook
 from graphsde.runs.state import HISTORY, NewState
 from graphsde.runs.work import FITTING, LEARNING, plain
@@ -68,6 +69,7 @@ def fit_run(
     other is refused with the difference, unless ``overwrite``: then it stays until the new run is whole.
     """
     with folder.locked():
+        files = source_files(request.source.graph)
         graph, facts = request.source.open()
         model = MODELS.get(request.model)(**{**request.settings, "seed": request.seed})
         model.resolve(graph)
@@ -96,7 +98,8 @@ def fit_run(
         if judged_nodes(prediction, graph).any():
             metrics = evaluate(prediction, graph) | metrics
         with NewState(folder.path, anew=True) as state:
-            RunContent(config, facts, model, prediction, graph, metrics).write(state.folder)
+            content = RunContent(config, facts, model, prediction, graph, metrics, (graph, files), say)
+            content.write(state.folder)
             _save_labels(folder, say)
             state.commit(removed=(FITTING, LEARNING, HISTORY, FORMER_CHECKPOINT))
     return FitOutcome(folder, graph, model, prediction, metrics, resumed, already_done=False)
@@ -138,10 +141,10 @@ def _asked_before(folder: RunFolder) -> dict[str, Any]:
 
 
 def _finished(folder: RunFolder, request: FitRequest) -> FitOutcome:
-    model, graph = folder.open()
-    prediction = model.predict(graph, samples=request.samples)
+    run = folder.opened()
+    prediction = run.prediction(request.samples)
     metrics = {key: value for key, value in folder.read_metrics()[-1].items() if key != "kind"}
-    return FitOutcome(folder, graph, model, prediction, metrics, resumed=False, already_done=True)
+    return FitOutcome(folder, run.graph, run.model, prediction, metrics, resumed=False, already_done=True)
 
 
 def _refuse_another(folder: RunFolder, config: dict[str, Any], facts: dict[str, Any]) -> None:

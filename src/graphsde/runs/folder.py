@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -21,6 +21,7 @@ from graphsde._version import __version__
 from graphsde.base import storage
 from graphsde.base.errors import BadInput
 from graphsde.base.lock import exclusive
+from graphsde.base.memory import human_bytes
 from graphsde.base.renames import as_currently
 from graphsde.base.storage import damaged, read_document
 from graphsde.datasets.source import GraphSource, is_benchmark
@@ -31,9 +32,14 @@ from graphsde.metrics.evaluation import evaluate, judged_nodes
 from graphsde.models import Model, load_model
 from graphsde.prediction import Prediction
 from graphsde.prediction.columns import prediction_columns
+from graphsde.runs import kept_evidence, kept_graph, kept_prediction
+from graphsde.runs.bundle import LARGEST, Bundle
 from graphsde.runs.label_book import LabelBook
 from graphsde.runs.state import MARK, State, has_state, read_state, require_whole
 from graphsde.runs.work import FITTING, LEARNING, Work
+
+if TYPE_CHECKING:
+    from graphsde.runs.opened import OpenedRun
 
 LARGEST_CONFIG = 10_000_000
 SAMPLES = 64
@@ -102,13 +108,18 @@ class RunFolder:
 
     ``config.yaml`` says what was asked for (fully resolved), ``graph.json`` which data it was, ``environment.json``
     where it ran, ``model.json`` and ``model.safetensors`` what was learned, ``metrics.jsonl`` how it went,
-    ``predictions.parquet`` what it says of every node; ``manifest.json`` guards them all. A run that has learned
-    further labels has ``labels.json``, ``learned.json`` and its rounds before under ``history/``. ``report.html`` is
-    made from these and can be made again.
+    ``predictions.parquet`` what it says of every node; ``manifest.json`` guards them all. What would take time to make
+    again is kept in ``graph.safetensors``, ``prediction.safetensors`` and ``evidence.safetensors``. A run that has
+    learned further labels has ``labels.json``, ``learned.json`` and its rounds before under ``history/``.
+    ``report.html`` is made from these and can be made again.
+
+    Args:
+        path: the folder.
+        say: is told what a user should know, in one line.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | Path, *, say: Callable[[str], None] = lambda text: None) -> None:
+        self.path, self.say = Path(path), say
         self.config, self.graph = self.path / "config.yaml", self.path / "graph.json"
         self.environment, self.metrics = self.path / "environment.json", self.path / "metrics.jsonl"
         self.predictions, self.report = self.path / "predictions.parquet", self.path / "report.html"
@@ -143,7 +154,7 @@ class RunFolder:
                 continue  # another process was putting a new state in place
             self._read, self._compared = found, stamps
             return found
-        raise self._restless()
+        raise self.restless()
 
     def consistently(self, read: Callable[[], Value]) -> Value:
         """What ``read`` gives, all of one state: two halves of two states would make no run."""
@@ -152,9 +163,9 @@ class RunFolder:
             value = read()
             if self.state() == before:
                 return value
-        raise self._restless()
+        raise self.restless()
 
-    def _restless(self) -> BadInput:
+    def restless(self) -> BadInput:
         return BadInput(
             f"{self.path} was changed by other processes while it was being read",
             code="E-RUN-CHANGED",
@@ -165,6 +176,12 @@ class RunFolder:
     def open(self) -> tuple[Model, Graph]:
         """The model of a finished run and its graph."""
         return self.consistently(lambda: (self.load_model(), self.load_graph()))
+
+    def opened(self) -> OpenedRun:
+        """The run as it now is: model, graph and prediction, each read when it is first looked at."""
+        from graphsde.runs.opened import OpenedRun
+
+        return OpenedRun(self)
 
     def _present(self) -> State:
         if (self.path / LEARNING / "ready.json").is_file():
@@ -248,8 +265,22 @@ class RunFolder:
 
     def load_graph(self) -> Graph:
         """The graph of this run with its split and what it has learned; refused where the data has changed since."""
-        then = self.read_facts()
-        graph, facts = self.source().open()
+        graph = LabelBook.of_run(self.path).apply(self.load_source()[0])
+        if (bundle := self.kept(kept_evidence.FILE)) is not None:
+            kept_evidence.recall_evidence(bundle, graph, self.path / kept_evidence.FILE)
+        return graph
+
+    def load_source(self) -> tuple[Graph, dict[str, Any]]:
+        """The graph with its split as its source has it, without what the run has learned; and its facts.
+
+        A kept graph is taken while every file that it was read from is the same, byte for byte, and where all of them
+        are gone.
+        """
+        then, source = self.read_facts(), self.source()
+        bundle = self.kept(kept_graph.FILE)
+        if bundle is not None and (found := self._kept_graph(bundle, source.graph, then["fingerprint"])) is not None:
+            return found, then
+        graph, facts = source.open()
         for key, what in (("fingerprint", "data"), ("split_hash", "split")):
             if facts[key] != then[key]:
                 raise BadInput(
@@ -259,7 +290,22 @@ class RunFolder:
                     expected=then[key][:12],
                     fix="restore the data, fit again, or predict with --graph",
                 )
-        return LabelBook.of_run(self.path).apply(graph)
+        return graph, facts
+
+    def _kept_graph(self, bundle: Bundle, source: str, fingerprint: str) -> Graph | None:
+        path = self.path / kept_graph.FILE
+        graph, files = kept_graph.unpack_graph(bundle, path)
+        if kept_graph.is_gone(source):
+            self.say(f"{source} is gone: going on with the graph that the run has kept")
+        elif kept_graph.source_files(source) != files:
+            return None
+        if graph.fingerprint != fingerprint:
+            raise damaged(path, f"it is not the graph of {self.graph.name}")
+        return graph
+
+    def kept(self, name: str) -> Bundle | None:
+        """A file of what was kept; ``None`` where the run has none, or has no manifest that would guard it."""
+        return Bundle.read(self.path / name) if name in self.state().files else None
 
 
 def parse_config(path: Path) -> dict[str, Any]:
@@ -292,6 +338,9 @@ class RunContent:
         prediction: what it says of ``graph``.
         graph: with its split and the labels that were learned.
         metrics: test figures and cost.
+        source: the graph as it was read, and the digests of its files from before that; ``None`` where these are not
+            known, or the state before has the same graph already.
+        say: is told what can't be kept.
     """
 
     config: dict[str, Any]
@@ -300,8 +349,11 @@ class RunContent:
     prediction: Prediction
     graph: Graph
     metrics: dict[str, Any]
+    source: tuple[Graph, dict[str, str] | None] | None = None
+    say: Callable[[str], None] = lambda text: None
 
-    def write(self, into: Path) -> None:
+    def write(self, into: Path) -> tuple[str, ...]:
+        """Write every file, and name those that would be outdated if the state before had left them."""
         files = RunFolder(into)
         self.model.save(into)
         write_predictions(files, self.prediction, self.graph)
@@ -310,6 +362,46 @@ class RunContent:
         storage.write_json(files.graph, self.facts)
         epochs = [{"kind": "epoch", **record.as_dict()} for record in self.model.history]
         write_metrics(files, [*epochs, {"kind": "evaluation", **without_nan(self.metrics)}])
+        outdated = keep_prediction(into, self.prediction, self.model, self.config["samples"], self.say)
+        outdated += keep_evidence(into, self.graph, self.prediction, self.model, self.say)
+        if self.source is not None:
+            outdated += keep_graph(into, *self.source, self.config["graph"]["graph"], self.say)
+        return outdated
+
+
+def keep_prediction(
+    into: Path, prediction: Prediction, model: Model, samples: int, say: Callable[[str], None]
+) -> tuple[str, ...]:
+    """Write what need not be solved again; the name of the file where it is not written."""
+    packed = kept_prediction.pack_prediction(prediction, samples=samples, seed=model.settings.seed)
+    return _keep(packed, into / kept_prediction.FILE, "the prediction", "verbs solve for it again", say)
+
+
+def keep_evidence(
+    into: Path, graph: Graph, prediction: Prediction, model: Model, say: Callable[[str], None]
+) -> tuple[str, ...]:
+    """Write what the score ``ood`` compares nodes with; the name of the file where it is not written."""
+    packed = kept_evidence.pack_evidence(graph, prediction, model)
+    return _keep(packed, into / kept_evidence.FILE, "the evidence of the score ood", "it is made when asked for", say)
+
+
+def keep_graph(
+    into: Path, graph: Graph, before: dict[str, str] | None, source: str, say: Callable[[str], None]
+) -> tuple[str, ...]:
+    """Write the graph as it was read, if its files are those of ``before``; the name of the file where it is not."""
+    known = before is not None and kept_graph.source_files(source) == before
+    packed = kept_graph.pack_graph(graph, before) if known and before is not None else None
+    return _keep(packed, into / kept_graph.FILE, "the graph", "verbs read its files again", say)
+
+
+def _keep(packed: Bundle | None, path: Path, what: str, otherwise: str, say: Callable[[str], None]) -> tuple[str, ...]:
+    if packed is not None and packed.bytes > LARGEST:
+        say(f"{what} takes {human_bytes(packed.bytes)} and is not kept ({human_bytes(LARGEST)} at most): {otherwise}")
+        packed = None
+    if packed is None:
+        return (path.name,)
+    packed.write(path)
+    return ()
 
 
 def write_predictions(files: RunFolder, prediction: Prediction, graph: Graph) -> None:

@@ -15,6 +15,7 @@ from graphsde.models.given import GivenPrediction, content_of
 from graphsde.models.wrapped import Wrapped
 from graphsde.prediction import Prediction
 from graphsde.runs.folder import RunContent, RunFolder, figures_of
+from graphsde.runs.kept_graph import source_files
 from graphsde.runs.state import NewState
 
 TABLES = "graph"
@@ -68,6 +69,7 @@ def save_run(
             write_tables(graph, run.path / TABLES, format="parquet")
         place = str(run.path / TABLES if source is None else source)
         opened = GraphSource.typed(place, options=read or {}, split="given" if source is None else graph.split)
+        files = source_files(opened.graph)
         again, facts = opened.open()
         _require_same(again, graph, place)
         found = model.predict(again)
@@ -78,7 +80,7 @@ def save_run(
         }
         metrics: dict[str, Any] = {"fit_seconds": 0.0, "best_epoch": None, **figures_of(found, again)}
         with NewState(run.path, anew=True) as state:
-            RunContent(config, facts, model, found, again, metrics).write(state.folder)
+            RunContent(config, facts, model, found, again, metrics, (again, files)).write(state.folder)
             state.commit()
     return run.path
 

@@ -23,6 +23,8 @@ from graphsde.models import MODELS, Model
 from graphsde.models.given import TrainedElsewhere
 from graphsde.nn.callbacks import Callback
 from graphsde.runs.folder import RunContent, RunFolder, figures_of
+from graphsde.runs.kept_graph import FILE as KEPT_GRAPH
+from graphsde.runs.kept_graph import source_files
 from graphsde.runs.label_book import LabelBook, require_growth, roles_in
 from graphsde.runs.new_labels import CHECKS, GivenLabels, NewLabels
 from graphsde.runs.state import NewState, present_round
@@ -177,39 +179,52 @@ def learn(
             graph=target,
             metrics=learned.after
             | {"fit_seconds": learned.fit_seconds, "best_epoch": successor.best_epoch, "round": learned.round},
+            source=ground.read,
+            say=say,
         )
         with NewState(folder.path) as state:
-            content.write(state.folder)
+            outdated = content.write(state.folder)
             book.write(state.folder)
             storage.write_json(state.folder / SUMMARY, learned.as_dict())
-            state.commit(round_before=number - 1, removed=[LEARNING])
+            state.commit(round_before=number - 1, removed=[LEARNING], outdated=outdated)
     return learned
 
 
 @dataclass(frozen=True)
 class _Ground:
-    """The graph to learn on, without the labels that are only now being given."""
+    """The graph to learn on, without the labels that are only now being given.
+
+    Args:
+        source: where it is from.
+        graph: as its source has it.
+        facts: which data it is.
+        book: what is laid over it.
+        new_nodes: how many nodes the run did not know.
+        read: what is to be kept of it, with digests of its files; ``None`` where the run has kept it already.
+    """
 
     source: GraphSource
     graph: Graph
     facts: dict[str, Any]
     book: LabelBook
     new_nodes: int
+    read: tuple[Graph, dict[str, str] | None] | None
 
 
 def _ground(folder: RunFolder, model: Model, path: str | None, options: dict[str, Any] | None) -> _Ground:
     book = LabelBook.of_run(folder.path)
     if path is None:
-        folder.load_graph()  # refuses data that has changed
         source = folder.source()
-        graph, facts = source.open()
-        return _Ground(source, graph, facts, book, 0)
+        files = source_files(source.graph)
+        graph, facts = folder.load_source()  # refuses data that has changed
+        return _Ground(source, graph, facts, book, 0, None if KEPT_GRAPH in folder.state().files else (graph, files))
     source = GraphSource.typed(path, options=folder.reading(path, options), split=KEPT_ROLES)
+    files = source_files(source.graph)
     graph, facts = source.open()
     ids, roles = roles_in(folder.predictions)
     new_nodes = require_growth(ids, graph, model)
     classes = model._require_fitted() or None
-    return _Ground(source, graph, facts, LabelBook(book.labels, roles, classes), new_nodes)
+    return _Ground(source, graph, facts, LabelBook(book.labels, roles, classes), new_nodes, (graph, files))
 
 
 def _as_fitted(model: Model, config: dict[str, Any]) -> dict[str, Any]:

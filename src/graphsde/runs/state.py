@@ -21,13 +21,18 @@ from graphsde.base.errors import BadInput, StorageError
 from graphsde.base.storage import damaged, read_document
 
 MANIFEST = "manifest.json"
-FORMAT = 1
+FORMAT = 2
+READABLE = (1, 2)
+"""Format 1 had no kept graph, prediction and evidence; a version that knows no other would call them damage."""
 HISTORY = "history"
 GUARDED = (
     "config.yaml",
     "graph.json",
     "environment.json",
+    "graph.safetensors",
     "predictions.parquet",
+    "prediction.safetensors",
+    "evidence.safetensors",
     "model.safetensors",
     "model.json",
     "metrics.jsonl",
@@ -94,9 +99,9 @@ def read_state(run: Path) -> State | None:
     path = run / MANIFEST
     if path.is_file():
         found = read_document(path, _Manifest)
-        if found.format != FORMAT:
+        if found.format not in READABLE:
             raise BadInput(
-                f"{MANIFEST} has format {found.format}, this graphsde reads {FORMAT}",
+                f"{MANIFEST} has format {found.format}, this graphsde reads {READABLE[-1]} and earlier ones",
                 code="E-MODEL-VERSION",
                 place=str(path),
                 fix="use the version that wrote it, or fit again",
@@ -199,19 +204,23 @@ class NewState:
         if not (self.folder / MANIFEST).is_file():
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def commit(self, *, round_before: int | None = None, removed: Iterable[str] = ()) -> None:
+    def commit(
+        self, *, round_before: int | None = None, removed: Iterable[str] = (), outdated: Iterable[str] = ()
+    ) -> None:
         """Let the files in :attr:`folder` become the run's.
 
         Args:
             round_before: keep the state before as this round under ``history/``.
             removed: names of work that is done with, in the run's folder.
+            outdated: files of the state before that the new one has no successor of, and must not go on with.
         """
+        left_out = set(outdated)
         files = {name: _guard(self.folder / name) for name in GUARDED if (self.folder / name).is_file()}
         gone = [*DERIVED, *removed]
         for name in GUARDED:
             if name in files or not (self.run / name).is_file():
                 continue
-            if self.anew:
+            if self.anew or name in left_out:
                 gone.append(name)
             else:
                 files[name] = _guard(self.run / name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -187,6 +188,49 @@ class Evidence:
             graph.node_ids, centres, starts, background,
         )  # fmt: skip
 
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Arrays and plain values that :meth:`from_state` makes the same evidence of."""
+        space = self._space
+        arrays = {
+            "values": self.values, "propagated": self.propagated, "reference": self.reference,
+            "without_nearest": self.without_nearest, "axes": space.axes, "centre": space.centre,
+            "rotation": space.rotation, "variance": space.variance, "starts": self._starts,
+            "centres.rows": self._centres.rows, "centres.places": self._centres.places,
+            "background.rows": self._background.rows, "background.places": self._background.places,
+        }  # fmt: skip
+        plain = {"power": self.power, "width": self.width, "alone": self.alone, "encoder": space.encoder.as_dict()}
+        return {name: array for name, array in arrays.items() if array is not None}, plain
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any], graph: Graph) -> Evidence:
+        """What :meth:`state` gave, for the graph that it was fitted on.
+
+        Raises:
+            ValueError, KeyError: they are of another graph, or not whole.
+        """
+        landmarks = []
+        for name in ("centres", "background"):
+            rows, places = arrays[f"{name}.rows"], arrays[f"{name}.places"]
+            landmarks.append(Landmarks(graph.node_ids[rows], rows, places))
+        nodes = (arrays["values"], arrays["propagated"], arrays.get("without_nearest"))
+        if any(one is not None and one.shape != (graph.num_nodes,) for one in nodes):
+            raise ValueError("evidence of other nodes")
+        encoder = FeatureEncoder.from_dict(dict(values["encoder"]))
+        axes, centre = arrays.get("axes"), arrays["centre"]
+        width = encoder.width if axes is None else axes.shape[1]
+        square = arrays["rotation"].shape == (width, width) and arrays["variance"].shape == centre.shape == (width,)
+        fitting = (axes is None or axes.shape[0] == encoder.width) and all(
+            one.places.shape == (len(one.rows), width) for one in landmarks
+        )
+        if not square or not fitting:
+            raise ValueError("evidence in a space of another size")
+        return cls(
+            arrays["values"], arrays.get("without_nearest"), arrays["propagated"], arrays["reference"],
+            float(values["power"]), float(values["width"]), bool(values["alone"]),
+            Space(encoder, axes, centre, arrays["rotation"], arrays["variance"]),
+            graph.node_ids, landmarks[0], arrays["starts"], landmarks[1],
+        )  # fmt: skip
+
     def of(self, graph: Graph) -> np.ndarray:
         """e of the nodes of another graph with the same columns: a shifted copy, or one with new nodes.  # [N]
 
@@ -224,6 +268,11 @@ def evidence_of(graph: Graph, *, alone: bool = False) -> Evidence:
     if alone not in kept:
         kept[alone] = Evidence.fit(graph, alone=alone)
     return kept[alone]
+
+
+def remember_evidence(graph: Graph, evidence: Evidence) -> None:
+    """Let :func:`evidence_of` find what was fitted on ``graph`` before."""
+    _FITTED.setdefault(graph, {})[evidence.alone] = evidence
 
 
 def upper_tail(values: np.ndarray, reference: np.ndarray) -> np.ndarray:

@@ -44,6 +44,11 @@ def surrogates_of(graph: Graph, *, alone: bool = False) -> Surrogates:
     return kept[alone]
 
 
+def remember_surrogates(graph: Graph, surrogates: Surrogates) -> None:
+    """Let :func:`surrogates_of` find what was made of ``graph`` before."""
+    _MADE.setdefault(graph, {})[False] = surrogates
+
+
 def mix_features(graph: Graph, nodes: np.ndarray) -> Graph:
     """A copy in which ``x_i ← w x_a + (1 − w) x_b`` at every node; a, b are training nodes or ``nodes``, w ~ U(0, 1).
 

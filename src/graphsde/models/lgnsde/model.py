@@ -176,9 +176,9 @@ class LGNSDE(NeuralModel):
             drawn = self.module.decode(inputs, state).transpose(0, 1)  # [S, N, C]
             logits[paths.start : paths.start + used] = drawn[:used]
             embedding += state[:, :used, :width].double().sum(1)
-        return Response(logits, embedding / kept, variance=self._state_variance(inputs))
+        return Response(logits, embedding / kept)
 
-    def _state_variance(self, inputs: Inputs) -> Tensor | None:
+    def state_variance(self, inputs: Inputs) -> Tensor | None:
         """Variance of every node's calibrated logits, given which nodes were trained on.  # [N]"""
         features = None if self._posterior is None else last_layer_features(self.module, inputs)
         return None if self._posterior is None or features is None else self._posterior.variance(features)

@@ -97,24 +97,24 @@ def free_name(folder: Path, wish: str) -> str:
 
 
 class OpenRun:
-    """A finished run with its model, graph and prediction, each read when it is first looked at."""
+    """A finished run with its model, graph and prediction of classes, each read when it is first looked at."""
 
     def __init__(self, path: Path, samples: int = SAMPLES) -> None:
         self.folder = RunFolder(path)
         self.samples = samples
+        self._opened = self.folder.opened()
 
-    @cached_property
+    @property
     def model(self) -> Model:
-        return self.folder.load_model()
+        return self._opened.model
 
-    @cached_property
+    @property
     def graph(self) -> Graph:
-        return self.folder.load_graph()
+        return self._opened.graph
 
     @cached_property
     def prediction(self) -> ClassPrediction:
-        found = self.model.predict(self.graph, samples=self.samples)
-        return require(found, ClassPrediction, "the page")
+        return require(self._opened.prediction(self.samples), ClassPrediction, "the page")
 
     @property
     def has_paths(self) -> bool:

@@ -17,6 +17,7 @@ from graphsde.metrics.evaluation import evaluate
 from graphsde.models import LGNSDE, Model
 from graphsde.prediction import Prediction, Trajectories
 from graphsde.runs.folder import RunFolder
+from graphsde.runs.opened import OpenedRun
 from graphsde.view.figures.bench import Curve
 from graphsde.view.figures.nodes import UncertaintyGraph
 from graphsde.view.figures.picture import Picture, save_both
@@ -78,14 +79,15 @@ def report_on_run(
 
 
 def _content(folder: RunFolder, samples: int) -> tuple[Model, ReportContent]:
-    model, graph = folder.load_model(), folder.load_graph()
-    return model, content_of_run(folder, model, graph, samples)
+    run = folder.opened()
+    return run.model, content_of_run(run, samples)
 
 
-def content_of_run(folder: RunFolder, model: Model, graph: Graph, samples: int) -> ReportContent:
+def content_of_run(run: OpenedRun, samples: int) -> ReportContent:
     """What the report of a run shows."""
+    folder, model, graph = run.folder, run.model, run.graph
     lines = folder.read_metrics()
-    prediction = model.predict(graph, samples=samples)
+    prediction = run.prediction(samples)
     metrics = evaluate(prediction, graph) if "n_test" in lines[-1] else {}
     where = folder.read_environment()
     facts = {

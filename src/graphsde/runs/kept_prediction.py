@@ -1,0 +1,95 @@
+"""The prediction of a run, kept whole: whoever asks for it again gets the same bits without solving anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from graphsde.prediction import ClassPrediction, Kind, Prediction, RegressionPrediction
+from graphsde.runs.bundle import Bundle, require_shape, sound
+
+FILE = "prediction.safetensors"
+_OF_CLASSES = ("probs", "logits", "embedding", "alpha", "known_state")
+_OF_NUMBERS = ("means", "variances", "known", "embedding")
+_BEFORE = "uncalibrated."
+_DEEPEST = 8
+
+
+def pack_prediction(prediction: Prediction, *, samples: int, seed: int) -> Bundle | None:
+    """Everything that a prediction is made of, but for the ids, which are the graph's.
+
+    Args:
+        prediction: of all nodes of the run's graph.
+        samples: that were asked for; a model without any to draw has one.
+        seed: that they were drawn for.
+
+    Returns:
+        ``None`` for a prediction of a kind of others.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    values: dict[str, Any] = {"samples": samples, "seed": seed, "target": prediction.target_kind}
+    level: Prediction | None = prediction
+    described: list[dict[str, Any]] = []
+    while level is not None:
+        before = _BEFORE * len(described)
+        if type(level) is ClassPrediction:
+            names: tuple[str, ...] = _OF_CLASSES
+            described.append({"kind": level.kind, "classes": list(level.class_names), "temperature": level.temperature})
+        elif type(level) is RegressionPrediction:
+            names = _OF_NUMBERS
+            described.append({"kind": level.kind})
+        else:
+            return None
+        for name in names:
+            if (array := getattr(level, name)) is None:
+                continue
+            # a calibrator changes probabilities alone: logits and embedding are shared with what was before it
+            shared = next((other for other, known in arrays.items() if known is array), None)
+            if shared is None:
+                arrays[before + name] = array
+            else:
+                described[-1].setdefault("shared", {})[name] = shared
+        level = getattr(level, "uncalibrated", None) if isinstance(level, ClassPrediction) else None
+    return Bundle(arrays, {**values, "levels": described})
+
+
+def unpack_prediction(bundle: Bundle, ids: np.ndarray, path: Path) -> Prediction:
+    """The prediction of a file for the nodes of its graph; ``path`` is for messages."""
+    with sound(path):
+        levels = bundle.values["levels"]
+        if not 1 <= len(levels) <= _DEEPEST:
+            raise ValueError("a prediction that was calibrated over and over")
+        found: Any = None
+        for depth in reversed(range(len(levels))):
+            found = _level(bundle, levels[depth], _BEFORE * depth, ids, found)
+        return found
+
+
+def _level(bundle: Bundle, level: dict[str, Any], before: str, ids: np.ndarray, uncalibrated: Any) -> Prediction:
+    if level["kind"] not in get_args(Kind):
+        raise ValueError("a kind of spread that there is not")
+    classes: Literal[False] | tuple[str, ...] = "classes" in level and tuple(level["classes"])
+    names = _OF_NUMBERS if classes is False else _OF_CLASSES
+    arrays = {}
+    for name in names:
+        stored = level.get("shared", {}).get(name, before + name)
+        if stored in bundle.arrays:
+            arrays[name] = bundle.arrays[stored]
+    if (embedding := arrays.get("embedding")) is not None:
+        require_shape(embedding, len(ids), None)
+    if classes is False:
+        return RegressionPrediction(ids=ids, kind=level["kind"], **arrays)
+    if (logits := arrays.get("logits")) is not None:
+        require_shape(logits, None, len(ids), len(classes))
+    if (alpha := arrays.get("alpha")) is not None:
+        require_shape(alpha, len(ids), len(classes))
+    return ClassPrediction(
+        ids=ids,
+        class_names=classes,
+        kind=level["kind"],
+        temperature=float(level["temperature"]),
+        uncalibrated=uncalibrated,
+        **arrays,
+    )

@@ -1,0 +1,95 @@
+"""A finished run, opened: its model, its graph and what it says, each read when it is first looked at."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+from graphsde.graph.graph import Graph
+from graphsde.models import Model
+from graphsde.prediction import Prediction
+from graphsde.runs.folder import RunFolder
+from graphsde.runs.kept_prediction import FILE, unpack_prediction
+
+Value = TypeVar("Value")
+
+
+class OpenedRun:
+    """A finished run as it was when it was opened; made by :func:`open_run`.
+
+    Nothing is solved that the run has kept. What is read later must be of the same state: a run that another process
+    changes meanwhile is refused (``E-RUN-CHANGED``), as a model of one state and a prediction of another make no run.
+
+    Args:
+        folder: of the run.
+
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+        self._state = folder.state()
+        self._predictions: dict[tuple[int, int | None], Prediction] = {}
+
+    @cached_property
+    def model(self) -> Model:
+        return self._of_this_state(self.folder.load_model)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """With its split and what the run has learned; refused where the data has changed since the fit."""
+        return self._of_this_state(self.folder.load_graph)
+
+    @cached_property
+    def samples(self) -> int:
+        """How many the fit drew."""
+        return int(self._of_this_state(self.folder.read_config)["samples"])
+
+    def prediction(self, samples: int | None = None, seed: int | None = None) -> Prediction:
+        """What the model says of every node of the run's graph.
+
+        Args:
+            samples: how many; those of the fit have been kept, any other number is solved for.
+            seed: of the samples, in the same way; default: the model's.
+        """
+        drawn = samples or self.samples
+        if (drawn, seed) not in self._predictions:
+            found = self._of_this_state(lambda: self._kept(drawn, seed))
+            if found is None:
+                found = self.model.predict(self.graph, samples=drawn, seed=seed)
+            self._predictions[drawn, seed] = found
+        return self._predictions[drawn, seed]
+
+    def _kept(self, samples: int, seed: int | None) -> Prediction | None:
+        graph = self.graph  # first: nothing is said of data that has changed
+        bundle = self.folder.kept(FILE)
+        if bundle is None or bundle.values.get("samples") != samples:
+            return None
+        if seed is not None and bundle.values.get("seed") != seed:
+            return None
+        return unpack_prediction(bundle, graph.node_ids, self.folder.path / FILE)
+
+    def _of_this_state(self, read: Callable[[], Value]) -> Value:
+        value = self.folder.consistently(read)
+        if self.folder.state() != self._state:
+            raise self.folder.restless()
+        return value
+
+
+def open_run(path: str | os.PathLike[str]) -> OpenedRun:
+    """Open the folder of a finished run, as the verbs of the command line do.
+
+    Args:
+        path: the folder.
+
+    Raises:
+        BadInput: there is no finished run, or a file of it is not the one that was written.
+
+    Example:
+        >>> run = open_run("runs/first")  # doctest: +SKIP
+        >>> gs.decide(run.prediction(), run.graph, max_error=0.05)  # doctest: +SKIP
+    """
+    return RunFolder(Path(path), say=lambda text: warnings.warn(text, stacklevel=2)).opened()
