@@ -36,3 +36,21 @@ def test_the_written_gradient_can_be_switched_off() -> None:
     figures = json.loads(done.stdout)
     assert len(figures["adjoint"]) == 6 and figures["machine"]["cpu"]
     assert all(set(ratios) == {"drift", "nothing"} for ratios in figures["adjoint"].values())
+
+
+def test_the_wide_table_benchmark_prints_one_object() -> None:
+    command = [
+        sys.executable,
+        BENCHMARKS / "wide_csv.py",
+        "--nodes",
+        "60",
+        "--words",
+        "300",
+        "--repeats",
+        "1",
+        "--json",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert len(figures["cpu_seconds"]) == 1 and figures["nodes"] == 60

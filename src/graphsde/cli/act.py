@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -193,7 +194,8 @@ def ask(
     if out is not None:
         write_table(with_node_names(questions.columns(), graph), out)
     if json:
-        print_of_run(run, model, graph, questions.as_dict())
+        asked = questions.as_dict()
+        print_of_run(run, model, graph, asked | {"questions": _with_names(graph, asked["questions"])})
         return
     rows = [
         {
@@ -211,6 +213,15 @@ def ask(
     if out is not None:
         then = f"Fill in the column label, then: graphsde learn {run} {out}"
         tell(f"{len(questions)} questions are in {out}. {then}")
+
+
+def _with_names(graph: Graph, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows about nodes with ``name`` after ``id``, where the graph has names."""
+    from graphsde.acting.explain import position_of
+
+    if graph.node_names is None:
+        return list(rows)
+    return [{"id": one["id"], "name": graph.node_name(position_of(graph, one["id"])), **one} for one in rows]
 
 
 def _shown_node(graph: Graph, node: int | str, column: str) -> dict[str, str | None]:
@@ -321,7 +332,9 @@ def explain(
 
         ExplanationBars.of(found).save(out)
     if json:
-        print_of_run(run, model, graph, found.as_dict())
+        told = found.as_dict()
+        named = {"neighbours": _with_names(graph, told["neighbours"])}
+        print_of_run(run, model, graph, _with_names(graph, [told])[0] | named)
         return
     if (called := graph.node_name(position_of(graph, found.id))) is not None:
         tell(f"Node {found.id} is {called}.")

@@ -23,7 +23,7 @@ from graphsde.io.csv_table import read_csv
 from graphsde.io.graph_yaml import Settings, did_you_mean, read_options, read_settings, with_given
 from graphsde.io.opening import require_inside
 from graphsde.io.parquet import read_parquet
-from graphsde.io.words import bag_of_words, read_json_words
+from graphsde.io.words import bag_of_words, read_json_words, read_vocabulary, vocabulary_file
 
 SUFFIXES = (".csv", ".parquet")
 # how the table of nodes is called in public collections, mostly after the name of the graph
@@ -256,6 +256,11 @@ def _features(nodes: Table, settings: Settings, word_file: str | None, node_ids:
         path = nodes.path.parent / word_file
         require_inside(path, nodes.path.parent)
         bag, findings = read_json_words(path, parse_ids(node_ids, nodes.place))
+        if bag.numbered and (vocabulary := vocabulary_file(_files(path.parent))) is not None:
+            require_inside(path.parent / vocabulary, path.parent)
+            bag = bag.spelt(read_vocabulary(path.parent / vocabulary), vocabulary)
+            message = f"the words of {shorten(word_file, 60)} are spelt out by {shorten(vocabulary, 60)}"
+            findings.append(Finding("W-FILE-CHOSEN", "note", message, len(bag.names), (shorten(vocabulary, 60),)))
         bags.append(bag)
         # beside a file of features, columns are mostly other ids and names
         named = {*settings.categorical, *settings.words}
