@@ -146,7 +146,6 @@ SMALL_AND_ALONE = {
     "__main__": "what `python -m graphsde` runs",
     "models/citing": "knows of models and of parts, which know nothing of each other",
     "models/mc_dropout": "one file per system",
-    "runs/calibrate": "one file per change of a run",
     "view/app/page": "the script that the page's framework runs",
     "view/app/panels/compare": "one file per panel",
     "view/app/panels/decide": "one file per panel",
@@ -213,7 +212,7 @@ def test_a_fit_loads_nothing_of_the_bench(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
     ours = next(line for line in done.stdout.splitlines() if line.startswith("OURS")).split()[1:]
     assert not [name for name in ours if name.startswith(("graphsde.bench", "graphsde.view", "graphsde.testing"))]
-    assert len(ours) <= 180
+    assert len(ours) <= 190
 
 
 def test_the_page_on_architecture_is_right() -> None:

@@ -48,7 +48,7 @@ def test_a_run_leaves_the_files_of_a_run(tables: Path, tmp_path: Path) -> None:
     names = {path.name for path in (tmp_path / "run").iterdir() if not path.name.startswith(".")}
     assert names == {
         "config.yaml", "environment.json", "graph.json", "metrics.jsonl", "model.json", "model.safetensors",
-        "predictions.parquet", "manifest.json",
+        "predictions.parquet", "manifest.json", "graph.safetensors", "prediction.safetensors", "evidence.safetensors",
     }  # fmt: skip
     assert "up to 12 epochs" in said[0] and "memory" in said[0]
     table = pq.read_table(outcome.folder.predictions).to_pydict()

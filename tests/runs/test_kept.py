@@ -203,13 +203,24 @@ def test_a_kept_graph_is_what_reading_again_gives(make: Callable[[], gs.Graph]) 
     from graphsde.runs.kept_graph import pack_graph, unpack_graph
 
     graph = gs.split(make(), "fractions")
-    packed = pack_graph(graph, {"nodes.csv": "0" * 64})
+    facts = {"fingerprint": make().fingerprint, "split_hash": "ab"}
+    packed = pack_graph(graph, {"nodes.csv": "0" * 64}, facts)
     assert packed is not None
-    again, files = unpack_graph(packed, Path("graph.safetensors"))
+    again = unpack_graph(packed, facts | {"name": "odd"}, Path("graph.safetensors"))
     equal_graphs(again, graph)
-    assert files == {"nodes.csv": "0" * 64}
+    with pytest.raises(BadInput, match="of another run"):
+        unpack_graph(packed, facts | {"split_hash": "cd"}, Path("graph.safetensors"))
     with pytest.raises(ValueError, match="read-only"):
         again.adjacency.matrix.data[0] = 9
+
+
+def test_a_split_that_takes_classes_away_is_kept(tables: Path, tmp_path: Path) -> None:
+    source = GraphSource.typed(str(tables), split="leave-class-out", split_options={"leave": "last"})
+    run = fit_run(FitRequest(source, "gcn", QUICK, samples=SMALL), RunFolder(tmp_path / "run")).folder
+    kept = run.load_graph()
+    assert kept.ood_nodes is not None and kept.ood_nodes.any() and (run.path / "graph.safetensors").exists()
+    forget(run.path)
+    equal_graphs(kept, RunFolder(run.path).load_graph())
 
 
 def test_a_kept_graph_survives_its_file(tables: Path, run: Path) -> None:
@@ -314,7 +325,7 @@ FORGERIES: dict[str, tuple[str, Callable[[dict[str, np.ndarray], dict[str, Any]]
     "another edge": (KEPT[0], lambda a, v: a.update({"edges.data": a["edges.data"] * 2})),
     "labels of no class": (KEPT[0], lambda a, v: a.update(target=a["target"] + 9)),
     "a short mask": (KEPT[0], lambda a, v: a.update({"mask.train": a["mask.train"][:-1]})),
-    "no files": (KEPT[0], lambda a, v: v.pop("files")),
+    "another split": (KEPT[0], lambda a, v: v["facts"].update(split_hash="0")),
     "other nodes": (KEPT[1], lambda a, v: a.update(probs=a["probs"][:, :-1])),
     "short logits": (KEPT[1], lambda a, v: a.update(logits=a["logits"][:, :-1])),
     "no spread": (KEPT[1], lambda a, v: v["levels"][0].update(kind="sure")),

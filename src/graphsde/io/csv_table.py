@@ -37,11 +37,12 @@ from graphsde.io.columns import (
     stray_text,
     whole_numbers,
 )
-from graphsde.io.csv_flags import Flags, cut_flags, sparse_flags
 from graphsde.io.opening import opened, refuse_cost
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from graphsde.io.csv_flags import Flags
 
 
 LONGEST_LINE = 1_000_000
@@ -461,6 +462,8 @@ class CsvTable:
         self, numeric: Sequence[str], flagged: Sequence[str], columns: Sequence[str]
     ) -> np.ndarray | sp.csr_array | None:
         """Cells and flags as one matrix, in the order of the columns; flags alone are sparse until they are checked."""
+        from graphsde.io.csv_flags import sparse_flags
+
         parsed = parse_numbers(self._select(numeric), self.num_rows, len(numeric)) if numeric else None
         if self.flags is None or not flagged:
             return parsed
@@ -517,6 +520,8 @@ def read_csv(path: Path, *, wanted: Sequence[str], encoding: str = "utf-8") -> C
         wanted: columns that the header should have; they decide between possible delimiters.
         encoding: how its text is encoded.
     """
+    from graphsde.io.csv_flags import cut_flags
+
     data = load_text(path, encoding)
     header, delimiter = read_header(data, path, wanted)
     if (found := cut_flags(data, delimiter, len(header))) is not None:

@@ -278,8 +278,8 @@ class RunFolder:
         """
         then, source = self.read_facts(), self.source()
         bundle = self.kept(kept_graph.FILE)
-        if bundle is not None and (found := self._kept_graph(bundle, source.graph, then["fingerprint"])) is not None:
-            return found, then
+        if bundle is not None and self._still_so(bundle, source.graph):
+            return kept_graph.unpack_graph(bundle, then, self.path / kept_graph.FILE), then
         graph, facts = source.open()
         for key, what in (("fingerprint", "data"), ("split_hash", "split")):
             if facts[key] != then[key]:
@@ -292,16 +292,12 @@ class RunFolder:
                 )
         return graph, facts
 
-    def _kept_graph(self, bundle: Bundle, source: str, fingerprint: str) -> Graph | None:
-        path = self.path / kept_graph.FILE
-        graph, files = kept_graph.unpack_graph(bundle, path)
+    def _still_so(self, bundle: Bundle, source: str) -> bool:
+        """Whether a kept graph is what reading its files again would give."""
         if kept_graph.is_gone(source):
             self.say(f"{source} is gone: going on with the graph that the run has kept")
-        elif kept_graph.source_files(source) != files:
-            return None
-        if graph.fingerprint != fingerprint:
-            raise damaged(path, f"it is not the graph of {self.graph.name}")
-        return graph
+            return True
+        return kept_graph.source_files(source) == bundle.values.get("files")
 
     def kept(self, name: str) -> Bundle | None:
         """A file of what was kept; ``None`` where the run has none, or has no manifest that would guard it."""
@@ -365,8 +361,14 @@ class RunContent:
         outdated = keep_prediction(into, self.prediction, self.model, self.config["samples"], self.say)
         outdated += keep_evidence(into, self.graph, self.prediction, self.model, self.say)
         if self.source is not None:
-            outdated += keep_graph(into, *self.source, self.config["graph"]["graph"], self.say)
+            outdated += self._keep_graph(into, *self.source)
         return outdated
+
+    def _keep_graph(self, into: Path, graph: Graph, before: dict[str, str] | None) -> tuple[str, ...]:
+        """Only if its files are still those of before it was read."""
+        known = before is not None and kept_graph.source_files(self.config["graph"]["graph"]) == before
+        packed = kept_graph.pack_graph(graph, before, self.facts) if known and before is not None else None
+        return _keep(packed, into / kept_graph.FILE, "the graph", "verbs read its files again", self.say)
 
 
 def keep_prediction(
@@ -383,15 +385,6 @@ def keep_evidence(
     """Write what the score ``ood`` compares nodes with; the name of the file where it is not written."""
     packed = kept_evidence.pack_evidence(graph, prediction, model)
     return _keep(packed, into / kept_evidence.FILE, "the evidence of the score ood", "it is made when asked for", say)
-
-
-def keep_graph(
-    into: Path, graph: Graph, before: dict[str, str] | None, source: str, say: Callable[[str], None]
-) -> tuple[str, ...]:
-    """Write the graph as it was read, if its files are those of ``before``; the name of the file where it is not."""
-    known = before is not None and kept_graph.source_files(source) == before
-    packed = kept_graph.pack_graph(graph, before) if known and before is not None else None
-    return _keep(packed, into / kept_graph.FILE, "the graph", "verbs read its files again", say)
 
 
 def _keep(packed: Bundle | None, path: Path, what: str, otherwise: str, say: Callable[[str], None]) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from graphsde.runs.bundle import Bundle, require_shape, sound
 
 FILE = "graph.safetensors"
 _READ = (".csv", ".parquet", ".json", ".txt", ".yaml", ".yml")
+_FACTS = ("fingerprint", "split_hash")
 _OGB = ("raw/*.csv.gz", "split/*/*.csv.gz")
 
 
@@ -50,13 +51,21 @@ def is_gone(graph: str) -> bool:
     return not is_benchmark(graph) and not Path(graph).exists()
 
 
-def pack_graph(graph: Graph, files: Mapping[str, str]) -> Bundle | None:
-    """``graph`` with the digests of the files that it was read from; ``None`` for a target of a kind of others."""
+def pack_graph(graph: Graph, files: Mapping[str, str], facts: Mapping[str, Any]) -> Bundle | None:
+    """``graph`` with what it was made from; ``None`` for a target of a kind of others.
+
+    Args:
+        graph: with its split, which may have taken classes away.
+        files: digests of the files that it was read from.
+        facts: which data it is (:meth:`~graphsde.datasets.source.GraphSource.open`).
+    """
     if type(graph.target) not in (ClassTarget, RegressionTarget):
         return None
     arrays = {f"mask.{role}": mask for role, mask in graph.masks.items()}
     values: dict[str, Any] = {
         "files": dict(files),
+        "facts": {key: facts[key] for key in _FACTS},
+        "fingerprint": graph.fingerprint,
         "name": graph.name,
         "split": graph.split,
         "image_shape": graph.image_shape,
@@ -79,8 +88,8 @@ def pack_graph(graph: Graph, files: Mapping[str, str]) -> Bundle | None:
     return Bundle(arrays, values)
 
 
-def unpack_graph(bundle: Bundle, path: Path) -> tuple[Graph, dict[str, str]]:
-    """The graph of a file, and the digests of what it was read from; ``path`` is for messages."""
+def unpack_graph(bundle: Bundle, facts: Mapping[str, Any], path: Path) -> Graph:
+    """The graph of a file, which must be the one that ``facts`` are of; ``path`` is for messages."""
     with sound(path):
         arrays, values = bundle.arrays, bundle.values
         edges = _unpack_matrix("edges", arrays, values)
@@ -116,7 +125,9 @@ def unpack_graph(bundle: Bundle, path: Path) -> tuple[Graph, dict[str, str]]:
             notes=tuple(Finding(**{**one, "where": tuple(one["where"])}) for one in values["notes"]),
             node_names=None if values["node_names"] is None else _frozen(_texts(values["node_names"], nodes)),
         )
-        return graph, dict(values["files"])
+        if graph.fingerprint != values["fingerprint"] or values["facts"] != {key: facts[key] for key in _FACTS}:
+            raise ValueError("a graph of another run")
+        return graph
 
 
 def _target(arrays: Mapping[str, np.ndarray], values: dict[str, Any], nodes: int) -> Target:
