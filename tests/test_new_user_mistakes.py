@@ -81,6 +81,14 @@ def test_an_option_of_a_split_under_another_name() -> None:
     assert "no option random_state" in text and "use 'seed'" in text
 
 
+def test_alpha_of_conformal_prediction() -> None:
+    graph = block_graph(per_class=40)
+    prediction = gs.LabelPropagation().fit(graph).predict(graph)
+    text = told(lambda: gs.conformalize(prediction, graph, alpha=0.1))
+    assert "'confidence_level' (which is 1 − alpha)" in text
+    assert "use 'seed'" in told(lambda: gs.conformalize(prediction, graph, random_state=0))
+
+
 def test_every_other_name_leads_to_a_setting_of_some_model() -> None:
     from graphsde.models import MODELS
 
