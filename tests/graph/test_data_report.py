@@ -240,7 +240,7 @@ def nearly_all_zeros(classes: int) -> Graph:
     rng = np.random.default_rng(classes)
     nodes, width = 60 * classes, 400
     labels = np.repeat(np.arange(classes), 60)
-    features = (rng.random((nodes, width)) < 0.01).astype(np.float64) * rng.choice([1.0, -2.0], (nodes, width))
+    features = (rng.random((nodes, width)) < 0.01) * rng.normal(size=(nodes, width))  # no two spreads are equal
     features[20] = features[30]
     features[:, 3] = 0  # constant
     features[:, 4] = 5
