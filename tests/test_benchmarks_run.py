@@ -49,3 +49,21 @@ def test_what_a_verb_costs_after_a_fit(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert float(done.stdout.split()[-1]) > 0
+
+
+def test_the_wide_table_benchmark_prints_one_object() -> None:
+    command = [
+        sys.executable,
+        BENCHMARKS / "wide_csv.py",
+        "--nodes",
+        "60",
+        "--words",
+        "300",
+        "--repeats",
+        "1",
+        "--json",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert len(figures["cpu_seconds"]) == 1 and figures["nodes"] == 60

@@ -17,6 +17,7 @@ SAYS = {
     "04_noisy_graph_resnet.py": "the same network",
     "05_parts_of_your_own.py": "guarantees kept",
     "06_a_score_of_your_own.py": "guarantees kept",
+    "07_a_pyg_model_that_you_have.py": "With probability 95%",
 }
 LINES = [
     ("03_a_model_of_your_own.py", ("SmoothedSettings", "SmoothedModule", "Smoothed"), 50),

@@ -70,12 +70,15 @@ from .models.neural import Inputs as Inputs
 from .models.neural import NeuralModel as NeuralModel
 from .models.neural import NeuralSettings as NeuralSettings
 from .models.neural import Outputs as Outputs
+from .models.wrapped import Wrapped as Wrapped
+from .models.wrapped import wrap as wrap
 from .nn.callbacks import ProgressBar as ProgressBar
 from .nn.layers import GraphConv as GraphConv
 from .nn.layers import Linear as Linear
 from .prediction import ClassPrediction as ClassPrediction
 from .prediction import Prediction as Prediction
 from .prediction import RegressionPrediction as RegressionPrediction
+from .runs.given import save_run as save_run
 from .runs.opened import OpenedRun as OpenedRun
 from .runs.opened import open_run as open_run
 from .sde.brownian import Increment as Increment
@@ -89,6 +92,7 @@ from .sde.solvers import StepSolver as StepSolver
 from .sde.solvers import System as System
 from .sde.solvers.base import kl_rate as kl_rate
 from .uncertainty.calibration import Calibrator as Calibrator
+from .uncertainty.calibration import calibrate as calibrate
 from .uncertainty.conformal import conformalize as conformalize
 from .uncertainty.evidence import Evidence as Evidence
 from .uncertainty.scores import score as score

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import graphsde as gs
-from cli_support import graphsde
+from cli_support import answer, graphsde
 from graphsde.io.csv_table import read_csv
 
 
@@ -41,3 +41,11 @@ def test_words(run: Path) -> None:
     explained = graphsde("explain", run, 5, "--neighbours", 2)
     assert explained.exit_code == 0, explained.output
     assert "Node 5 is Page 5." in explained.stdout and explained.stdout.count("Page") >= 2
+
+
+def test_documents(run: Path) -> None:
+    asked = answer("ask", run, "--budget", 2, "--json")["questions"]
+    assert [one["name"] for one in asked] == [f"Page {one['id']}" for one in asked]
+    explained = answer("explain", run, 5, "--neighbours", 2, "--json")
+    assert explained["name"] == "Page 5"
+    assert [one["name"] for one in explained["neighbours"]] == [f"Page {one['id']}" for one in explained["neighbours"]]

@@ -233,3 +233,36 @@ def test_names_of_classes_without_a_label() -> None:
     graph = from_arrays(np.arange(4.0)[:, None], [[0], [1]], labels=[None] * 4, class_names=["u", "v"])
     codes = {finding.code for finding in check(graph).findings}
     assert "E-NO-LABELS" in codes and "E-ONE-CLASS" not in codes
+
+
+def nearly_all_zeros(classes: int) -> Graph:
+    """Dense features with every oddity that the check looks for, and ones in one place of a hundred."""
+    rng = np.random.default_rng(classes)
+    nodes, width = 60 * classes, 400
+    labels = np.repeat(np.arange(classes), 60)
+    features = (rng.random((nodes, width)) < 0.01) * rng.normal(size=(nodes, width))  # no two spreads are equal
+    features[20] = features[30]
+    features[:, 3] = 0  # constant
+    features[:, 4] = 5
+    features[:, 7] = labels  # names the class, with one class at zero
+    features[:, 8] = labels == 0  # names the class where there are two
+    features[:, 9] *= 1e5
+    role = np.arange(nodes) % 3
+    masks = {"train_mask": role == 0, "val_mask": role == 1, "test_mask": role == 2}
+    return from_arrays(features, ring(nodes), labels=labels, **masks)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_zeros_are_passed_over_without_changing_what_is_found(classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    from graphsde.graph import check_features
+
+    graph = nearly_all_zeros(classes)
+    usual = check(graph).findings
+    assert {"W-CONSTANT", "W-SCALE", "W-LABEL-COLUMN", "W-DUP-ROWS"} <= {one.code for one in usual}
+    monkeypatch.setattr(check_features, "TWIN_BLOCK", 1000)
+    assert sp.issparse(check_features._without_zeros(graph).features)
+    assert check(graph).findings == usual
+    exact = check_features._without_zeros(graph).features
+    np.testing.assert_array_equal(exact.toarray(), graph.features)
+    full = graph.with_features(graph.features + 1)
+    assert check_features._without_zeros(full) is full

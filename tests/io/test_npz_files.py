@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from cli_support import answer
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.graph.build import from_arrays
 from graphsde.io.npz import ZipArrays
@@ -232,8 +233,11 @@ def test_heterophilous_graphs(name: str, nodes: int, edges: int, columns: int, c
     assert (graph.num_nodes, graph.num_edges // 2, graph.num_features) == (nodes, edges, columns)
     assert graph.num_classes == classes and set(graph.masks) == {"train", "val", "test"}
     assert not np.array_equal(graph.train_mask, other.train_mask)
+    fourth = read(path, split=3)
     with np.load(path) as arrays:
         np.testing.assert_array_equal(other.val_mask, arrays["val_masks"][9])
+        for role in ("train", "val", "test"):
+            np.testing.assert_array_equal(fourth.role(role), arrays[f"{role}_masks"][3])
 
 
 def test_coauthors_without_unpickling_their_class_names() -> None:
@@ -241,3 +245,19 @@ def test_coauthors_without_unpickling_their_class_names() -> None:
     assert (graph.num_nodes, graph.num_edges // 2, graph.num_features) == (18_333, 81_894, 6_805)
     assert graph.is_sparse and graph.class_names == tuple(map(str, range(15)))
     assert "classes are called by their numbers" in " ".join(note.message for note in graph.notes)
+
+
+def test_the_fourth_split_by_the_command_line() -> None:
+    path = more_data("wisconsin.npz")
+    with np.load(path) as arrays:
+        sizes = {role: int(arrays[f"{role}_masks"][3].sum()) for role in ("train", "val", "test")}
+    assert answer("check", path, "--read", "split=3", "--json")["facts"]["splits"] == sizes
+
+
+def test_names_of_nodes_beside_their_ids(tmp_path: Path) -> None:
+    parts = {"features": np.eye(3), "edge_index": np.array([[0, 1], [1, 2]]), "labels": np.array([0, 1, 1])}
+    names = np.array(["Ann", "Bob", "Bob"])
+    np.savez(tmp_path / "both.npz", **parts, node_ids=np.array([7, 8, 9]), node_names=names, attr_names=list("abc"))
+    graph = read(tmp_path / "both.npz")
+    assert graph.node_ids.tolist() == [7, 8, 9] and graph.called(2) == "9 (Bob)"
+    assert graph.feature_names == ("a", "b", "c")

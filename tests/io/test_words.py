@@ -220,3 +220,47 @@ def test_facebook_pages_as_they_are_published() -> None:
     for row in (0, 1, 22_469):
         assert sorted(words[str(graph.node_ids[row])]) == graph.features[[row]].indices.tolist()  # type: ignore[union-attr]
     assert not [one for one in check(graph).findings if one.level == "problem"]
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("vocabulary.json", '["red", "tall", "old", "new"]'),
+        ("vocab.txt", "red\ntall\nold\nnew\n"),
+        ("my_vocab.json", '{"tall": 1, "red": 0, "new": 3, "old": 2}'),
+        ("feature_names.json", '{"0": "red", "1": "tall", "2": "old", "3": "new", "4": "never used"}'),
+    ],
+)
+def test_a_vocabulary_spells_out_words_given_by_position(tmp_path: Path, file: str, text: str) -> None:
+    folder = folder_with(tmp_path, {"a": [0, 3], "b": [], "c": [3]})
+    bare = read(folder)
+    (folder / file).write_text(text)
+    graph = read(folder)
+    assert graph.feature_names == ("red", "tall", "old", "new")
+    assert graph.fingerprint == bare.fingerprint
+    assert any(file in note.message for note in graph.notes if note.code == "W-FILE-CHOSEN")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('["red", "tall"]', "goes up to word 3|go up to word 3"),
+        ('["red", "red", "old", "new"]', "occurs twice"),
+        ('["red", "", "old", "new"]', "a word is empty"),
+        ('{"red": 0, "tall": 5, "old": 2, "new": 3}', "without a gap"),
+        ('{"red": "x", "tall": 1}', "no pairs"),
+        ("[1, 2, 3, 4]", "no text"),
+        ("[[", "can't be read as a vocabulary"),
+    ],
+)
+def test_a_vocabulary_that_does_not_fit(tmp_path: Path, text: str, words: str) -> None:
+    folder = folder_with(tmp_path, {"a": [0, 3], "b": [], "c": [3]})
+    (folder / "vocabulary.json").write_text(text)
+    with pytest.raises(BadInput, match=words):
+        read(folder)
+
+
+def test_words_in_letters_need_no_vocabulary(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path, {"a": ["x"], "b": [], "c": ["y"]})
+    (folder / "vocabulary.json").write_text("[broken")
+    assert read(folder).feature_names == ("x", "y")

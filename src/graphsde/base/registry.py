@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from graphsde.base.errors import BadUsage, UnknownName
 from graphsde.base.plugins import load_installed
 from graphsde.base.renames import current
+from graphsde.base.suggestions import closest, what_was_meant
 
 T = TypeVar("T")
 AnyClass = TypeVar("AnyClass", bound=type)
@@ -208,8 +208,8 @@ register = Register()
 
 
 def unknown_name(kind: str, name: str, choices: list[str]) -> UnknownName:
-    close = difflib.get_close_matches(name, choices, n=1)
-    hint = f"did you mean '{close[0]}'?" if close else "choose one of them"
+    close = closest(name, choices)
+    hint = f"did you mean '{close}'?" if close else "choose one of them"
     return UnknownName(
         f"there is no {kind} named '{name}'", found=name, expected="one of " + ", ".join(sorted(choices)), fix=hint
     )
@@ -222,6 +222,7 @@ def refuse_unknown_options(what: str, known: list[str], given: Iterable[str]) ->
             f"the {what} has no option {', '.join(unknown)}",
             found=", ".join(unknown),
             expected="one of " + ", ".join(known) if known else "no options",
+            fix=what_was_meant(unknown[0], known) if known else "leave it out",
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -110,7 +111,9 @@ def ask(
     out = _unanswered(run, "questions" if purpose == "training" else "calibration") if out is None else out
     write_table(with_node_names(questions.columns(), graph), out)
     if json:
-        print_of_run(run, model, graph, {"out": str(out), **questions.as_dict()})
+        asked = questions.as_dict()
+        asked |= {"out": str(out), "questions": _with_names(graph, asked["questions"])}
+        print_of_run(run, model, graph, asked)
         return
     rows = [
         {
@@ -137,6 +140,15 @@ def _unanswered(run: Path, name: str) -> Path:
     while answers_in(path := run / (f"{name}.csv" if number == 1 else f"{name}-{number}.csv")):
         number += 1
     return path
+
+
+def _with_names(graph: Graph, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows about nodes with ``name`` after ``id``, where the graph has names."""
+    from graphsde.acting.explain import position_of
+
+    if graph.node_names is None:
+        return list(rows)
+    return [{"id": one["id"], "name": graph.node_name(position_of(graph, one["id"])), **one} for one in rows]
 
 
 def _shown_node(graph: Graph, node: int | str, column: str) -> dict[str, str | None]:
@@ -247,7 +259,9 @@ def explain(
 
         ExplanationBars.of(found).save(out)
     if json:
-        print_of_run(run, model, graph, found.as_dict())
+        told = found.as_dict()
+        named = {"neighbours": _with_names(graph, told["neighbours"])}
+        print_of_run(run, model, graph, _with_names(graph, [told])[0] | named)
         return
     if (called := graph.node_name(position_of(graph, found.id))) is not None:
         tell(f"Node {found.id} is {called}.")

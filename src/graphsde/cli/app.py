@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 from graphsde._version import __version__
 from graphsde.base.errors import GraphsdeError, shorten
 from graphsde.base.plugins import load_installed, load_plugins
+from graphsde.base.suggestions import ELSEWHERE, called_here
 from graphsde.base.terminal import guard_output, guarded_output, printable
 from graphsde.cli import act, bench, decide, fit, measure, reproduce, show
 from graphsde.cli.output import say, tell
@@ -122,8 +123,18 @@ def _wrong_usage_in_one_line() -> Iterator[None]:
     except Exception as error:
         # the framework brings its own copy of click or takes the installed one: known by what it can do, not by class
         if hasattr(error, "format_message") and isinstance(getattr(error, "message", None), str):
-            error.message = printable(error.message)  # type: ignore[attr-defined]
+            error.message = printable(error.message + _option_meant(error))  # type: ignore[attr-defined]
         raise
+
+
+def _option_meant(error: Any) -> str:
+    """What an option that does not exist is called here, or that it is a setting of a model."""
+    name = str(getattr(error, "option_name", "")).lstrip("-").replace("-", "_")
+    options = [str(one.name) for one in getattr(getattr(error.ctx, "command", None), "params", [])] if name else []
+    if here := called_here(name, options):
+        return f". Use --{here[0].replace('_', '-')}, as it is called here."
+    setting = next(iter([*called_here(name, ELSEWHERE), *[one for one in ELSEWHERE if one == name]]), None)
+    return f". A setting of a model is given by --set {setting}=VALUE." if setting and "settings" in options else ""
 
 
 app = typer.Typer(

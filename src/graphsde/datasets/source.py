@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from graphsde.base.errors import BadInput, BadUsage
+from graphsde.base.errors import BadInput, BadUsage, shorten
 from graphsde.datasets.benchmarks import DATASETS, load
 from graphsde.datasets.splits import default_split, make_split
 from graphsde.datasets.splits.split import FILES_SPLIT, Split
@@ -194,8 +194,25 @@ def _converted(data: Any) -> Graph:
         f"a {type(data).__name__} is no graph",
         found=type(data).__name__,
         expected="a Graph, a PyG Data, a networkx or DGL graph, or a pair of data frames (nodes, edges)",
-        fix="build a graph with gs.read, gs.from_arrays or gs.from_pandas",
+        fix=_how_to_get_a_graph(data, families),
     )
+
+
+def _how_to_get_a_graph(data: Any, families: set[str]) -> str:
+    if isinstance(data, (str, os.PathLike)):
+        named = is_benchmark(str(data))
+        return f"load it: gs.load('{data}')" if named else f"read it: gs.read('{shorten(str(data), 60)}')"
+    if isinstance(data, type) or callable(data):
+        return "give the graph itself, such as gs.read(folder)"
+    if type(data).__name__ == "DataFrame":
+        return "a graph has edges, too: give the pair (nodes, edges), or gs.from_pandas(nodes, edges, label=…)"
+    if isinstance(data, (tuple, list)) and len(data) in (2, 3):
+        return "name the parts: gs.from_arrays(features, edges, labels=labels); edges may be an adjacency matrix"
+    if families & {"numpy", "torch", "scipy"}:
+        return (
+            "features alone are no graph: gs.from_arrays(features, edges, labels=labels) has the edges and labels, too"
+        )
+    return "build a graph with gs.read, gs.from_arrays or gs.from_pandas"
 
 
 def read(path: str | os.PathLike[str], *, name: str | None = None, **options: Any) -> Graph:

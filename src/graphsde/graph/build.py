@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, get_args, get_type_hints
@@ -12,12 +11,14 @@ import scipy.sparse as sp
 
 from graphsde.base.errors import BadInput, BadUsage, shorten
 from graphsde.base.renames import current
+from graphsde.base.suggestions import what_was_meant
 from graphsde.graph.adjacency import Adjacency
-from graphsde.graph.edges import clean_edges, edges_of_matrix
+from graphsde.graph.edges import clean_edges, counted_from_elsewhere, edges_of_matrix
 from graphsde.graph.features import as_array, check_matrix, degree_column, no_features
 from graphsde.graph.graph import Graph
 from graphsde.graph.ids import locate, parse_ids
 from graphsde.graph.labels import check_class_names, clean_categories
+from graphsde.graph.likely_label import likely_label
 from graphsde.graph.masks import (
     masks_from_arrays,
     masks_from_words,
@@ -44,7 +45,7 @@ def assemble(raw: RawGraph, options: ReadOptions = ReadOptions()) -> Graph:
     """
     _check_size(raw)
     node_ids = np.arange(raw.num_nodes) if raw.node_ids is None else parse_ids(raw.node_ids, raw.node_place)
-    findings = list(raw.findings)
+    findings = [*raw.findings, *likely_label(raw)]
 
     def name(row: int) -> str:
         return name_node(node_ids, row)
@@ -104,7 +105,8 @@ def from_arrays(
     Args:
         features: numbers, dense or scipy sparse; ``None`` beside categorical columns; ``"degree"`` for log-degrees.
             # [N, d]
-        edges: positions of source and target, or a scipy sparse adjacency (row = source).  # [2, E] or [N, N]
+        edges: positions of source and target, or an adjacency matrix, dense or scipy sparse (row = source). Text is
+            taken as ids, where ``node_ids`` are given.  # [2, E] or [N, N]
         labels: text or whole numbers; ``None``, NaN and ``-1`` are unlabelled. With ``target="regression"``, numbers;
             ``None`` and NaN are unknown.  # [N]
         node_ids: your own names of the nodes; numbered from 0 if left out.  # [N]
@@ -128,7 +130,8 @@ def from_arrays(
     features, labels, node_ids = _plain(features), _plain(labels), _plain(node_ids)
     read_options = options_from(options)
     num_nodes = _count_nodes(features, edges, labels, node_ids, categorical)
-    sources, targets, edge_weights = _read_edges(edges, weights, num_nodes)
+    by_id = node_ids is not None and _are_text(edges)
+    sources, targets, edge_weights = _read_edges(edges, weights, num_nodes, by_id)
     masks = {"train": train_mask, "val": val_mask, "calibration": calibration_mask, "test": test_mask}
     raw = RawGraph(
         num_nodes=num_nodes,
@@ -142,7 +145,7 @@ def from_arrays(
         sources=sources,
         targets=targets,
         weights=edge_weights,
-        edges_by_id=False,
+        edges_by_id=by_id,
         class_names=class_names,
         image_shape=image_shape,
         name=name,
@@ -158,8 +161,7 @@ def options_from(options: Mapping[str, Any]) -> ReadOptions:
     hints = get_type_hints(ReadOptions)
     for option, value in options.items():
         if option not in hints:
-            close = difflib.get_close_matches(option, hints, n=1)
-            fix = f"did you mean '{close[0]}'?" if close else "leave it out"
+            fix = what_was_meant(option, hints, "leave it out")
             raise BadUsage(
                 f"there is no option '{shorten(option, 60)}'", expected="one of " + ", ".join(hints), fix=fix
             )
@@ -227,16 +229,22 @@ def _edges(raw: RawGraph, node_ids: np.ndarray, options: ReadOptions) -> tuple[A
     if raw.edges_by_id:
         written = (sources, targets)
         sources, targets = locate(sources, node_ids), locate(targets, node_ids)
-    return clean_edges(
-        np.asarray(sources),
-        np.asarray(targets),
-        raw.weights,
-        raw.num_nodes,
-        options,
-        raw.edge_place,
-        lambda row: shorten(str(node_ids[row]), 60),
-        written=written,
-    )
+    try:
+        return clean_edges(
+            np.asarray(sources),
+            np.asarray(targets),
+            raw.weights,
+            raw.num_nodes,
+            options,
+            raw.edge_place,
+            lambda row: shorten(str(node_ids[row]), 60),
+            written=written,
+        )
+    except BadInput as error:
+        if error.code == "E-EDGE-UNKNOWN":
+            known = node_ids if raw.edges_by_id else np.arange(raw.num_nodes)
+            error.fix = counted_from_elsewhere(raw.sources, raw.targets, known) or error.fix
+        raise
 
 
 def _features(
@@ -313,12 +321,24 @@ def _count_nodes(features: Any, edges: Any, labels: Any, node_ids: Any, categori
     raise BadUsage("can't tell how many nodes there are", fix="give features, labels, node_ids or a sparse adjacency")
 
 
-def _read_edges(edges: Any, weights: Any, num_nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+def _are_text(edges: Any) -> bool:
+    """Whether edges name their ends: positions are no text."""
+    if sp.issparse(edges):
+        return False
+    array = as_array(edges, "edges")
+    return array.dtype.kind == "U" or (array.dtype == object and all(isinstance(one, str) for one in array.ravel()))
+
+
+def _read_edges(
+    edges: Any, weights: Any, num_nodes: int, by_id: bool = False
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     if sp.issparse(edges):
         if weights is not None:
             raise BadUsage("weights are given twice", fix="leave out weights: the sparse adjacency has its own")
         return edges_of_matrix(edges, num_nodes)
     array = as_array(edges, "edges")
+    if num_nodes > 2 and array.shape == (num_nodes, num_nodes) and array.dtype.kind in "biuf":
+        return _read_edges(sp.csr_array(array), weights, num_nodes)  # pairs would have two rows
     if array.size == 0:
         array = np.zeros((2, 0), dtype=np.int64)
     if array.ndim != 2 or array.shape[0] != 2:
@@ -327,10 +347,18 @@ def _read_edges(edges: Any, weights: Any, num_nodes: int) -> tuple[np.ndarray, n
             f"edges have the shape {array.shape}",
             code="E-SHAPE",
             expected="[2, E]: a row of sources and a row of targets",
-            fix="use edges.T" if turned else "stack sources and targets",
+            fix="use edges.T"
+            if turned
+            else f"stack sources and targets, or give an adjacency matrix of shape ({num_nodes}, {num_nodes})",
         )
-    if array.dtype.kind not in "iu":
+    if array.dtype.kind not in "iu" and not by_id:
         raise BadInput(
-            f"edges have dtype {array.dtype}", code="E-DTYPE", expected="integers: the positions of the two ends"
+            f"edges have dtype {array.dtype}",
+            code="E-DTYPE",
+            found=array.ravel()[0],
+            expected="integers: the positions of the two ends",
+            fix="give node_ids=[…] as well, and edges may name nodes by id" if _are_text(edges) else "use .astype(int)",
         )
+    if by_id:
+        array = array.astype(object)
     return array[0], array[1], None if weights is None else as_array(weights, "weights")

@@ -14,6 +14,7 @@ from graphsde.graph.masks import name_nodes
 from graphsde.graph.raw import Finding
 
 TWIN_BLOCK = 1 << 22  # entries hashed at a time, so that a wide matrix needs no copy of itself
+MOSTLY_ZERO = 0.05  # up to this share of other numbers, a sparse matrix is quicker to look at
 
 
 def feature_groups(graph: Graph) -> np.ndarray:
@@ -123,9 +124,10 @@ def feature_facts(graph: Graph) -> dict[str, Any]:
 
 
 def feature_findings(graph: Graph) -> list[Finding]:
+    original, graph = graph, _without_zeros(graph)
     low, high = _extremes(graph.features)
     findings = _constant(graph, low, high) + _scales(graph, high > low) + _categories(graph)
-    findings += _label_columns(graph, high > low)
+    findings += _label_columns(original, _may_name_classes(graph, high > low))
     empty = _zero_rows(graph.features) if graph.features.shape[1] else np.zeros(graph.num_nodes, dtype=bool)
     if empty.any():
         rows = np.flatnonzero(empty)
@@ -133,6 +135,42 @@ def feature_findings(graph: Graph) -> list[Finding]:
         where = name_nodes(graph.node_ids, rows)
         findings.append(Finding("W-ZERO-ROWS", "warning", message, len(rows), where, "were they read completely?"))
     return findings + _twins(graph, empty & (len(graph.categorical) == 0))
+
+
+def _without_zeros(graph: Graph) -> Graph:
+    """The graph, with features that are nearly all zeros as a sparse matrix: what follows is quicker then."""
+    features: Any = graph.features
+    rows, width = features.shape
+    if graph.is_sparse or rows * width < TWIN_BLOCK:
+        return graph
+    indices, values, counts = [], [], []
+    filled = 0
+    step = max(1, TWIN_BLOCK // width)
+    for start in range(0, rows, step):
+        block = features[start : start + step]
+        flags = block != 0
+        counts.append(np.count_nonzero(flags, axis=1))
+        filled += int(counts[-1].sum())
+        if filled > MOSTLY_ZERO * (start + len(block)) * width + TWIN_BLOCK:
+            return graph
+        places = np.flatnonzero(flags)
+        indices.append((places % width).astype(np.int32))
+        values.append(block.ravel()[places])
+    if filled > MOSTLY_ZERO * rows * width:
+        return graph
+    indptr = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
+    parts = (np.concatenate(values), np.concatenate(indices), indptr)
+    return graph.with_features(sp.csr_array(parts, shape=(rows, width)))
+
+
+def _may_name_classes(graph: Graph, varies: np.ndarray) -> np.ndarray:
+    """Columns that may have another number for every class: at most one class has the number zero.  # [d] bool"""
+    features: Any = graph.features
+    if not sp.issparse(features) or graph.labels is None or not graph.labelled.any():
+        return varies
+    sizes = np.bincount(graph.labels[graph.labelled])
+    filled = np.bincount(features.indices, minlength=features.shape[1])
+    return varies & (filled >= sizes.sum() - sizes.max())
 
 
 def column_name(graph: Graph, column: int) -> str:

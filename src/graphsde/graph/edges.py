@@ -275,6 +275,21 @@ def _unknown_ends(
     )
 
 
+def counted_from_elsewhere(sources: Any, targets: Any, node_ids: np.ndarray) -> str | None:
+    """A way out where edges count the nodes from 1 and the nodes are numbered from 0, or the other way round."""
+    ends = np.concatenate([np.asarray(sources), np.asarray(targets)])
+    if ends.dtype.kind not in "iu" or node_ids.dtype.kind not in "iu":
+        return None
+    first, last = int(node_ids.min()), int(node_ids.max())
+    if (int(ends.min()), int(ends.max())) == (first + 1, last + 1) and first == 0:
+        return (
+            f"the edges seem to count nodes from 1, and these are numbered from 0 to {last}: subtract 1 from both ends"
+        )
+    if (int(ends.min()), int(ends.max())) == (first - 1, last - 1) and first == 1:
+        return f"the edges seem to count nodes from 0, and these are numbered from 1 to {last}: add 1 to both ends"
+    return None
+
+
 def _tell_merged(repeated: int, listed: int, entries: int) -> list[Finding]:
     findings = [] if entries else [NO_EDGES]
     if repeated:

@@ -13,6 +13,7 @@ from graphsde.base.errors import BadInput, shorten
 from graphsde.graph.features import as_array
 from graphsde.graph.graph import MASK_NAMES, Graph
 from graphsde.graph.ids import locate
+from graphsde.graph.likely_label import LIKELY_LABEL
 
 SHOWN = 5
 WORDS = {
@@ -116,7 +117,7 @@ def require_trainable(graph: Graph, *, early_stop: bool = True) -> None:
             "the graph has no labels",
             code="E-NO-LABELS",
             expected="labels on the training nodes",
-            fix="add a label column; a graph without labels can only be predicted on",
+            fix=how_to_give_labels(graph),
         )
     train = _filled(graph, "train")
     refuse_unlabelled(train, graph.labelled, lambda row: name_node(graph.node_ids, row))
@@ -126,6 +127,15 @@ def require_trainable(graph: Graph, *, early_stop: bool = True) -> None:
         if not (val & graph.familiar).any():
             what = "a label" if not (val & graph.labelled).any() else "a class that is trained on"
             raise BadInput(f"no validation node has {what}", code="E-SPLIT-EMPTY", fix=_EMPTY_FIX["val"])
+
+
+def how_to_give_labels(graph: Graph) -> str:
+    """For a graph without labels: the column that looks like them, where the reader saw one, or else where they go."""
+    seen = next((one.hint for one in graph.notes if one.code == LIKELY_LABEL and one.hint), None)
+    return seen or (
+        "give labels to some nodes: a column label in a table (--read label=COLUMN names another), data.y of a PyG "
+        "graph, labels=… of from_arrays; a graph without labels can only be predicted on"
+    )
 
 
 def name_node(node_ids: np.ndarray, row: int) -> str:

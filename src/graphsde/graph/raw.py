@@ -60,6 +60,7 @@ class RawGraph:
         dense: make a dense matrix of ``numeric`` once it is checked, although it is handed over as a sparse one.
         feature_names: names of the numeric columns.
         categorical: text columns by name; ``None`` entries are missing.
+        other_columns: text columns by name that are neither features nor anything else, where labels may be among them.
         labels: one value per node: text, integers, floats, ``None``.
         split: one of train/val/calibration/test (or empty) per node, as found.
         masks: boolean masks or arrays of positions by name.
@@ -77,6 +78,7 @@ class RawGraph:
     dense: bool = False
     feature_names: Sequence[str] | None = None
     categorical: Mapping[str, Sequence[str | None] | np.ndarray] = field(default_factory=dict)
+    other_columns: Mapping[str, Sequence[str | None] | np.ndarray] = field(default_factory=dict)
     labels: Sequence[Any] | np.ndarray | None = None
     split: Sequence[str | None] | np.ndarray | None = None
     masks: Mapping[str, Any] = field(default_factory=dict)

@@ -80,6 +80,36 @@ def unused_columns(names: Sequence[str], what: str, code: str = "W-EDGE-COLUMNS"
     return [Finding(code, "note", message, len(names), where)] if names else []
 
 
+def arrow_integers(values: np.ndarray) -> pa.Array:
+    """Integers for Arrow; its own door for arrays imports pandas, which takes half a second."""
+    import pyarrow as pa
+
+    numbers = np.ascontiguousarray(values, dtype=np.int64)
+    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
+
+
+def arrow_texts(texts: Sequence[str]) -> pa.Array:
+    """A few texts for Arrow, without pandas as well."""
+    import pyarrow as pa
+
+    encoded = [text.encode() for text in texts]
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
+    return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded)))
+
+
+def numpy_values(column: pa.Array) -> np.ndarray:
+    """Numbers and truth values from Arrow, NaN where null, again without pandas."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_boolean(column.type):
+        whole = pc.fill_null(column, False) if column.null_count else column
+        return numpy_values(pc.cast(whole, pa.uint8())).view(bool)
+    if column.null_count:
+        column = pc.fill_null(pc.cast(column, pa.float64()), np.nan)
+    return np.array(np.from_dlpack(column)) if len(column) else np.zeros(0, dtype=column.type.to_pandas_dtype())
+
+
 _TEXTS_AT_ONCE = 100_000
 
 
@@ -102,7 +132,7 @@ def _shared(coded: pa.DictionaryArray) -> np.ndarray:
     texts = np.empty(len(coded.dictionary) + 1, dtype=object)
     texts[:-1] = coded.dictionary.to_pylist()  # the last entry stays None, for nulls
     codes = coded.indices.cast(pa.int64()).fill_null(-1) if coded.null_count else coded.indices
-    return texts[codes.to_numpy()]
+    return texts[numpy_values(codes)]
 
 
 MISSING_NUMBERS = ("", "NA", "N/A", "NaN", "nan", "NAN", "null", "NULL", "None", "na", "n/a", "none")
@@ -134,7 +164,7 @@ def count_kinds(blocks: Iterable[pa.Array], width: int) -> Kinds:
 
     missing, numbers, localised = (np.zeros(width, dtype=np.int64) for _ in range(3))
     for cells in blocks if width else ():
-        absent = _flags(pc.is_in(cells, value_set=pa.array(MISSING_NUMBERS)))
+        absent = _flags(pc.is_in(cells, value_set=arrow_texts(MISSING_NUMBERS)))
         try:
             # a cast that fails is slow, since every cell that is no number makes a message: try the first rows first
             first = max(1000, width)
@@ -151,13 +181,12 @@ def count_kinds(blocks: Iterable[pa.Array], width: int) -> Kinds:
 
 def parse_numbers(blocks: Iterable[pa.Array], num_rows: int, width: int) -> np.ndarray:
     """Cells that are all numbers or missing, as float64 with NaN for the missing.  # [N, d]"""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     values = np.empty((num_rows, width))
     flat, start = values.reshape(-1), 0
     for cells in blocks:
-        absent = _flags(pc.is_in(cells, value_set=pa.array(MISSING_NUMBERS)))
+        absent = _flags(pc.is_in(cells, value_set=arrow_texts(MISSING_NUMBERS)))
         flat[start : start + len(cells)] = _cast(cells, absent)
         start += len(cells)
     return values
@@ -224,10 +253,9 @@ def stray_text(
 
 def first_text(cells: pa.Array) -> int | None:
     """The first row whose cell is neither a number nor missing."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
-    text = ~(_matches(cells, _NUMBER) | _flags(pc.is_in(cells, value_set=pa.array(MISSING_NUMBERS))))
+    text = ~(_matches(cells, _NUMBER) | _flags(pc.is_in(cells, value_set=arrow_texts(MISSING_NUMBERS))))
     return int(text.argmax()) if text.any() else None
 
 
@@ -242,15 +270,15 @@ def whole_numbers(cells: pa.Array) -> np.ndarray | None:
         return None
     if not pc.all(pc.equal(pc.cast(numbers, pa.string()), cells), min_count=0).as_py():
         return None
-    return numbers.to_numpy(zero_copy_only=False)
+    return numpy_values(numbers)
 
 
 def _cast(cells: pa.Array, absent: np.ndarray) -> np.ndarray:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    present = pc.if_else(pa.array(absent), pa.scalar(None, pa.string()), cells) if absent.any() else cells
-    return pc.cast(present, pa.float64()).to_numpy(zero_copy_only=False)
+    present = pc.if_else(_arrow_flags(absent), pa.scalar(None, pa.string()), cells) if absent.any() else cells
+    return numpy_values(pc.cast(present, pa.float64()))
 
 
 def _matches(cells: pa.Array, pattern: str) -> np.ndarray:
@@ -258,8 +286,15 @@ def _matches(cells: pa.Array, pattern: str) -> np.ndarray:
     import pyarrow.compute as pc
 
     coded = cells.dictionary_encode()
-    return _flags(pc.match_substring_regex(coded.dictionary, pattern))[coded.indices.to_numpy()]
+    return _flags(pc.match_substring_regex(coded.dictionary, pattern))[numpy_values(coded.indices)]
+
+
+def _arrow_flags(flags: np.ndarray) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.cast(arrow_integers(flags), pa.bool_())
 
 
 def _flags(array: pa.Array) -> np.ndarray:
-    return array.to_numpy(zero_copy_only=False)
+    return numpy_values(array)

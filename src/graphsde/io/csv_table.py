@@ -27,6 +27,7 @@ from graphsde.base.errors import BadInput, shorten
 from graphsde.base.memory import require_memory
 from graphsde.io.columns import (
     Features,
+    arrow_integers,
     as_objects,
     count_kinds,
     first_text,
@@ -49,6 +50,7 @@ MOST_COLUMNS = 100_000
 # what rows and cells take on their way to a graph: for files of up to 10 MB, only the shortest rows are too many
 BYTES_PER_ROW, BYTES_PER_CELL = 100, 21
 _PIECE = 1 << 20
+_LONG_LINE, _SAMPLE = 200, 1 << 16  # bytes
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # text encodings by name that no file is written in; some take quadratic time on hostile input
 _NOT_FOR_FILES = {"idna", "punycode", "unicode_escape", "raw_unicode_escape", "unicode-escape", "raw-unicode-escape"}
@@ -64,7 +66,7 @@ def load_text(path: Path, encoding: str = "utf-8") -> bytes:
         require_memory(3 * size, f"reading {path.name}", fix)
         data = _bounded_lines(stream, path, encoding)
     text = _utf8(data, path, encoding)
-    if not text.strip():
+    if not text or text.isspace():
         raise BadInput(f"{path.name} is empty", code="E-EMPTY", place=path.name, expected="a header line and rows")
     return text
 
@@ -84,8 +86,7 @@ def _bounded_lines(stream: BinaryIO, path: Path, encoding: str) -> bytearray:
     while piece := stream.read(_PIECE):
         if not data and _is_utf8(encoding) and piece.startswith(_UTF16):
             raise _encoding_error(path, encoding, 0, "it begins like UTF-16", "utf-16")
-        letters = np.frombuffer(piece, np.uint8)
-        breaks = np.flatnonzero((letters == 10) | (letters == 13)) + len(data)
+        breaks = _ends_of_lines(piece) + len(data)
         data += piece
         lengths = np.diff(np.concatenate([[line_start - 1], breaks, [len(data)]])) - 1
         if lengths.max() > LONGEST_LINE:
@@ -101,10 +102,29 @@ def _bounded_lines(stream: BinaryIO, path: Path, encoding: str) -> bytearray:
     return data
 
 
+def _ends_of_lines(piece: bytes) -> np.ndarray:
+    """Where lines end.  # [n] int64"""
+    sample = piece[:_SAMPLE]
+    if (sample.count(b"\n") + sample.count(b"\r")) * _LONG_LINE > len(sample):
+        letters = np.frombuffer(piece, np.uint8)
+        return np.flatnonzero((letters == 10) | (letters == 13))
+    # few long lines: looking for the next end is quicker than comparing every letter
+    found = [place for mark in (b"\n", b"\r") for place in _places(piece, mark)]
+    return np.sort(np.array(found, dtype=np.int64))
+
+
+def _places(piece: bytes, mark: bytes) -> Iterator[int]:
+    place = piece.find(mark)
+    while place >= 0:
+        yield place
+        place = piece.find(mark, place + 1)
+
+
 def _utf8(data: bytearray, path: Path, encoding: str) -> bytes:
     decoder = codecs.getincrementaldecoder("utf-8" if _is_utf8(encoding) else encoding)()
     text = bytearray()
-    for start in range(0, len(data) + 1, _PIECE):
+    plain = _is_utf8(encoding) and data.isascii()
+    for start in range(0, 0 if plain else len(data) + 1, _PIECE):
         waiting = len(decoder.getstate()[0])
         try:
             piece = decoder.decode(bytes(data[start : start + _PIECE]), final=start + _PIECE > len(data))
@@ -442,6 +462,8 @@ class CsvTable:
         self, numeric: Sequence[str], flagged: Sequence[str], columns: Sequence[str]
     ) -> np.ndarray | sp.csr_array | None:
         """Cells and flags as one matrix, in the order of the columns; flags alone are sparse until they are checked."""
+        from graphsde.io.csv_flags import sparse_flags
+
         parsed = parse_numbers(self._select(numeric), self.num_rows, len(numeric)) if numeric else None
         if self.flags is None or not flagged:
             return parsed
@@ -449,7 +471,7 @@ class CsvTable:
         if len(flagged) < flags.shape[1]:
             flags = flags[:, [self._flagged[name] for name in flagged]]
         if parsed is None:
-            return sp.csr_array(flags, dtype=np.float32)
+            return sparse_flags(flags)
         apart, cells = set(flagged), set(numeric)
         is_flag = np.array([name in apart for name in columns if name in apart or name in cells])
         values = np.empty((self.num_rows, len(is_flag)))
@@ -482,12 +504,12 @@ class CsvTable:
         all_of_them = np.array_equal(positions, np.arange(width))
         for block in self.blocks:
             rows = np.arange(0, len(block), width)[:, None]
-            yield block if all_of_them else block.take(pa.array((rows + positions).ravel()))
+            yield block if all_of_them else block.take(arrow_integers((rows + positions).ravel()))
 
     def _column(self, column: str) -> pa.Array:
         import pyarrow as pa
 
-        return pa.concat_arrays([pa.array([], pa.string()), *self._select([column])])
+        return pa.concat_arrays([pa.nulls(0, pa.string()), *self._select([column])])
 
 
 def read_csv(path: Path, *, wanted: Sequence[str], encoding: str = "utf-8") -> CsvTable:
@@ -498,11 +520,11 @@ def read_csv(path: Path, *, wanted: Sequence[str], encoding: str = "utf-8") -> C
         wanted: columns that the header should have; they decide between possible delimiters.
         encoding: how its text is encoded.
     """
-    from graphsde.io import csv_flags
+    from graphsde.io.csv_flags import cut_flags
 
     data = load_text(path, encoding)
     header, delimiter = read_header(data, path, wanted)
-    if (found := csv_flags.cut_flags(data, delimiter, len(header))) is not None:
+    if (found := cut_flags(data, delimiter, len(header))) is not None:
         narrow = _narrow(path, header, delimiter, *found)
         if narrow is not None:
             return narrow

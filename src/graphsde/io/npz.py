@@ -22,10 +22,10 @@ def read_npz(path: Path, name: str | None = None, mask: int = 0) -> RawGraph:
 
     Known arrays: ``features`` or ``x`` [N, d], or its CSR parts (``features_data``, ``_indices``, ``_indptr``,
     ``_shape``); ``edge_index`` [2, E], or ``edges`` [E, 2], or the CSR parts of ``adj``; ``labels`` or ``y``;
-    ``node_ids``, ``class_names``, ``feature_names``, ``edge_weight``, ``train_mask`` and the other masks,
-    ``image_shape``. The gnn-benchmark layout calls the features ``attr`` and the ids ``node_names``; the layout of the
-    heterophilous graphs (Platonov et al., 2023) has ``node_features``, ``node_labels``, ``edges`` and several splits:
-    ``train_masks``, ``val_masks`` and ``test_masks`` [K, N].
+    ``node_ids``, ``node_names`` (to show beside them), ``class_names``, ``feature_names``, ``edge_weight``,
+    ``train_mask`` and the other masks, ``image_shape``. The gnn-benchmark layout calls the features ``attr`` and the
+    ids ``node_names``; the layout of the heterophilous graphs (Platonov et al., 2023) has ``node_features``,
+    ``node_labels``, ``edges`` and several splits: ``train_masks``, ``val_masks`` and ``test_masks`` [K, N].
 
     Args:
         path: the file.
@@ -59,6 +59,7 @@ class _Reader:
         return RawGraph(
             num_nodes=sizes[0],
             node_ids=node_ids,
+            node_names=self._display_names(sizes[0]),
             numeric=features,
             feature_names=None if feature_names is None else [str(one) for one in feature_names],
             labels=labels,
@@ -179,6 +180,13 @@ class _Reader:
             self.findings.append(Finding("W-NAMES-IGNORED", "warning", message, 1, NODE_NAMES))
             return None
         return names
+
+    def _display_names(self, num_nodes: int) -> np.ndarray | None:
+        """``node_names`` beside ``node_ids`` are to be shown; without these they are the ids themselves."""
+        if "node_ids" not in self.arrays or "node_names" not in self.arrays:
+            return None
+        names = self._names(("node_names",))
+        return None if names is None or len(names) != num_nodes else names
 
     def _names(self, names: tuple[str, ...]) -> np.ndarray | None:
         """An optional array of names; old files keep them as Python objects, which are left alone."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from graphsde.io.csv_table import read_csv
 from graphsde.io.graph_yaml import Settings, did_you_mean, read_options, read_settings, with_given
 from graphsde.io.opening import require_inside
 from graphsde.io.parquet import read_parquet
-from graphsde.io.words import bag_of_words, read_json_words
+from graphsde.io.words import bag_of_words, read_json_words, read_vocabulary, vocabulary_file
 
 SUFFIXES = (".csv", ".parquet")
 # how the table of nodes is called in public collections, mostly after the name of the graph
@@ -73,6 +74,7 @@ def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None)
         feature_names=features.numeric_names or None,
         node_names=None if settings.node_name is None else nodes.values(settings.node_name),
         categorical=features.categorical,
+        other_columns={} if labels is not None else _unused_texts(nodes, settings, features),
         labels=labels,
         split=None if masks else split,
         masks=masks,
@@ -172,7 +174,7 @@ class _Files:
             place=str(folder),
             found=", ".join(shorten(file, 60) for file in files[:10]) or "nothing",
             expected=f"{stem}.csv with the columns {', '.join(wanted)}{empty}",
-            fix=f"unpack {packed}" if packed else _similar(stem, files),
+            fix=f"unpack {packed}" if packed else _similar(stem, files) or _other_tables(stem, files),
         )
 
 
@@ -229,7 +231,7 @@ def _refuse_shared_columns(settings: Settings) -> None:
 def _no_column(table: Table, column: str, place: str) -> BadInput:
     hint = did_you_mean(column, table.names)
     key = column if column in ("id", "label", "split", "source", "target", "weight") else None
-    rename = f"rename a column to '{column}'" + (f", or write '{key}: its name' in graph.yaml" if key else "")
+    rename = f"rename a column to '{column}'" + (f", or name another: --read {key}=COLUMN" if key else "")
     return BadInput(
         f"{table.path.name} has no column '{shorten(column, 60)}'",
         code="E-HEADER",
@@ -254,6 +256,11 @@ def _features(nodes: Table, settings: Settings, word_file: str | None, node_ids:
         path = nodes.path.parent / word_file
         require_inside(path, nodes.path.parent)
         bag, findings = read_json_words(path, parse_ids(node_ids, nodes.place))
+        if bag.numbered and (vocabulary := vocabulary_file(_files(path.parent))) is not None:
+            require_inside(path.parent / vocabulary, path.parent)
+            bag = bag.spelt(read_vocabulary(path.parent / vocabulary), vocabulary)
+            message = f"the words of {shorten(word_file, 60)} are spelt out by {shorten(vocabulary, 60)}"
+            findings.append(Finding("W-FILE-CHOSEN", "note", message, len(bag.names), (shorten(vocabulary, 60),)))
         bags.append(bag)
         # beside a file of features, columns are mostly other ids and names
         named = {*settings.categorical, *settings.words}
@@ -272,6 +279,13 @@ def _features(nodes: Table, settings: Settings, word_file: str | None, node_ids:
         features.numeric_names = [*features.numeric_names, *bag.names]
         features.sparse = True
     return features
+
+
+def _unused_texts(nodes: Table, settings: Settings, features: Features) -> dict[str, np.ndarray]:
+    """Columns of text that nothing was made of; the labels may be among them."""
+    unused = next((one.where for one in features.findings if one.code == "W-NODE-COLUMNS"), ())
+    columns = {name: nodes.values(name) for name in unused if name in nodes.names and name not in settings.drop}
+    return {name: values for name, values in columns.items() if values.dtype == object}
 
 
 def _matrix(features: Features, settings: Settings) -> np.ndarray | sp.csr_array | None:
@@ -312,4 +326,18 @@ def _similar(stem: str, files: Sequence[str]) -> str:
     names = [f"{stem}.csv", f"{stem}.parquet"]
     close = [file for file in files if difflib.get_close_matches(file.lower()[:100], names, n=1, cutoff=0.8)]
     others = [file for file in close if not file.startswith(("nodes.", "edges."))]
-    return f"did you mean '{shorten(others[0], 60)}'?" if others else "add the file"
+    return f"did you mean '{shorten(others[0], 60)}'?" if others else ""
+
+
+EDGE_WORDS = re.compile(r"edge|link|relation|network|pair|connection|adjacen|follow|cite", re.IGNORECASE)
+
+
+def _other_tables(stem: str, files: Sequence[str]) -> str:
+    """Tables under other names that could be the one that is missing."""
+    tables = [file for file in files if file.endswith(SUFFIXES)]
+    alike = [file for file in tables if bool(EDGE_WORDS.search(file)) == (stem == "edges")]
+    if not alike:
+        return "add the file"
+    names = [shorten(file, 60) for file in alike[:3]]
+    others = f" (or {', '.join(names[1:])})" if len(names) > 1 else ""
+    return f"say which table it is, such as --read {stem}={names[0]}{others}; in Python {stem}='{names[0]}'"

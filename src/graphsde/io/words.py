@@ -20,6 +20,7 @@ from graphsde.io.opening import opened, refuse_cost
 # what an entry and a list take at the peak, as measured; a microsecond counts as a hundred bytes
 _PER_WORD, _PER_LIST = 75, 400
 LARGEST_JSON = 500_000_000
+LARGEST_VOCABULARY = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -29,14 +30,28 @@ class Bag:
     Args:
         counts: one row per node, one column per word.  # [N, d] CSR
         names: of the columns: the words in alphabetical order, or the numbers from 0 to the largest.
+        numbered: whether words are positions in a vocabulary.
     """
 
     counts: sp.csr_array
     names: list[str]
+    numbered: bool = False
 
     def named(self, column: str) -> Bag:
         """The names with that of the table's column before them, so that they can't collide with other columns."""
-        return Bag(self.counts, [f"{column}:{name}" for name in self.names])
+        return Bag(self.counts, [f"{column}:{name}" for name in self.names], self.numbered)
+
+    def spelt(self, vocabulary: Sequence[str], file: str) -> Bag:
+        """Words in place of their positions; the vocabulary may go on behind the last one that is used."""
+        if len(vocabulary) < len(self.names):
+            raise BadInput(
+                f"{file} has {len(vocabulary):,} words, and the features go up to word {len(self.names) - 1:,}",
+                code="E-WORDS",
+                place=file,
+                expected=f"at least {len(self.names):,} words, counted from 0",
+                fix="give the vocabulary that the features were made with, or take the file away",
+            )
+        return Bag(self.counts, list(vocabulary[: len(self.names)]), self.numbered)
 
 
 def bag_of_words(lists: Sequence[Sequence[Any] | None], place: Callable[[int], str]) -> Bag:
@@ -85,7 +100,58 @@ def bag_of_words(lists: Sequence[Sequence[Any] | None], place: Callable[[int], s
         columns = np.fromiter((position[word] for word in words), np.int64, len(words))
     counts = sp.csr_array((np.ones(len(words), np.float32), columns, indptr), shape=(len(lists), len(names)))
     counts.sum_duplicates()
-    return Bag(counts, names)
+    return Bag(counts, names, numbered)
+
+
+VOCABULARY_STEMS = ("vocabulary", "vocab", "feature_names")
+
+
+def vocabulary_file(files: Iterable[str]) -> str | None:
+    """The file that says which word has which position, if there is just one such as ``vocabulary.json``."""
+    found = [
+        one
+        for one in files
+        if one.lower().endswith((".json", ".txt")) and Path(one).stem.lower().endswith(VOCABULARY_STEMS)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def read_vocabulary(path: Path) -> list[str]:
+    """Words in the order of their positions: a line each, a JSON list, or a JSON object from words to positions.
+
+    An object from positions to words is taken as well.
+    """
+    with opened(path) as stream:
+        data = stream.read(LARGEST_VOCABULARY + 1)
+    if len(data) > LARGEST_VOCABULARY:
+        raise _no_vocabulary(path, f"it is larger than {LARGEST_VOCABULARY:,} bytes")
+    try:
+        text = data.decode("utf-8-sig")
+        content = json.loads(text) if path.suffix.lower() == ".json" else text.splitlines()
+    except (ValueError, RecursionError) as error:
+        raise _no_vocabulary(path, shorten(str(error), 120)) from None
+    if isinstance(content, dict):
+        try:
+            ordered = sorted((at, key) if isinstance(at, int) else (int(key), at) for key, at in content.items())
+        except (TypeError, ValueError):
+            raise _no_vocabulary(path, "its entries are no pairs of a word and a position") from None
+        if [at for at, _ in ordered] != list(range(len(ordered))):
+            raise _no_vocabulary(path, "its positions don't run from 0 without a gap")
+        content = [word for _, word in ordered]
+    words = [one.strip() if isinstance(one, str) else None for one in content] if isinstance(content, list) else []
+    if not words or not all(words) or len(set(words)) < len(words):
+        raise _no_vocabulary(path, "a word is empty, no text, or occurs twice")
+    return [str(one) for one in words]
+
+
+def _no_vocabulary(path: Path, what: str) -> BadInput:
+    return BadInput(
+        f"{path.name} can't be read as a vocabulary: {what}",
+        code="E-WORDS",
+        place=path.name,
+        expected="a word per line, a JSON list of words, or a JSON object from words to positions",
+        fix="correct the file, or rename it: the words are then called by their numbers",
+    )
 
 
 def _positions(words: Sequence[int], refuse: Callable[[int, str, str], BadInput]) -> np.ndarray:

@@ -13,7 +13,7 @@ from graphsde.graph.graph import Graph
 from graphsde.metrics.regression import summarise_regression
 from graphsde.metrics.spread import summarise_spread
 from graphsde.metrics.summary import compare_scores, summarise, summarise_default, summarise_ood
-from graphsde.prediction import ClassPrediction, Prediction, Predictor, RegressionPrediction
+from graphsde.prediction import ClassPrediction, Prediction, Predictor, RegressionPrediction, require_prediction_of
 from graphsde.uncertainty.held_out import align_labels, known_items
 
 BINS = 30
@@ -56,6 +56,7 @@ def evaluate(
         >>> metrics["n_test"]
         1297
     """
+    require_prediction_of(prediction, graph)
     known = judged_nodes(prediction, graph)
     if not known.any():
         raise BadInput(

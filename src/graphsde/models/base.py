@@ -317,10 +317,27 @@ class Model(ABC):
                 fix="leave those labels empty, or fit again with them",
             )
 
+    if not TYPE_CHECKING:  # a type checker should see what is missing, a person should be told
+
+        def __getattr__(self, name: str) -> Any:
+            instead = f": {OF_OTHER_LIBRARIES[name]}" if name in OF_OTHER_LIBRARIES else ""
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'{instead}")
+
     def __repr__(self) -> str:
         changed = self.settings.model_dump(exclude_defaults=True)
         inside = ", ".join(f"{name}={value!r}" for name, value in changed.items())
         return f"{type(self).__name__}({inside})"
+
+
+OF_OTHER_LIBRARIES = {
+    "predict_proba": "model.predict(graph).mean has the probabilities",
+    "decision_function": "model.predict(graph).logits has the logits",
+    "score": "gs.evaluate(model.predict(graph), graph) has accuracy and other figures",
+    "classes_": "model.class_names has the classes",
+    "fit_predict": "use model.fit(graph).predict(graph)",
+    "train": "use model.fit(graph)",
+}
+"""What models of scikit-learn or torch have, and where it is here."""
 
 
 def _taking_any_graph(method: Callable[..., Any], divide: bool) -> Callable[..., Any]:
@@ -329,10 +346,23 @@ def _taking_any_graph(method: Callable[..., Any], divide: bool) -> Callable[...,
         return method
 
     @functools.wraps(method)
-    def taking(self: Model, graph: Any, **options: Any) -> Any:
-        return method(self, as_graph(graph, divide=divide), **options)
+    def taking(self: Model, *graph: Any, **options: Any) -> Any:
+        if "graph" in options and not graph:
+            graph = (options.pop("graph"),)
+        if len(graph) != 1 or {"X", "x", "y"} & set(options):
+            raise _as_in_scikit_learn(method.__name__, len(graph))
+        return method(self, as_graph(graph[0], divide=divide), **options)
 
     return taking
+
+
+def _as_in_scikit_learn(method: str, given: int) -> BadUsage:
+    return BadUsage(
+        f"{method} takes one graph, which holds features, edges and labels together",
+        found=f"{given} arguments" if given else "no graph",
+        expected=f"model.{method}(graph)",
+        fix=f"make a graph of the arrays: graph = gs.from_arrays(X, edges, labels=y); model.{method}(graph)",
+    )
 
 
 def _showing_progress(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -341,9 +371,9 @@ def _showing_progress(method: Callable[..., Any]) -> Callable[..., Any]:
         return method
 
     @functools.wraps(method)
-    def showing(self: Model, graph: Any, **options: Any) -> Any:
+    def showing(self: Model, *graph: Any, **options: Any) -> Any:
         with shown_progress(options.get("callbacks", ()), f"fitting {self.name}") as callbacks:
-            return method(self, graph, **(options | {"callbacks": callbacks} if callbacks else options))
+            return method(self, *graph, **(options | {"callbacks": callbacks} if callbacks else options))
 
     return showing
 

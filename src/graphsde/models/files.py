@@ -15,6 +15,7 @@ from graphsde._version import __version__
 from graphsde.base import storage
 from graphsde.base.errors import BadInput, GraphsdeError
 from graphsde.models.base import MODELS, Model
+from graphsde.models.given import GivenPrediction
 
 if TYPE_CHECKING:
     from graphsde.uncertainty.calibration import Calibrator
@@ -58,7 +59,7 @@ def load_model(folder: str | Path) -> Model:
 
     folder = Path(folder)
     description, tensors = _read(folder)
-    model = MODELS.get(description["model"])(**description["settings"])
+    model = _class_of(description["model"])(**description["settings"])
     model.class_names = tuple(description["class_names"])
     model.best_epoch = description["best_epoch"]
     try:
@@ -70,6 +71,11 @@ def load_model(folder: str | Path) -> Model:
     except Exception as error:  # whatever a description leads to that no model has written, it is damaged
         raise storage.damaged(folder / DESCRIPTION, f"{type(error).__name__}: {error}", FIX) from error
     return model
+
+
+def _class_of(name: str) -> type[Model]:
+    """By name; a prediction made elsewhere is in no list, as nobody can fit it."""
+    return GivenPrediction if name == GivenPrediction.name else MODELS.get(name)
 
 
 def _digest(description: dict[str, Any]) -> str:

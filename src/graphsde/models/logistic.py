@@ -12,7 +12,6 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from pydantic import Field
-from scipy.optimize import minimize
 from scipy.special import log_softmax
 from torch import Tensor
 
@@ -126,6 +125,8 @@ def solve(
     inputs: AveragedRows, labels: np.ndarray, c: float, weights: np.ndarray, bias: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The minimum of :func:`regularised_loss`, from a start.  # [d, C], [C]"""
+    from scipy.optimize import minimize  # takes a third of a second to import
+
     shape = weights.shape
 
     def loss(point: np.ndarray) -> tuple[float, np.ndarray]:

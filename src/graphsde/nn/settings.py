@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
 from typing import Any, ClassVar, Literal, Self
@@ -11,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from graphsde.base.errors import BadUsage
 from graphsde.base.renames import as_currently
+from graphsde.base.suggestions import called_here, what_was_meant
 
 
 class Settings(BaseModel):
@@ -66,12 +66,12 @@ def _in_words(cls: type[Settings], error: ValidationError, what: str) -> BadUsag
     name = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         known = list(cls.model_fields)
-        close = difflib.get_close_matches(name, known, n=1)
         return BadUsage(
             f"{what} has no setting '{name}'",
             code="E-SETTING",
-            expected="one of " + ", ".join(sorted(known)),
-            fix=f"did you mean '{close[0]}'?" if close else "choose one of them",
+            # the name that it has here says more than a list of all
+            expected=None if called_here(name, known) else "one of " + ", ".join(sorted(known)),
+            fix=what_was_meant(name, known),
         )
     return BadUsage(
         f"setting '{name}' of {what} can't be {first['input']!r}",

@@ -1,8 +1,16 @@
 """The seam: what a model hands to everything after it."""
 
-from graphsde.prediction.base import Kind, Perturb, Prediction, Predictor, require, require_room_for_samples
+from graphsde.prediction.base import (
+    Kind,
+    Perturb,
+    Prediction,
+    Predictor,
+    require,
+    require_prediction_of,
+    require_room_for_samples,
+)
 from graphsde.prediction.classification import ClassPrediction, Trajectories, entropy
 from graphsde.prediction.regression import RegressionPrediction
 
 __all__ = ["ClassPrediction", "Kind", "Perturb", "Prediction", "Predictor", "RegressionPrediction"]
-__all__ += ["Trajectories", "entropy", "require", "require_room_for_samples"]
+__all__ += ["Trajectories", "entropy", "require", "require_prediction_of", "require_room_for_samples"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from graphsde.graph.graph import Graph
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from graphsde.prediction.classification import ClassPrediction
+    from graphsde.prediction.regression import RegressionPrediction
 
 Kind = Literal["deterministic", "samples", "dirichlet", "gaussian"]
 """What the spread of a prediction is: none, draws from a posterior, Dirichlet concentrations, one Gaussian."""
@@ -108,6 +112,84 @@ class Prediction(ABC):
     def subset(self, items: np.ndarray) -> Self:
         """The prediction of some items (positions or a boolean mask)."""
 
+    @staticmethod
+    def from_probabilities(
+        probs: Any,
+        graph: Graph | None = None,
+        *,
+        ids: Any = None,
+        class_names: Sequence[Any] | None = None,
+        embedding: Any = None,
+    ) -> ClassPrediction:
+        """A prediction from class probabilities, whoever made them.
+
+        Scores, conformal sets, :func:`graphsde.decide` and :func:`graphsde.ask` then work as for any model.
+
+        Args:
+            probs: of one model, or of several draws (an ensemble, MC dropout): array, tensor or data frame, whose
+                columns then name the classes. Rows sum to 1.  # [N, C] or [S, N, C]
+            graph: whose nodes were predicted, all of them and in its order. Columns are its classes in the order of
+                ``graph.class_names`` unless ``class_names`` says otherwise.
+            ids: of the nodes, without a graph; numbered from 0 if left out.  # [N]
+            class_names: one per column, such as ``classifier.classes_`` of scikit-learn.
+            embedding: the last hidden state, for scores that measure distances.  # [N, h]
+
+        Raises:
+            BadInput: shapes don't fit, a value is not finite, or rows don't sum to 1.
+
+        Example:
+            >>> p = Prediction.from_probabilities([[0.9, 0.1], [0.2, 0.8]], class_names=["cat", "dog"])
+            >>> p.label.tolist(), p.kind
+            (['cat', 'dog'], 'deterministic')
+        """
+        from graphsde.prediction.outputs import from_probabilities
+
+        return from_probabilities(probs, graph, ids=ids, class_names=class_names, embedding=embedding)
+
+    @staticmethod
+    def from_logits(
+        logits: Any,
+        graph: Graph | None = None,
+        *,
+        ids: Any = None,
+        class_names: Sequence[Any] | None = None,
+        embedding: Any = None,
+    ) -> ClassPrediction:
+        """A prediction from logits or log-probabilities; else as :meth:`from_probabilities`.
+
+        Prefer it where there are logits: energy scores, and with them the score ``ood``, need them.
+
+        Args:
+            logits: array, tensor or data frame.  # [N, C] or [S, N, C]
+            graph, ids, class_names, embedding: as for :meth:`from_probabilities`.
+
+        Example:
+            >>> Prediction.from_logits([[2.0, 0.0]], ids=["ann"]).confidence.round(2).tolist()
+            [0.88]
+        """
+        from graphsde.prediction.outputs import from_logits
+
+        return from_logits(logits, graph, ids=ids, class_names=class_names, embedding=embedding)
+
+    @staticmethod
+    def from_mean_std(
+        mean: Any, std: Any, graph: Graph | None = None, *, ids: Any = None, embedding: Any = None
+    ) -> RegressionPrediction:
+        """A prediction of numbers from means and standard deviations, whoever made them.
+
+        Args:
+            mean: in the unit of the target.  # [N], or [S, N] of several draws
+            std: standard deviation of the noise around each mean.  # as mean
+            graph, ids, embedding: as for :meth:`from_probabilities`.
+
+        Example:
+            >>> Prediction.from_mean_std([1.0, 2.0], [0.5, 0.5]).total.tolist()
+            [0.25, 0.25]
+        """
+        from graphsde.prediction.outputs import from_mean_std
+
+        return from_mean_std(mean, std, graph, ids=ids, embedding=embedding)
+
     def to_pandas(self, graph: Graph | None = None) -> pd.DataFrame:
         """One row per item, with the columns of ``predictions.csv``.
 
@@ -131,6 +213,28 @@ class Predictor(Protocol):
     def predict(
         self, graph: Graph, *, samples: int = 64, seed: int | None = None, perturb: Perturb | None = None
     ) -> Prediction: ...
+
+
+def require_prediction_of(prediction: Any, graph: Any) -> None:
+    """Refuse a model in place of its prediction, a graph of another library, and both in the wrong order."""
+    if isinstance(prediction, Graph) and isinstance(graph, Prediction):
+        raise BadUsage("prediction and graph are the wrong way round", expected="first the prediction, then the graph")
+    if not isinstance(prediction, Prediction):
+        raise BadUsage(
+            f"a {type(prediction).__name__} is no prediction",
+            found=type(prediction).__name__,
+            expected="what predict returns",
+            fix="give model.predict(graph)"
+            if hasattr(prediction, "predict")
+            else "make one with gs.Prediction.from_probabilities or from_logits",
+        )
+    if not isinstance(graph, Graph):
+        raise BadUsage(
+            f"a {type(graph).__name__} is no graph here",
+            found=type(graph).__name__,
+            expected="the Graph that was predicted on, with its roles",
+            fix="convert it once, graph = gs.as_graph(data), and fit, predict and judge with that",
+        )
 
 
 def require(prediction: Prediction, kind: type[P], what: str) -> P:

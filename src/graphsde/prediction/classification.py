@@ -17,7 +17,8 @@ def entropy(probs: np.ndarray, axis: int = -1) -> np.ndarray:
     return -np.sum(p * np.log(np.where(p > 0, p, 1.0)), axis=axis)
 
 
-def _softmax(logits: np.ndarray) -> np.ndarray:
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """Probabilities of logits, over the last axis."""
     shifted = np.exp(logits - logits.max(axis=-1, keepdims=True))
     return shifted / shifted.sum(axis=-1, keepdims=True)
 
@@ -168,8 +169,8 @@ class ClassPrediction(Prediction):
         known = self.known_state
         if known is not None:
             logs = np.log(np.maximum(np.asarray(known, dtype=np.float64), np.finfo(np.float64).tiny))
-            known = _softmax(self.temperature * logs).astype(known.dtype)
-        return replace(self, probs=_softmax(self.logits), temperature=1.0, known_state=known)
+            known = softmax(self.temperature * logs).astype(known.dtype)
+        return replace(self, probs=softmax(self.logits), temperature=1.0, known_state=known)
 
     def subset(self, items: np.ndarray) -> ClassPrediction:
         """The prediction of some items (positions or a boolean mask)."""

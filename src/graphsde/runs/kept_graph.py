@@ -20,7 +20,7 @@ from graphsde.graph.target import ClassTarget, RegressionTarget, Target
 from graphsde.runs.bundle import Bundle, require_shape, sound
 
 FILE = "graph.safetensors"
-_READ = (".csv", ".parquet", ".json", ".yaml", ".yml")
+_READ = (".csv", ".parquet", ".json", ".txt", ".yaml", ".yml")
 _FACTS = ("fingerprint", "split_hash")
 _OGB = ("raw/*.csv.gz", "split/*/*.csv.gz")
 

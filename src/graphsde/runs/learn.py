@@ -20,6 +20,7 @@ from graphsde.base.interrupt import Interrupted, InterruptGuard
 from graphsde.datasets.source import KEPT_ROLES, GraphSource
 from graphsde.graph.graph import Graph
 from graphsde.models import MODELS, Model
+from graphsde.models.given import TrainedElsewhere
 from graphsde.nn.callbacks import Callback
 from graphsde.runs.folder import RunContent, RunFolder, figures_of
 from graphsde.runs.kept_graph import FILE as KEPT_GRAPH
@@ -124,6 +125,8 @@ def learn(
     given = labels if isinstance(labels, GivenLabels) else GivenLabels.from_mapping(labels)
     with folder.locked():
         model, config = folder.load_model(), folder.read_config()
+        if isinstance(model, TrainedElsewhere):
+            raise model.cannot_fit()
         number = present_round(folder.path) + 1
         ground = _ground(folder, model, graph, options)
         known = ground.book.apply(ground.graph)

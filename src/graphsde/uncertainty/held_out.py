@@ -13,7 +13,7 @@ from graphsde.base.registry import Rules
 from graphsde.datasets.splits.calibration import CALIBRATION_SIZE, CalibrationNodes, calibration_nodes
 from graphsde.graph.graph import Graph
 from graphsde.graph.masks import mask_of
-from graphsde.prediction import ClassPrediction, Prediction, RegressionPrediction
+from graphsde.prediction import ClassPrediction, Prediction, RegressionPrediction, require_prediction_of
 
 UNKNOWN = -1
 
@@ -74,6 +74,7 @@ def embedding_of(prediction: Prediction) -> np.ndarray:
 
 
 def require_same_nodes(prediction: Prediction, graph: Graph) -> None:
+    require_prediction_of(prediction, graph)
     if prediction.num_items != graph.num_nodes:
         raise BadInput(
             f"a prediction of {prediction.num_items} nodes does not fit a graph of {graph.num_nodes} nodes",

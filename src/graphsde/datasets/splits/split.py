@@ -17,7 +17,7 @@ from graphsde.base.errors import BadInput, BadUsage
 from graphsde.base.registry import Registry, refuse_unknown_options
 from graphsde.base.seeds import check_seed
 from graphsde.graph.graph import Graph
-from graphsde.graph.masks import mask_of
+from graphsde.graph.masks import how_to_give_labels, mask_of
 from graphsde.graph.target import UNLABELLED
 
 
@@ -124,7 +124,7 @@ def make_split(graph: Graph, name: str, *, seed: int = 0, **options: Any) -> Spl
     parameters = inspect.signature(maker).parameters.values()
     if not any(one.kind is one.VAR_KEYWORD for one in parameters):
         accepted = [one.name for one in parameters if one.name not in ("graph", "seed")]
-        refuse_unknown_options(f"split '{name}'", accepted, options)
+        refuse_unknown_options(f"split '{name}'", [*accepted, "seed"], options)
     return maker(graph, seed=seed, **options)
 
 
@@ -165,7 +165,7 @@ def no_labels(graph: Graph) -> BadInput:
     return BadInput(
         f"'{graph.name}' has no labels, so its nodes can't be divided into training and test",
         code="E-NO-LABELS",
-        fix="give labels to some nodes",
+        fix=how_to_give_labels(graph),
     )
 
 

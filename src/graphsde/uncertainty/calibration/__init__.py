@@ -1,7 +1,12 @@
 """Uncertainty that means what it says: maps fitted on validation nodes after training, one file per method."""
 
 from graphsde.uncertainty.calibration.base import CALIBRATORS, Calibrator, Surroundings
-from graphsde.uncertainty.calibration.calibrators import DEFAULT_CALIBRATOR, fit_calibrator, require_calibrator
+from graphsde.uncertainty.calibration.calibrators import (
+    DEFAULT_CALIBRATOR,
+    calibrate,
+    fit_calibrator,
+    require_calibrator,
+)
 from graphsde.uncertainty.calibration.diffusion import DiffusionTemperature
 
 __all__ = [
@@ -10,6 +15,7 @@ __all__ = [
     "Calibrator",
     "DiffusionTemperature",
     "Surroundings",
+    "calibrate",
     "fit_calibrator",
     "require_calibrator",
 ]

@@ -287,6 +287,29 @@ def fit_calibrator(
     return FITTING.of(prediction)(prediction, graph, by, nodes, linear_filter)
 
 
+def calibrate(prediction: Prediction, graph: Graph, *, by: str = "auto", nodes: np.ndarray | None = None) -> Prediction:
+    """A prediction with its uncertainty calibrated on the validation nodes, for one that no model here has made.
+
+    Models have :meth:`graphsde.Model.calibrate`, which all their predictions then go through.
+
+    Args:
+        prediction: of all nodes of ``graph``, such as one of :meth:`graphsde.Prediction.from_logits`.
+        graph: with the roles that its nodes had when the model was trained.
+        by: see ``graphsde list calibrators``; ``auto`` is a temperature for classes, one factor of all standard
+            deviations for numbers.
+        nodes: mask of the nodes to fit on, instead of the validation nodes.
+
+    Example:
+        >>> import graphsde as gs
+        >>> graph = gs.load("digits")
+        >>> prediction = gs.Prediction.from_probabilities(gs.LabelPropagation().fit(graph).predict(graph).mean, graph)
+        >>> gs.calibrate(prediction, graph).uncalibrated is prediction
+        True
+    """
+    by = DEFAULT_CALIBRATOR.of(prediction) if by == "auto" else by
+    return fit_calibrator(prediction, graph, by=by, nodes=nodes).apply_to(prediction, graph)
+
+
 DEFAULT_CALIBRATOR: Rules[str] = Rules("calibrating")
 DEFAULT_CALIBRATOR.register("classification")(Temperature.name)
 DEFAULT_CALIBRATOR.register("regression")(Deviation.name)

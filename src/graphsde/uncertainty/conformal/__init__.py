@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, overload
 
+from graphsde.base.errors import BadUsage
+from graphsde.base.suggestions import called_here, what_was_meant
 from graphsde.graph.graph import Graph
 from graphsde.prediction import ClassPrediction, Prediction, RegressionPrediction
 from graphsde.uncertainty.conformal.intervals import CONFORMAL, ConformalIntervals
@@ -11,6 +13,8 @@ from graphsde.uncertainty.conformal.scores import CONFORMAL_SCORES, Case
 from graphsde.uncertainty.conformal.sets import Conformal, summarise_sets
 
 __all__ = ["CONFORMAL_SCORES", "Case", "Conformal", "ConformalIntervals", "conformalize", "summarise_sets"]
+
+OPTIONS = ("confidence_level", "seed")
 
 
 @overload
@@ -62,5 +66,8 @@ def conformalize(
         >>> sets.shape, sets.dtype
         ((1797, 10), dtype('bool'))
     """
+    for name in options:
+        if called_here(name, OPTIONS):
+            raise BadUsage(f"there is no option '{name}'", found=name, fix=what_was_meant(name, OPTIONS))
     chosen = {} if by is None else {"by": by}
     return CONFORMAL.of(prediction)(prediction, graph, confidence_level=confidence_level, **chosen, **options)

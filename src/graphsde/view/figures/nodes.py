@@ -207,7 +207,7 @@ class UncertaintyGraph(Picture):
             spring_layout(part, seed=seed),
             prediction.total[rows],
             np.column_stack([first, second]),
-            graph.node_ids[rows],
+            np.array([graph.called(int(row)) for row in rows], dtype=object),
             prediction.label[rows],
             int(np.flatnonzero(rows == node)[0]),
             float(np.log(max(prediction.num_classes, 2))),

@@ -75,7 +75,7 @@ def _question(facts: RunFacts, run: OpenRun, queue: LabelQueue, questions: Quest
     question = _open_questions(questions, queue)[0]
     row = describe(run.graph, run.prediction, [question.position])[0]
     st.html(
-        f'<div class="gs-node">{picture(row)}<div><h3>Which class is node {in_html(question.id)}?</h3>'
+        f'<div class="gs-node">{picture(row)}<div><h3>Which class is node {in_html(row.node)}?</h3>'
         f"<div>{in_html(question.reason, 400)}</div></div></div>{bars(row)}"
     )
     features(run, row, expanded=True)
@@ -107,13 +107,19 @@ def _answers(classes: tuple[str, ...], question: Question, queue: LabelQueue) ->
             )
 
 
+def _called(run: OpenRun, node: int | str) -> str:
+    """With its name; a node that has left the graph has its id alone."""
+    row = run.graph.position.get(node)
+    return str(node) if row is None else run.graph.called(row)
+
+
 def _given(facts: RunFacts, run: OpenRun, queue: LabelQueue) -> None:
     said = st.session_state.pop("learned", None)
     if said:
         st.success(in_markdown(said, 400), icon=":material/check_circle:")
     st.markdown(f"**Labels given: {len(queue.given)}**")
     if queue.given:
-        rows = [{"node": plain(node), "label": plain(name)} for node, name in queue.given.items()]
+        rows = [{"node": plain(_called(run, node)), "label": plain(name)} for node, name in queue.given.items()]
         st.dataframe(rows, hide_index=True, height=min(38 * (len(rows) + 1), 240), key="given")
         last = list(queue.given)[-1]
         st.button("Take the last one back", on_click=queue.take_back, args=(last,), key="back", icon=":material/undo:")
