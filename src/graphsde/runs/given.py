@@ -80,7 +80,7 @@ def save_run(
         }
         metrics: dict[str, Any] = {"fit_seconds": 0.0, "best_epoch": None, **figures_of(found, again)}
         with NewState(run.path, anew=True) as state:
-            RunContent(config, facts, model, found, again, metrics, (again, files)).write(state.folder)
+            RunContent(config, facts, model, found, again, metrics, source=(again, files)).write(state.folder)
             state.commit()
     return run.path
 
