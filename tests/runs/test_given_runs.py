@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from torch import nn
 
 import graphsde as gs
@@ -51,6 +52,25 @@ def test_samples_and_what_was_before_a_calibrator_are_kept(tmp_path: Path) -> No
     assert isinstance(found, gs.ClassPrediction)
     assert found.kind == "samples" and found.num_samples == 2
     np.testing.assert_array_equal(found.untempered().probs, drawn.probs)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_sparse_graphs_are_kept_sparse(tmp_path: Path, directed: bool) -> None:
+    words = sp.random_array((40, 3000), density=0.005, rng=np.random.default_rng(0), format="csr", dtype=np.float32)
+    ids = [f"page {row}" for row in range(40)]
+    pairs = np.stack([np.arange(39), np.arange(1, 40)])
+    role = np.arange(40) % 3
+    masks = {"train_mask": role == 0, "val_mask": role == 1, "test_mask": role == 2}
+    names = {"feature_names": [f"w{column}" for column in range(3000)], "node_names": [one.title() for one in ids]}
+    weights = np.linspace(1, 2, 39)
+    labels = ["x", "y"] * 20
+    graph = gs.from_arrays(
+        words, pairs, labels=labels, node_ids=ids, weights=weights, directed=directed, **masks, **names
+    )
+    run = gs.save_run(some_prediction(graph), graph, tmp_path / "run")
+    opened = RunFolder(run).load_graph()
+    assert opened.is_sparse and opened.fingerprint == graph.fingerprint and opened.called(3) == graph.called(3)
+    assert opened.feature_names == graph.feature_names and (run / "graph.npz").is_file()
 
 
 def test_numbers_are_kept_too(tmp_path: Path) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from graphsde.base import storage
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.datasets.source import GraphSource
 from graphsde.graph.graph import MASK_NAMES, Graph
@@ -19,7 +23,7 @@ from graphsde.runs.kept_graph import source_files
 from graphsde.runs.state import NewState
 
 TABLES = "graph"
-"""The folder in a run that holds the graph's tables, where the graph came from no files."""
+"""The folder, or the ``.npz`` file, in a run that holds a graph which came from no files."""
 
 
 def save_run(
@@ -41,7 +45,7 @@ def save_run(
         graph: with the roles of its nodes.
         folder: of the run.
         source: the files that ``graph`` was read from, or the name of a benchmark; the run then opens these. If left
-            out, the graph is written into the run's folder as tables.
+            out, the graph is written into the run's folder.
         read: how the files were read, as for :func:`graphsde.read`.
         made_by: what made the prediction, for the report.
         overwrite: replace a run that is in the folder.
@@ -66,9 +70,11 @@ def save_run(
                 fix="choose another folder, or give overwrite=True to replace it",
             )
         if source is None:
-            write_tables(graph, run.path / TABLES, format="parquet")
-        place = str(run.path / TABLES if source is None else source)
-        opened = GraphSource.typed(place, options=read or {}, split="given" if source is None else graph.split)
+            place, options = _write_graph(graph, run.path)
+            opened = GraphSource.typed(place, options=options, split="given")
+        else:
+            place = str(source)
+            opened = GraphSource.typed(place, options=read or {}, split=graph.split)
         files = source_files(opened.graph)
         again, facts = opened.open()
         _require_same(again, graph, place)
@@ -83,6 +89,35 @@ def save_run(
             RunContent(config, facts, model, found, again, metrics, source=(again, files)).write(state.folder)
             state.commit()
     return run.path
+
+
+def _write_graph(graph: Graph, run: Path) -> tuple[str, dict[str, Any]]:
+    """The graph beside the run, and how to read it: as arrays where features are sparse, else as tables."""
+    if not graph.is_sparse or graph.categorical:
+        write_tables(graph, run / TABLES, format="parquet")
+        return str(run / TABLES), {}
+    features: Any = graph.features
+    arrays: dict[str, Any] = {f"features_{part}": getattr(features, part) for part in ("data", "indices", "indptr")}
+    arrays |= {"features_shape": np.array(features.shape), "edge_index": graph.adjacency.edge_index()}
+    arrays |= {f"{role}_mask": mask for role, mask in graph.masks.items()}
+    known = graph.target.encoded
+    texts = {"node_ids": graph.node_ids, "class_names": graph.class_names or None, "feature_names": graph.feature_names}
+    names = graph.node_names
+    texts["node_names"] = None if names is None or any(one is None for one in names) else names
+    for name, values in texts.items():
+        if values is not None:
+            column = np.asarray(values)
+            arrays[name] = column.astype(str) if column.dtype == object else column
+    if known is not None:
+        arrays["labels"] = known
+    if graph.adjacency.is_weighted:
+        arrays["edge_weight"] = graph.adjacency.matrix.data
+    stream = io.BytesIO()
+    np.savez(stream, **arrays)  # not compressed: a reader refuses what unpacks to far more than its size
+    path = run / f"{TABLES}.npz"
+    storage.write_bytes(path, stream.getvalue())
+    options: dict[str, Any] = {"directed": True} if graph.adjacency.directed else {}
+    return str(path), options | ({"target": graph.target_kind} if graph.target.told_in_files else {})
 
 
 def _given(prediction: Prediction | Wrapped, graph: Graph, made_by: str) -> GivenPrediction:
