@@ -69,6 +69,39 @@ def test_matlab_files_that_promise_too_much(tmp_path: Path) -> None:
         read(tmp_path / "new.mat")
 
 
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.int8, np.uint16, np.int32, np.int64, np.bool_])
+@pytest.mark.parametrize("packed", [False, True])
+def test_arrays_are_those_of_scipy(tmp_path: Path, kind: type, packed: bool) -> None:
+    rng = np.random.default_rng(0)
+    dense = rng.integers(0, 2 if kind is np.bool_ else 100, (5, 3)).astype(kind)
+    sparse = sp.random_array((5, 4), density=0.4, rng=rng, format="csc")
+    written = {"A": sparse, "X": dense, "empty": np.zeros((0, 3)), "one": np.array([[7]]), "logical": sparse > 0.5}
+    savemat(tmp_path / "all.mat", written, do_compression=packed)
+    with (tmp_path / "all.mat").open("rb") as stream:
+        found = read_variables(stream, "<", {"a", "x", "empty", "one", "logical"})
+    expected = loadmat(tmp_path / "all.mat")
+    assert set(found) == set(written)
+    for name, value in found.items():
+        assert value is not None and value.shape == expected[name].shape
+        told, truth = (one.toarray() if sp.issparse(one) else one for one in (value, expected[name]))
+        assert np.array_equal(told, truth) and told.dtype.kind == truth.dtype.kind
+
+
+def test_a_file_of_the_other_byte_order(tmp_path: Path) -> None:
+    """Written here by hand: a matrix of 2 × 2 numbers, column by column, stored as bytes."""
+    element = lambda kind, content: struct.pack(">II", kind, len(content)) + content + bytes(-len(content) % 8)  # noqa: E731
+    flags, dims = element(6, struct.pack(">II", 6, 0)), element(5, struct.pack(">ii", 2, 2))
+    name = struct.pack(">HH", 1, 1) + b"A\0\0\0"
+    body = flags + dims + name + element(1, bytes([0, 1, 2, 3]))
+    (tmp_path / "big.mat").write_bytes(
+        b"MATLAB 5.0".ljust(124) + b"\x01\x00MI" + struct.pack(">II", 14, len(body)) + body
+    )
+    with (tmp_path / "big.mat").open("rb") as stream:
+        found = read_variables(stream, ">", {"a"})["A"]
+    assert isinstance(found, np.ndarray) and found.tolist() == [[0.0, 2.0], [1.0, 3.0]]
+    assert np.array_equal(loadmat(tmp_path / "big.mat")["A"], found)
+
+
 @given(position=st.integers(0, 2000), value=st.integers(0, 255), packed=st.booleans())
 def test_a_damaged_byte_of_a_matlab_file(
     tmp_path_factory: pytest.TempPathFactory, position: int, value: int, packed: bool

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 import scipy.sparse as sp
 
-from graphsde.base.errors import BadInput, shorten
+from graphsde.base.errors import BadInput
 from graphsde.graph.edges import edges_of_matrix
-from graphsde.graph.features import check_structure
 from graphsde.graph.raw import RawGraph
+from graphsde.io.mat_arrays import HEADER, DamagedMat, Variable, byte_order, places, read_variables
 from graphsde.io.opening import opened, refuse_bomb, refuse_cost
 
 # names of variables, whatever their case, the more telling ones first
 ADJACENCY = ("network", "adjacency", "adj", "net", "a")
 FEATURES = ("attributes", "attribute", "features", "attrb", "attr", "x")
 LABELS = ("labels", "label", "class", "group", "gnd", "y")
-_HEADER, _MATRIX, _COMPRESSED = 128, 14, 15
 _PER_BYTE = 8  # at the peak of reading and checking, mostly that of edges
 
 
@@ -36,11 +33,14 @@ def read_mat(path: Path, name: str | None = None) -> RawGraph:
         name: how messages call the graph.
     """
     with opened(path) as stream:
-        size = stream.seek(0, 2)
-        declared = _declared(stream, path)
-        refuse_bomb(path, declared=declared, compressed=size)
-        refuse_cost(path, cost=_PER_BYTE * declared, size=size, fix="keep features sparse, or save with -v6")
-        variables = _load(stream, path)
+        order = _order(stream, path)
+        try:
+            declared, size = sum(one.unpacked for one in places(stream, order)), stream.seek(0, 2)
+            refuse_bomb(path, declared=declared, compressed=size)
+            refuse_cost(path, cost=_PER_BYTE * declared, size=size, fix="keep features sparse, or save with -v6")
+            variables = read_variables(stream, order, {*ADJACENCY, *FEATURES, *LABELS})
+        except DamagedMat as error:
+            raise _corrupt(path, str(error), "write or copy the file again") from None
     adjacency = _matrix(variables, ADJACENCY, path, required=True)
     features = _matrix(variables, FEATURES, path)
     num_nodes = int(adjacency.shape[0])
@@ -63,53 +63,17 @@ def read_mat(path: Path, name: str | None = None) -> RawGraph:
     )
 
 
-def _declared(stream: BinaryIO, path: Path) -> int:
-    """Bytes that all variables take once unpacked, from their tags alone."""
-    stream.seek(0)
-    header = stream.read(_HEADER)
+def _order(stream: BinaryIO, path: Path) -> str:
+    header = stream.read(HEADER)
     if header.startswith((b"\x89HDF", b"MATLAB 7.3")):
         raise _corrupt(path, "it is of version 7.3 (HDF5)", "save it with save(…, '-v7')")
-    order = {b"IM": "<", b"MI": ">"}.get(header[126:128])
+    order = byte_order(header)
     if order is None:
         raise _corrupt(path, "it has no header of version 5 to 7.2", "save it with save(…, '-v7')")
-    declared = 0
-    while len(tag := stream.read(8)) == 8:
-        kind, length = struct.unpack(order + "II", tag)
-        start = stream.tell()
-        if kind == _COMPRESSED:
-            try:
-                inner = zlib.decompressobj().decompress(stream.read(min(length, 256)), 8)
-            except zlib.error as error:
-                raise _corrupt(path, str(error), "write or copy the file again") from None
-            if len(inner) < 8:
-                raise _corrupt(path, "a variable is cut off", "write or copy the file again")
-            kind, unpacked = struct.unpack(order + "II", inner)
-            declared += unpacked
-        else:
-            declared += length
-        if kind != _MATRIX:
-            raise _corrupt(path, f"an element of type {kind} is no variable", "write or copy the file again")
-        stream.seek(start + length)
-    stream.seek(0)
-    return declared
+    return order
 
 
-def _load(stream: BinaryIO, path: Path) -> dict[str, Any]:
-    from scipy.io import loadmat, whosmat
-
-    try:
-        listed = [name for name, _, _ in whosmat(stream, appendmat=False)]
-        wanted = [name for name in listed if name.lower() in {*ADJACENCY, *FEATURES, *LABELS}]
-        stream.seek(0)
-        found = loadmat(stream, appendmat=False, variable_names=wanted)
-    except Exception as error:  # whatever a damaged file makes of the reader; scipy has no error of its own for it
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
-        raise _corrupt(path, shorten(str(error), 120), "write or copy the file again") from None
-    return {name: found[name] for name in wanted if name in found}
-
-
-def _first(variables: dict[str, Any], names: tuple[str, ...]) -> tuple[str, Any] | None:
+def _first(variables: dict[str, Variable | None], names: tuple[str, ...]) -> tuple[str, Variable | None] | None:
     for wanted in names:
         for name, value in variables.items():
             if name.lower() == wanted:
@@ -117,7 +81,9 @@ def _first(variables: dict[str, Any], names: tuple[str, ...]) -> tuple[str, Any]
     return None
 
 
-def _matrix(variables: dict[str, Any], names: tuple[str, ...], path: Path, *, required: bool = False) -> Any:
+def _matrix(
+    variables: dict[str, Variable | None], names: tuple[str, ...], path: Path, *, required: bool = False
+) -> Any:
     found = _first(variables, names)
     if found is None:
         if not required:
@@ -131,23 +97,18 @@ def _matrix(variables: dict[str, Any], names: tuple[str, ...], path: Path, *, re
             fix="rename the variables",
         )
     name, value = found
-    if (
-        not (sp.issparse(value) or (isinstance(value, np.ndarray) and value.ndim == 2))
-        or value.dtype.kind not in "biuf"
-    ):
+    if value is None:
         raise BadInput(
-            f"the variable '{name}' holds {getattr(value, 'dtype', type(value).__name__)}",
+            f"the variable '{name}' is no matrix of numbers",
             code="E-DTYPE",
             place=f"{path.name}, {name}",
             expected="a matrix of numbers",
             fix="save it as a plain or sparse matrix of numbers",
         )
-    if sp.issparse(value):
-        check_structure(value)  # scipy follows damaged indices into memory that is not its own
     return value
 
 
-def _labels(variables: dict[str, Any], num_nodes: int, path: Path) -> np.ndarray | None:
+def _labels(variables: dict[str, Variable | None], num_nodes: int, path: Path) -> np.ndarray | None:
     values = _matrix(variables, LABELS, path)
     if values is None:
         return None
