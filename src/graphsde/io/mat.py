@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 import scipy.sparse as sp
@@ -83,7 +83,7 @@ def _first(variables: dict[str, Variable | None], names: tuple[str, ...]) -> tup
 
 def _matrix(
     variables: dict[str, Variable | None], names: tuple[str, ...], path: Path, *, required: bool = False
-) -> Any:
+) -> Variable:
     found = _first(variables, names)
     if found is None:
         if not required:
