@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import graphsde as gs
 from graphsde.acting.certified import (
@@ -204,8 +205,21 @@ def test_the_focus_goes_on_for_as_long_as_it_passes() -> None:
     p_values = binomial_p_value(np.maximum(accepted - 700, 0), accepted, np.full(50, 0.05))
     assert found.accepted == accepted[p_values <= 0.05].max() == 720 and found.wrong == 20
     nothing = loosen(values, np.ones(1000, dtype=bool), values, 0.05, 0.05)
-    assert nothing is not None and not nothing.passed and nothing.accepted < 250
+    assert nothing is not None and not nothing.passed and nothing.accepted < 500
     assert loosen(values, values > 0.7, np.full(9, np.inf), 0.05, 0.05) is None
+
+
+@pytest.mark.parametrize(("nodes", "forgiven"), [(150, 0), (250, 1), (500, 5), (2000, 10)])
+def test_the_focus_begins_where_errors_are_forgiven_and_few(nodes: int, forgiven: int) -> None:
+    """The first threshold accepts enough nodes for as many errors as half of the nodes can forgive, ten at most: by
+    brute force over the binomial distribution."""
+    values = (np.arange(nodes) + 0.5) / nodes
+    found = loosen(values, np.ones(nodes, dtype=bool), values, 0.05, 0.04)
+    assert found is not None and not found.passed  # so that it is the first one
+    can = max(k for k in range(found.accepted) if stats.binom.cdf(k, found.accepted, 0.05) <= 0.04)
+    assert can >= forgiven
+    share = found.accepted / nodes
+    assert share <= 0.5 or (forgiven == 0 and share < 0.7)
 
 
 def test_ladder_and_focus_hold_together() -> None:

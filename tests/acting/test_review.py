@@ -7,11 +7,12 @@ import pytest
 
 import graphsde as gs
 from graphsde.acting.decisions import ClassDecisions
-from graphsde.acting.review import importance_of, roles_of
+from graphsde.acting.review import importance_of
 from graphsde.base.errors import BadInput, BadUsage, UnknownName
 from graphsde.graph.build import from_arrays
 from graphsde.graph.graph import Graph
 from graphsde.prediction import ClassPrediction
+from graphsde.prediction.columns import roles_of
 
 NODES, OPEN = 900, np.arange(800, 900)
 
@@ -52,11 +53,11 @@ def test_the_most_doubtful_come_first_and_known_labels_are_left_out() -> None:
         "rank", "id", "split", "action", "label", "confidence", "class_1", "probability_1", "class_2", "probability_2",
         "class_3", "probability_3", "uncertainty", "ood_p_value", "reason",
     ]  # fmt: skip
-    assert columns["rank"].tolist() == list(range(1, 101)) and set(columns["split"]) == {""}
+    assert columns["rank"].tolist() == list(range(1, 101)) and set(columns["split"]) == {None}
     first = review.rows(1)[0]
     assert first["id"] == 899 and (first["class_1"], first["class_2"], first["class_3"]) == ("a", "b", "c")
     assert first["probability_1"] == pytest.approx(1 - 0.95 / 2) and isinstance(first["id"], int)
-    assert set(everybody.columns()["split"]) >= {"", "test"} and roles_of(found.graph)[5] == "train"
+    assert set(everybody.columns()["split"]) >= {None, "test"} and roles_of(found.graph)[5] == "train"
 
 
 def test_a_column_of_importance_comes_before_doubt() -> None:

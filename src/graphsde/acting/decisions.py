@@ -22,7 +22,7 @@ from graphsde.base.errors import BadInput, BadUsage
 from graphsde.graph.graph import Graph
 from graphsde.metrics.evaluation import judged_nodes
 from graphsde.prediction import ClassPrediction, Prediction, RegressionPrediction
-from graphsde.prediction.columns import with_node_names
+from graphsde.prediction.columns import roles_of, with_node_names
 from graphsde.uncertainty.conformal import Conformal, ConformalIntervals, summarise_sets
 from graphsde.uncertainty.conformal.conditional import GroupConformal, coverage_table
 from graphsde.uncertainty.held_out import align_labels
@@ -227,6 +227,7 @@ class ClassDecisions(Decisions):
         names = np.array(p.class_names, dtype=object)
         columns = {
             "id": p.ids,
+            "split": roles_of(self.graph),
             "label": p.label,
             "confidence": p.confidence,
             **_uncertainty(p),
@@ -360,6 +361,7 @@ class RegressionDecisions(Decisions):
         p = self.prediction
         columns = {
             "id": p.ids,
+            "split": roles_of(self.graph),
             "mean": p.mean,
             "low": self.low,
             "high": self.high,

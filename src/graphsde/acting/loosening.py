@@ -11,8 +11,10 @@ from graphsde.uncertainty.binomial import binomial_p_value, nodes_to_certify
 from graphsde.uncertainty.multiple_testing import fixed_sequence
 
 STEPS = 50
-FORGIVEN = 4
+FORGIVEN = 10
 """Errors that the first threshold should be able to forgive: a stricter one would fail by chance."""
+HALF = 0.5
+"""The first threshold accepts no more than this share for the sake of errors: a looser one would fail by its errors."""
 
 
 @dataclass(frozen=True)
@@ -75,10 +77,14 @@ def _fewest(limit: float, delta: float, errors: int) -> int:
 
 
 def _first_to_test(shares: np.ndarray, nodes: int, limit: float, delta: float) -> int:
-    """The strictest threshold that can be expected to accept enough calibration nodes to forgive some errors."""
+    """The strictest threshold that can be expected to accept enough calibration nodes to forgive some errors, as many
+    as half of the nodes can."""
     expected = nodes * shares - np.sqrt(nodes * shares * (1.0 - shares))
+    first = len(shares) - 1
     for forgiven in range(FORGIVEN, -1, -1):
         enough = np.flatnonzero(expected >= _fewest(limit, delta, forgiven))
         if len(enough):
-            return int(enough[0])
-    return len(shares) - 1
+            first = int(enough[0])
+            if shares[first] <= HALF:
+                break
+    return first

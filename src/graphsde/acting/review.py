@@ -14,7 +14,7 @@ from graphsde.base.errors import BadInput, BadUsage, UnknownName, shorten
 from graphsde.base.registry import Rules
 from graphsde.graph.graph import Graph
 from graphsde.prediction import ClassPrediction
-from graphsde.prediction.columns import with_node_names
+from graphsde.prediction.columns import roles_of, with_node_names
 from graphsde.uncertainty.held_out import align_labels
 from graphsde.uncertainty.multiple_testing import conformal_p_values
 
@@ -117,14 +117,6 @@ def review_list(decisions: Decisions, importance: Importance | None = None, *, k
         columns["importance"] = worth[nodes]
     columns["reason"] = columns.pop("reason")  # the longest text stands last
     return Review(nodes, with_node_names(columns, graph), ordered_by, int((left & ~unlabelled).sum()))
-
-
-def roles_of(graph: Graph) -> np.ndarray:
-    """The role of every node in the split, empty where it has none.  # [N] object"""
-    roles = np.full(graph.num_nodes, "", dtype=object)
-    for name, mask in graph.masks.items():
-        roles[mask] = name
-    return roles
 
 
 def importance_of(graph: Graph, importance: Importance) -> tuple[str, np.ndarray]:

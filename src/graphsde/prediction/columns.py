@@ -89,9 +89,12 @@ def _uncertainty(prediction: Prediction) -> dict[str, Any]:
 
 
 def _roles(graph: Graph | None) -> dict[str, Any]:
-    if graph is None or not graph.masks:
-        return {}
-    split = np.full(graph.num_nodes, None, dtype=object)
+    return {} if graph is None or not graph.masks else {"split": roles_of(graph)}
+
+
+def roles_of(graph: Graph) -> np.ndarray:
+    """The role of every node in the split, ``None`` where it has none.  # [N] object"""
+    roles = np.full(graph.num_nodes, None, dtype=object)
     for name, mask in graph.masks.items():
-        split[mask] = name
-    return {"split": split}
+        roles[mask] = name
+    return roles
