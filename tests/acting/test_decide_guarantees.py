@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import graphsde as gs
+from graphsde.acting.decision_words import describe
 from graphsde.acting.decisions import ClassDecisions
 from graphsde.base.errors import BadUsage
 from graphsde.graph.build import from_arrays
@@ -236,3 +237,16 @@ def test_numbers_have_the_same_guarantees(guarantee: str) -> None:
     assert (found.actions == "accept").any()
     test = found.summary()["test"]
     assert test["cross_fitted"] and test["nodes"] == 375 and 0.83 < test["interval_coverage"] < 0.97
+
+
+def test_decisions_print_what_holds() -> None:
+    graph, prediction = population()
+    found = gs.decide(prediction, graph, max_error=0.2)
+    text, words = str(found), describe(found)
+    assert text.splitlines()[1].split()[:3] == ["limit", "status", "accepted"]
+    assert all(row["limit"] in text and row["status"] in text for row in words.frontier)
+    assert words.guarantee in text and words.rests_on in text
+    counts = ", ".join(f"{one} {int((found.actions == one).sum()):,}" for one in found.choices)
+    assert repr(found) == f"ClassDecisions({graph.num_nodes:,} nodes: {counts}; limit 0.2)"
+    held = ", ".join(f"{one.limit:g}" for one in found.frontier.certified)
+    assert repr(found.frontier).startswith(f"Frontier(certified: {held}; delta 0.05, ")

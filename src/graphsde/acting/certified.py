@@ -92,7 +92,7 @@ class Rung:
         return asdict(self) | {"observed_error": self.observed_error}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Frontier:
     """All limits of the ladder with what could be shown; made by :func:`certify`.
 
@@ -121,6 +121,10 @@ class Frontier:
     anytime: bool = False
     ood: OODFlag | None = None
     tolerance: float | None = None
+
+    def __repr__(self) -> str:
+        held = ", ".join(f"{one.limit:g}" for one in self.certified)
+        return f"Frontier(certified: {held or 'none'}; delta {self.delta:g}, {int(self.calibration.sum()):,} nodes)"
 
     @property
     def certified(self) -> tuple[Rung, ...]:

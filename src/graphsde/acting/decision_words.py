@@ -43,6 +43,28 @@ class DecisionWords:
     tested: str | None
     notes: list[str]
 
+    def __str__(self) -> str:
+        """What a person reads first: the frontier, what is accepted, the guarantee, who gets which action."""
+        lines = ["Which error limits hold among accepted nodes:", aligned(self.frontier), *self.accepted]
+        lines += [f"Guarantee {self.guarantee}", self.rests_on, *self.ood, *self.notes, aligned(self.actions)]
+        return "\n".join(lines)
+
+
+def aligned(rows: list[dict[str, str]]) -> str:
+    """Rows of cells as text, one column under the other.
+
+    Example:
+        >>> print(aligned([{"action": "accept", "nodes": "7"}, {"action": "review", "nodes": "12"}]))
+        action  nodes
+        accept  7
+        review  12
+    """
+    table = [list(rows[0]), *(list(row.values()) for row in rows)] if rows else []
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table
+    )
+
 
 def describe(decisions: Decisions) -> DecisionWords:
     """Tables and sentences about decisions."""

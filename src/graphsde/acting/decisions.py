@@ -56,6 +56,16 @@ class Decisions(ABC):
     strangeness: OODPValues | None
     """OOD p-values of classes; numbers have none."""
 
+    def __str__(self) -> str:
+        """The frontier, the guarantee and the counts, as the command line prints them."""
+        from graphsde.acting.decision_words import describe
+
+        return str(describe(self))
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{one} {int((self.actions == one).sum()):,}" for one in self.choices)
+        return f"{type(self).__name__}({len(self.actions):,} nodes: {counts}; limit {self.max_error:g})"
+
     @abstractmethod
     def columns(self) -> dict[str, Any]:
         """One array per column, for a table with a row per node."""
@@ -184,7 +194,7 @@ def _uncertainty(p: Prediction) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClassDecisions(Decisions):
     """One action per node, with what is guaranteed of them; made by :func:`graphsde.decide`.
 
@@ -325,7 +335,7 @@ class ClassDecisions(Decisions):
         }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RegressionDecisions(Decisions):
     """One action per node, with what is guaranteed of them; made by :func:`graphsde.decide`.
 
