@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from graphsde.graph.graph import Graph
     from graphsde.models import Model
 
+MAX_ERROR = typer.Option("--max-error", help="Share of the accepted nodes that may be wrong.")
+DELTA = typer.Option("--delta", help="How often the guarantee may fail over draws of calibration nodes.")
 FIRST_ROWS = 5
 SHOWN_OF_REVIEW = ("rank", "id", "name", "label", "confidence", "mean", "importance", "reason")
 
@@ -29,12 +31,8 @@ def decide(
         Path | None,
         typer.Option("--out", help="A .csv or .parquet file with a row per node; default: decisions.csv in the run."),
     ] = None,
-    max_error: Annotated[
-        float, typer.Option("--max-error", help="Share of the accepted nodes that may be wrong.")
-    ] = 0.05,
-    delta: Annotated[
-        float, typer.Option("--delta", help="How often the guarantee may fail over draws of calibration nodes.")
-    ] = 0.05,
+    max_error: Annotated[float, MAX_ERROR] = 0.05,
+    delta: Annotated[float, DELTA] = 0.05,
     guarantee: Annotated[
         str, typer.Option("--guarantee", help="certified, expected (on average) or accepted-and-wrong.")
     ] = "certified",
@@ -202,12 +200,8 @@ def plan(
     graph: Annotated[
         str, typer.Argument(help="A graph before a fit (a name, folder or file), or the folder of a run.")
     ],
-    max_error: Annotated[
-        float, typer.Option("--max-error", help="Share of the accepted nodes that may be wrong.")
-    ] = 0.05,
-    delta: Annotated[
-        float, typer.Option("--delta", help="How often the guarantee may fail over draws of calibration nodes.")
-    ] = 0.05,
+    max_error: Annotated[float, MAX_ERROR] = 0.05,
+    delta: Annotated[float, DELTA] = 0.05,
     accuracy: Annotated[
         float | None, typer.Option("--accuracy", help="Of the model, as you expect it; a share of all nodes.")
     ] = None,

@@ -18,7 +18,7 @@ from graphsde.graph.build import options_from
 from graphsde.graph.raw import ReadOptions
 from graphsde.graph.target import Kind
 from graphsde.io.csv_table import is_text_encoding
-from graphsde.io.opening import opened
+from graphsde.io.opening import no_utf8, opened
 
 if TYPE_CHECKING:
     import yaml
@@ -50,12 +50,7 @@ def read_strict_yaml(path: Path) -> dict[str, Setting]:
     try:
         return parse_strict_yaml(content.decode("utf-8-sig"), path.name)
     except UnicodeDecodeError as error:
-        raise BadInput(
-            f"{path.name} is no utf-8 text: {error.reason} at byte {error.start}",
-            code="E-ENCODING",
-            place=f"{path.name}, byte {error.start}",
-            fix="save it as UTF-8",
-        ) from None
+        raise no_utf8(path, error) from None
 
 
 def parse_strict_yaml(text: str, file: str) -> dict[str, Setting]:

@@ -180,3 +180,13 @@ def safe_cell(value: object) -> str:
     if _FORMULA.match(text) and not NUMBER.fullmatch(text.strip(" ")):
         return "'" + text
     return text
+
+
+def no_utf8(path: Path, error: UnicodeDecodeError) -> BadInput:
+    """For a file of text that is in no encoding that can be read."""
+    return BadInput(
+        f"{path.name} is no utf-8 text: {error.reason} at byte {error.start}",
+        code="E-ENCODING",
+        place=f"{path.name}, byte {error.start}",
+        fix="save it as UTF-8",
+    )

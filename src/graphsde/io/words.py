@@ -15,7 +15,7 @@ from graphsde.base.errors import BadInput, shorten
 from graphsde.graph.features import MAX_COLUMNS
 from graphsde.graph.ids import locate
 from graphsde.graph.raw import Finding
-from graphsde.io.opening import opened, refuse_cost
+from graphsde.io.opening import no_utf8, opened, refuse_cost
 
 # what an entry and a list take at the peak, as measured; a microsecond counts as a hundred bytes
 _PER_WORD, _PER_LIST = 75, 400
@@ -214,12 +214,7 @@ def _load(path: Path) -> dict[str, list[Any]]:
             data.decode("utf-8-sig"), object_pairs_hook=lambda pairs: _once(pairs, path), parse_constant=_no_number
         )
     except UnicodeDecodeError as error:
-        raise BadInput(
-            f"{path.name} is no utf-8 text: {error.reason} at byte {error.start}",
-            code="E-ENCODING",
-            place=f"{path.name}, byte {error.start}",
-            fix="save it as UTF-8",
-        ) from None
+        raise no_utf8(path, error) from None
     except RecursionError:
         raise _json_error(path, "it is nested too deeply", 'write {"id": [words]}') from None
     except json.JSONDecodeError as error:
