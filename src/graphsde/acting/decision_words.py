@@ -80,8 +80,13 @@ def describe(decisions: Decisions) -> DecisionWords:
         guarantee=f"{stated['name']}: {stated['meaning']}{_what_is_wrong(decisions)}",
         rests_on=f"It rests on this: {stated['rests_on']}. {EACH_BY_ITSELF}",
         actions=[
-            {"action": name, "nodes": f"{count:,}", "share": percent(count / nodes)}
-            for name, count in found["actions"].items()
+            {
+                "action": name,
+                "nodes decided on": f"{count:,}",
+                "share": percent(count / max(int(decisions.abstention.decided.sum()), 1)),
+                "of all nodes": f"{found['actions'][name]:,}",
+            }
+            for name, count in decisions.decided_counts().items()
         ],
         ood=_about_ood(found["ood"], nodes) if "ood" in found else [],
         sets=_about_sets(found[f"{kind}s"], kind),

@@ -62,6 +62,10 @@ class Decisions(ABC):
 
         return str(describe(self))
 
+    def decided_counts(self) -> dict[str, int]:
+        """How many nodes got each action, of those that no label has been used of."""
+        return {one: int(((self.actions == one) & self.abstention.decided).sum()) for one in self.choices}
+
     def __repr__(self) -> str:
         counts = ", ".join(f"{one} {int((self.actions == one).sum()):,}" for one in self.choices)
         return f"{type(self).__name__}({len(self.actions):,} nodes: {counts}; limit {self.max_error:g})"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphsde.acting.abstain import Abstention
-from graphsde.acting.decisions import ClassDecisions, Decisions
+from graphsde.acting.decisions import Decisions
 from graphsde.view.figures.chart import Axis, Chart, Line, Panel
 from graphsde.view.figures.picture import Picture
 from graphsde.view.figures.style import BLUE, GREEN, GREY, ORANGE
@@ -39,11 +39,9 @@ class Outcome:
 
 
 def outcome(decisions: Decisions) -> Outcome:
-    counts = {
-        name: int(((decisions.actions == name) & decisions.abstention.decided).sum()) for name in ClassDecisions.choices
-    }
+    counts = decisions.decided_counts()
     test = decisions.summary().get("test", {"accepted": 0, "wrong": 0})
-    return Outcome(counts["accept"], counts["review"], counts["ood"], test["accepted"], test["wrong"])
+    return Outcome(counts["accept"], counts["review"], counts.get("ood", 0), test["accepted"], test["wrong"])
 
 
 @dataclass(frozen=True, eq=False)
