@@ -33,7 +33,8 @@ def write_tables(folder: Path, nodes: int, words: int) -> None:
             row[1::2] = ord("0") + (rng.random(words) < SHARE)
             file.write(f"{node},class {node % 4}".encode() + row.tobytes() + b"\n")
     ends = rng.integers(nodes, size=(EDGES_PER_NODE * nodes, 2))
-    np.savetxt(folder / "edges.csv", ends, fmt="%d", delimiter=",", header="source,target", comments="")
+    rows = "".join(f"{source},{target}\n" for source, target in ends.tolist())
+    (folder / "edges.csv").write_text(f"source,target\n{rows}", encoding="utf-8")
 
 
 def cpu_seconds(words: list[str]) -> float:

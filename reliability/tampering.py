@@ -228,11 +228,10 @@ def _result(arena: Arena, words: tuple[str, ...], run: Path, table: Path | None)
     text = output + (
         table.read_text(encoding="utf-8", errors="replace") if table is not None and table.exists() else ""
     )
-    text = re.sub(
-        r'"[a-z_]*seconds": [0-9.e-]+|"memory_available": "[^"]*"',
-        "",
-        text.replace(str(table), "TABLE").replace(str(run), "RUN"),
-    )
+    text = text.replace(str(run), "RUN")
+    if table is not None:
+        text = text.replace(str(table.parent), "PLACE")
+    text = re.sub(r'"[a-z_]*seconds": [0-9.e-]+|"memory_available": "[^"]*"', "", text)
     if words[0] == "doctor" and code == 65:  # its findings are its result
         errors = output
     if words[0] == "report":

@@ -23,7 +23,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_fit_shows_the_model_beside_controls_and_keeps_them(run: Path) -> None:
+def test_fit_shows_the_model_beside_controls_and_keeps_them(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")  # where there is less room, cells are folded
     again = graphsde("fit", "digits", "--model", "gcn", "--set", "epochs=5", "--out", run)
     board = RunFolder(run).read_controls()
     assert again.exit_code == 0 and board is not None
