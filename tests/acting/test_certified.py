@@ -328,3 +328,11 @@ def test_cora_has_a_frontier() -> None:
     for rung in found.certified:
         assert wrong[graph.role("test") & found.accepted(rung.limit)].mean() <= rung.limit
     assert found.at(0.10) is not None and found.at(0.10).accepted_share > 0.2  # type: ignore[union-attr]
+
+
+def test_the_document_counts_nodes() -> None:
+    graph, prediction = population()
+    found = certify(prediction, graph)
+    told = found.as_dict()
+    assert told["calibration"]["nodes"] == int(graph.role("test").sum()) and told["delta"] == 0.05
+    assert [row["limit"] for row in told["rungs"]] == list(LADDER) and told["uncertainty"] == found.by

@@ -93,7 +93,9 @@ def test_nodes_that_nobody_has_used_are_decided_on() -> None:
     assert np.array_equal(found.accepted, below & found.decided)
     assert found.accepted_calibration == (below & found.calibration).sum()
     assert found.wrong_calibration == (below & found.calibration & (graph.labels == 1)).sum()
-    assert json.loads(json.dumps(found.as_dict()))["guarantee"]["rests_on"]
+    told = json.loads(json.dumps(found.as_dict()))
+    assert told["guarantee"]["rests_on"] and told["accepted"] == found.accepted.sum() > 1
+    assert told["decided"] == found.decided.sum() and told["calibration"]["nodes"] == found.calibration.sum()
 
 
 def test_where_all_others_are_test_nodes_half_of_them_are_decided_on() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 import graphsde as gs
 from graphsde.graph.graph import Graph
-from graphsde.metrics.leaderboard import HOW_TO_CHOOSE, Contender, Leaderboard, leaderboard
+from graphsde.metrics.leaderboard import HOW_TO_CHOOSE, Contender, Leaderboard, _plain, leaderboard
 from graphsde.prediction import ClassPrediction
 
 from support import block_graph
@@ -111,3 +111,7 @@ def test_figures_are_those_of_evaluate_with_the_intervals_of_intervals() -> None
     for name, one in row.figures.items():
         assert one.value == pytest.approx(figures[name], abs=1e-12)
         assert (one.low, one.high) == pytest.approx(ends[name], abs=1e-12)
+
+
+def test_figures_have_as_many_digits_as_matter() -> None:
+    assert [_plain(value) for value in (0.12345, -9.99949, 10.0, 1234.56)] == ["0.123", "-9.999", "10", "1235"]

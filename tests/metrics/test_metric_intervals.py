@@ -155,6 +155,25 @@ def test_intervals_of_calibration_errors_hold_what_a_plain_bootstrap_misses(stre
         assert plain < repeats / 2  # what the reflection is for
 
 
+@pytest.mark.parametrize(("share", "from_zero"), [(0.95, True), (0.985, False)])
+def test_a_calibration_error_that_chance_gives_has_an_interval_from_zero(
+    monkeypatch: pytest.MonkeyPatch, share: float, from_zero: bool
+) -> None:
+    """Chance gives as much or more in 5 % of draws, or in 1.5 %: the line is at 2.5 %."""
+    probs, truth = some_classes(3, nodes=300)
+    figures = class_figures(probs, (truth + 1) % 3)
+    observed = float(figures.table(np.ones((1, 300)))["ece"]()[0])
+    chance = observed + np.where(np.arange(1000) < 1000 * share, -0.001, 0.001)
+    monkeypatch.setattr(ClassFigures, "calibrated", lambda *_: dict.fromkeys(NEVER_ZERO, chance))
+    assert (_of(figures, 0.05, 200, 0)["ece"][0] == 0.0) is from_zero
+
+
+def test_an_area_of_zero_or_one_has_no_width() -> None:
+    probs = np.array([[0.9, 0.1], [0.8, 0.2]])
+    assert micro_auroc_interval(probs, np.array([0, 0]), 0.05) == (1.0, 1.0)
+    assert micro_auroc_interval(probs, np.array([1, 1]), 0.05) == (0.0, 0.0)
+
+
 def test_intervals_of_a_run_hold_its_figures() -> None:
     graph = gs.load("digits")
     prediction = gs.LabelPropagation().fit(graph).predict(graph)

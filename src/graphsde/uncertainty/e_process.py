@@ -31,7 +31,7 @@ def log_e_process(errors: Counts, nodes: Counts, max_error: float | np.ndarray) 
     )
     with np.errstate(divide="ignore"):
         mass = betaln(k + 1, n - k + 1) + np.log(betainc(k + 1, n - k + 1, limit))
-    return np.where(n > 0, mass - (k + 1) * np.log(limit) - (n - k) * np.log1p(-limit), 0.0)
+    return np.asarray(mass - (k + 1) * np.log(limit) - (n - k) * np.log1p(-limit))
 
 
 def anytime_p_value(errors: Counts, nodes: Counts, max_error: float | np.ndarray) -> np.ndarray:
