@@ -336,3 +336,14 @@ def test_the_document_counts_nodes() -> None:
     told = found.as_dict()
     assert told["calibration"]["nodes"] == int(graph.role("test").sum()) and told["delta"] == 0.05
     assert [row["limit"] for row in told["rungs"]] == list(LADDER) and told["uncertainty"] == found.by
+
+
+def test_a_limit_behind_the_focus_needs_what_the_one_before_it_needs() -> None:
+    """3 % is out of reach by the errors seen, and so is 1 %, although none are seen at its own threshold."""
+    wrong = (np.arange(400) >= 100) & (np.arange(400) < 107)
+    thresholds = np.array([0.5, 0.5, 0.5, 0.1])
+    rungs = judge_ladder(np.linspace(0, 1, 400), wrong, (0.1, 0.05, 0.03, 0.01), thresholds, 0.01)
+    found = with_focus(rungs, Loosened(0.5, 200, 1, 1e-4, True), 0.05, 0.04, 400)
+    assert [one.status for one in found] == ["certified", "certified", "not tested", "not tested"]
+    assert found[2].further_labels is None and "not reachable" in found[2].outlook
+    assert found[3].further_labels is None and found[3].outlook == "out of reach as the looser limit 3% is"

@@ -63,6 +63,10 @@ def test_the_rule_per_node_keeps_its_rate() -> None:
         rates.append(flagged / nodes)
     assert np.mean(rates) == pytest.approx(0.1, abs=4 * np.std(rates) / np.sqrt(60))
     assert per_node_guarantee(0.1).name == "per-node"
+    usual = flag_per_node(prediction, graph, by="entropy")
+    assert usual.false_alarm == 0.05 and np.array_equal(
+        usual.flagged, flag_per_node(prediction, graph, false_alarm=0.05, by="entropy").flagged
+    )
     few = graph.with_masks(**{**graph.masks, "val": np.arange(1500) == 20})
     with pytest.raises(BadInput, match="1 validation nodes are too few"):
         flag_per_node(prediction, few, by="entropy")

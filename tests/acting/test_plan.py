@@ -7,9 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from graphsde.acting.plan import plan
+import graphsde as gs
+from graphsde.acting.plan import _expected_labels, _largest_error, plan, plan_for_graph
 from graphsde.base.errors import BadUsage
-from graphsde.uncertainty.binomial import binomial_p_value, nodes_to_certify
+from graphsde.uncertainty.binomial import binomial_p_value, nodes_to_certify, power_of_test
 
 
 def test_without_errors_it_is_the_closed_form() -> None:
@@ -52,3 +53,24 @@ def test_so_many_labels_pass_as_often_as_planned() -> None:
 def test_what_is_no_share_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(BadUsage):
         plan(**wrong)
+
+
+@pytest.mark.parametrize("nodes", [100, 500, 5000])
+def test_the_largest_error_is_where_the_power_is_eighty_percent(nodes: int) -> None:
+    found = _largest_error(nodes, 0.05, 0.05)
+    assert found is not None and 0 < found < 0.05
+    assert power_of_test(nodes, found, 0.05, 0.05) >= 0.8 > power_of_test(nodes, 1.001 * found, 0.05, 0.05)
+    assert _largest_error(58, 0.05, 0.05) is None
+
+
+def test_more_labels_than_anybody_has_are_not_looked_for() -> None:
+    few, many = (_expected_labels(0.05, error, 0.05, 0.8, 1.0) for error in (0.049, 0.0498))
+    assert few is not None and 20_000 < few < 60_000 and many is None
+
+
+@pytest.mark.parametrize(("accuracy", "accepted"), [(0.76, 0.8), (0.97, 1.0)])
+def test_who_is_wrong_too_often_can_accept_a_share_only(accuracy: float, accepted: float) -> None:
+    """Accepting a share s with errors of 5 % takes 95 % of s right, and no more than the accuracy is."""
+    graph = gs.synthetic(400, classes=2)
+    found = plan_for_graph(graph, 0.05, accuracy=accuracy)
+    assert found.plan.accepted_share == pytest.approx(accepted)

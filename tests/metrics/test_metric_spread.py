@@ -71,6 +71,7 @@ def test_spearman_against_scipy() -> None:
     assert found == pytest.approx(stats.spearmanr(np.abs(values), deviations).statistic, abs=1e-12)
     assert spread.spread_spearman(gaussians(deviations), deviations) == pytest.approx(1.0)
     assert np.isnan(spread.spread_spearman(gaussians(np.ones(4)), values[:4]))
+    assert spread.spread_spearman(gaussians(np.array([1.0, 2.0])), np.array([0.5, -3.0])) == pytest.approx(1.0)
 
 
 def test_they_are_registered_and_evaluated() -> None:

@@ -56,8 +56,9 @@ def cross_fitted(
         >>> cross_fitted(np.ones(5, bool), lambda fit, test: {"nodes": int(test.sum()), "share": fit.sum() / 4})
         {'nodes': 5, 'share': 0.6}
     """
-    found = [judge(calibration, judged) for calibration, judged in halves(nodes, seed)]
-    return {name: _pooled([one[name] for one in found], [one["nodes"] for one in found]) for name in found[0]}
+    first, second = (judge(calibration, judged) for calibration, judged in halves(nodes, seed))
+    weights = [first["nodes"], second["nodes"]]
+    return {name: _pooled([value, second[name]], weights) for name, value in first.items()}
 
 
 def _pooled(values: list[Any], weights: list[int]) -> Any:
