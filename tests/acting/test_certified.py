@@ -335,6 +335,7 @@ def test_the_document_counts_nodes() -> None:
     found = certify(prediction, graph)
     told = found.as_dict()
     assert told["calibration"]["nodes"] == int(graph.role("test").sum()) and told["delta"] == 0.05
+    assert LADDER == (0.3, 0.2, 0.15, 0.1, 0.075, 0.05, 0.03, 0.02, 0.01)
     assert [row["limit"] for row in told["rungs"]] == list(LADDER) and told["uncertainty"] == found.by
 
 

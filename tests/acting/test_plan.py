@@ -10,7 +10,7 @@ import pytest
 import graphsde as gs
 from graphsde.acting.plan import _expected_labels, _largest_error, plan, plan_for_graph
 from graphsde.base.errors import BadUsage
-from graphsde.uncertainty.binomial import binomial_p_value, nodes_to_certify, power_of_test
+from graphsde.uncertainty.binomial import MOST_NODES, binomial_p_value, nodes_to_certify, power_of_test
 
 
 def test_without_errors_it_is_the_closed_form() -> None:
@@ -59,13 +59,14 @@ def test_what_is_no_share_is_refused(wrong: dict[str, float]) -> None:
 def test_the_largest_error_is_where_the_power_is_eighty_percent(nodes: int) -> None:
     found = _largest_error(nodes, 0.05, 0.05)
     assert found is not None and 0 < found < 0.05
-    assert power_of_test(nodes, found, 0.05, 0.05) >= 0.8 > power_of_test(nodes, 1.001 * found, 0.05, 0.05)
+    assert float(power_of_test(nodes, found, 0.05, 0.05)) == pytest.approx(0.8, abs=1e-6)
     assert _largest_error(58, 0.05, 0.05) is None
 
 
 def test_more_labels_than_anybody_has_are_not_looked_for() -> None:
-    few, many = (_expected_labels(0.05, error, 0.05, 0.8, 1.0) for error in (0.049, 0.0498))
-    assert few is not None and 20_000 < few < 60_000 and many is None
+    some, many = (_expected_labels(0.05, error, 0.05, 0.8, 1.0) for error in (0.0495, 0.0496))
+    assert some is not None and 131_072 < some < MOST_NODES and many is None
+    assert _expected_labels(0.05, 0.0, 0.05, 0.8, 1.0) == 19  # 1 / (n + 1) is 5 % from then on
 
 
 @pytest.mark.parametrize(("accuracy", "accepted"), [(0.76, 0.8), (0.97, 1.0)])
@@ -74,3 +75,8 @@ def test_who_is_wrong_too_often_can_accept_a_share_only(accuracy: float, accepte
     graph = gs.synthetic(400, classes=2)
     found = plan_for_graph(graph, 0.05, accuracy=accuracy)
     assert found.plan.accepted_share == pytest.approx(accepted)
+
+
+def test_labels_are_whole_ones() -> None:
+    """59 accepted ones at least, four of five of which are accepted: 73.75 labels."""
+    assert plan(0.05, accepted_share=0.8).fewest == 74

@@ -234,15 +234,13 @@ def plan_for_graph(graph: Graph, max_error: float, delta: float = 0.05, *, accur
 
 
 def _largest_error(nodes: float, limit: float, delta: float, power: float = 0.8) -> float | None:
-    """The largest error among accepted nodes at which the test passes with the power, by bisection."""
+    """The largest error among accepted nodes at which the test passes with the power."""
+    from scipy.optimize import brentq
+
     count = math.floor(nodes)
     if count < nodes_to_certify(limit, delta):
         return None
-    low, high = 0.0, limit
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if power_of_test(count, middle, limit, delta) >= power else (low, middle)
-    return low
+    return float(brentq(lambda error: float(power_of_test(count, error, limit, delta)) - power, 0.0, limit))
 
 
 def _count(count: int | None) -> str:
@@ -266,15 +264,13 @@ def _expected_labels(max_error: float, error: float, delta: float, power: float,
     """
     from scipy.special import bdtr
 
-    reach = 64
-    while reach <= 2 * MOST_NODES:
+    reach, last = 64, 0
+    while last < MOST_NODES:
         n = np.arange(1, reach + 1)
         most = np.floor(max_error * accepted_share * (n + 1) - 1.0 + 1e-9)
         passed = np.where(most >= 0, bdtr(np.maximum(most, 0.0), n, accepted_share * error), 0.0)
-        below = np.flatnonzero(passed < power)
-        if not len(below):
-            return 1
-        if 2 * n[below[-1]] <= reach:
-            return int(n[below[-1]]) + 1
+        last = int(n[passed < power].max(initial=0))
+        if 2 * last <= reach:
+            return last + 1 if last < MOST_NODES else None
         reach *= 2
     return None
