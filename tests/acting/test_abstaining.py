@@ -187,10 +187,8 @@ def test_decisions_are_one_action_each_with_a_reason() -> None:
     accept, ood = found.actions == "accept", found.actions == "ood"
     assert np.array_equal(accept, found.abstention.accepted) and np.array_equal(ood, found.ood.flagged)
     columns = found.columns()
-    expected = (
-        "id label confidence total aleatoric epistemic ood_score ood_p_value ood_group prediction_set action reason"
-    )
-    assert list(columns) == expected.split()
+    uncertainty = ["total", "aleatoric", "epistemic", "ood_score", "ood_p_value", "ood_group", "prediction_set"]
+    assert list(columns) == ["id", "split", "label", "confidence", *uncertainty, "action", "reason"]
     assert all(len(column) == graph.num_nodes for column in columns.values())
     assert all("above" in reason for reason in columns["reason"][ood])
     assert all("within" in reason for reason in columns["reason"][accept])

@@ -20,7 +20,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_decide_writes_a_row_per_node_and_keeps_its_promise(run: Path, tmp_path: Path) -> None:
+def test_decide_writes_a_row_per_node_and_keeps_its_promise(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")  # where there is less room, cells are folded
     out = tmp_path / "decisions.csv"
     found = answer("decide", run, "--max-error", "0.05", "--out", out, "--json")
     rows = list(csv.DictReader(out.open()))

@@ -100,7 +100,7 @@ def test_calibrate_and_decide(runs: dict[str, Path], tmp_path: Path) -> None:
     assert found["tolerance"] == 120 and found["calibration"]["nodes"] == 155 == found["test"]["nodes"]
     assert found["actions"]["accept"] > 0 and found["upper_bound"] <= 0.2
     head, *rows = out.read_text().splitlines()
-    assert head == '"id","mean","low","high","total","aleatoric","epistemic","chance_beyond","action","reason"'
+    assert head == '"id","split","mean","low","high","total","aleatoric","epistemic","chance_beyond","action","reason"'
     assert len(rows) == 442 and sum('"accept"' in row for row in rows) == found["actions"]["accept"]
     words = graphsde("decide", run, "--tolerance", 120, "--max-error", 0.2, "--out", out).stdout
     assert "is off by more than 120" in words and "intervals cover" in words and "Rule per-node" not in words
