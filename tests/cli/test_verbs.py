@@ -149,7 +149,10 @@ def test_lists(kind: str) -> None:
         (["fly"], 2, "No such command"),
     ],
 )
-def test_wrong_usage_is_answered_in_words(tmp_path: Path, words: list[str], code: int, text: str) -> None:
+def test_wrong_usage_is_answered_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int, text: str
+) -> None:
+    monkeypatch.chdir(tmp_path)  # a refused fit may leave the lock of its folder
     done = CliRunner().invoke(app, words, env={"COLUMNS": "200"})
     assert done.exit_code == code, done.output
     assert text in done.stderr and "Traceback" not in done.output
