@@ -199,7 +199,7 @@ def _new(
 
 
 def answers_in(path: Path) -> bool:
-    """Whether a table of questions is there and somebody has filled in a label, or it can't be told."""
+    """Whether a table of questions is there and somebody has filled in a label; also where the file can't be read."""
     if not path.exists():
         return False
     try:
