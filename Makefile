@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= 2
 
-.PHONY: help install demo test lint slow bench systems reliability mutants clean
+.PHONY: help install demo test lint search slow bench systems reliability mutants clean
 
 help:
 	@echo "make install   build .venv with graphsde and its development tools"
 	@echo "make demo      train on the embedded graph, write runs/demo/report.html"
 	@echo "make test      lint, types, tests (some 7 minutes on two quiet cores; a busy machine only takes longer)"
+	@echo "make search    property tests on examples drawn anew, which may find what the suite has not"
 	@echo "make slow      the longer studies"
 	@echo "make bench     timing and memory against peers"
 	@echo "make reliability  kills, failing disks, damaged files, hostile input, rival writers (under an hour; resumes)"
@@ -47,7 +48,12 @@ lint: install
 
 test: lint
 	# one thread per worker: two workers on two cores would otherwise wait for each other; a file stays in one worker
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+
+# property tests on examples that nobody has tried yet
+search: install
+	HYPOTHESIS_PROFILE=search OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile \
+		$$(grep -rlE "^@given" tests)
 
 slow: install
 	$(BIN)/python -m pytest -m slow

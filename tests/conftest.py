@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -16,9 +17,19 @@ from graphsde.prediction import ClassPrediction
 
 from support import block_graph
 
-# no test depends on how busy the machine is
-settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("unhurried")
+# no test depends on how busy the machine is, and the suite says the same of the same code every time it runs;
+# HYPOTHESIS_PROFILE=search looks for examples that nobody has tried yet (`make search`)
+_UNHURRIED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("same", derandomize=True, **_UNHURRIED)
+settings.register_profile("search", print_blob=True, **_UNHURRIED)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+# the files that take a minute or more: a worker that begins one of them last leaves the other waiting
+LONGEST = ("test_page_browser.py", "test_ray_engine.py", "test_faults.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
 
 
 @pytest.fixture(scope="session")

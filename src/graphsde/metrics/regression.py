@@ -42,8 +42,9 @@ def mae(predicted: np.ndarray, values: np.ndarray) -> float:
 def r2(predicted: np.ndarray, values: np.ndarray) -> float:
     """``1 − Σ (m_i − y_i)² / Σ (y_i − ȳ)²``; NaN where all values are the same."""
     predicted, values = _points(predicted, values)
-    spread = float(np.sum(np.square(values - values.mean())))
-    return 1.0 - float(np.sum(np.square(predicted - values))) / spread if spread > 0 else float("nan")
+    if np.ptp(values) == 0:  # the mean of equal values may differ from them by rounding
+        return float("nan")
+    return 1.0 - float(np.sum(np.square(predicted - values))) / float(np.sum(np.square(values - values.mean())))
 
 
 @lower(

@@ -201,7 +201,9 @@ class NumberFigures:
         nodes = counts.shape[1]
         centred = self.truth - self.truth.mean()  # squares of large values would lose the digits that count
         spread = counts @ centred**2 - (counts @ centred) ** 2 / nodes
-        varied = spread > 1e-12 * (counts @ centred**2)  # a draw of one value alone has none but rounding
+        drawn = counts > 0
+        highest = np.where(drawn, self.truth, -np.inf).max(axis=1)
+        varied = highest > np.where(drawn, self.truth, np.inf).min(axis=1)  # a draw of one value has no variance
         return 1.0 - np.divide(counts @ self.error**2, spread, out=np.full(len(counts), np.nan), where=varied)
 
     def _area(self, shares: np.ndarray) -> np.ndarray:
