@@ -14,8 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphsde.base import torch_hash
 from graphsde.base.errors import BadUsage
 from graphsde.base.seeds import derive
+from graphsde.base.torch_hash import ADDRESS_STEP, GOLDEN
 
 
 def in_shares(work: Callable[[int, int], None], size: int, worth: int) -> None:
@@ -128,8 +130,6 @@ def _products(logs, cosines, sines, factor, normals):  # type: ignore[no-untyped
         normals[2 * pair + 1] = radius * sines[pair]
 
 
-GOLDEN = 0x9E3779B97F4A7C15
-_ADDRESS_STEP = 0xD1342543DE82EF95
 WORD = 2**64 - 1
 _BLOCK = 1 << 16  # hashes at a time: large enough to hide the cost of a call, small enough for a cache
 _WORTH_A_THREAD = 1 << 17
@@ -156,7 +156,7 @@ def standard_normals(
 
     Args:
         stream: from :func:`stream_of`.
-        keys: who the numbers belong to, from :func:`node_keys`.  # [K] int64
+        keys: who the numbers belong to, from :func:`node_keys`; the numbers are drawn on their device.  # [K] int64
         paths: indices of the paths wanted.
         cell: position in time, or any other whole number.
         width: d; a wider draw begins with the numbers of a narrower one.
@@ -190,6 +190,8 @@ def normals_of_cells(
     numbers.  # [K, S, d] each, with a memory of its own"""
     if dtype not in _NUMPY_TYPES:
         raise BadUsage(f"keyed normals can't be {dtype}", expected="torch.float32 or torch.float64")
+    if keys.device.type != "cpu":
+        return torch_hash.normals(stream, keys, paths, cells, width, dtype, scale)
     pairs = (width + 1) // 2
     starts = _row_states(stream, keys, paths, cells)  # [C·K·S]
     normals = np.empty((starts.size, pairs, 2), dtype=_NUMPY_TYPES[dtype])
@@ -230,9 +232,9 @@ def node_keys(ids: np.ndarray) -> Tensor:
 def _row_states(stream: int, keys: Tensor, paths: Sequence[int], cells: range) -> np.ndarray:
     """One hash state per cell, key and path, from which the dimensions are counted.  # [C·K·S] uint64"""
     words = np.fromiter((int(path) & WORD for path in paths), dtype=np.uint64, count=len(paths))
-    words *= np.uint64(_ADDRESS_STEP)
+    words *= np.uint64(ADDRESS_STEP)
     words += np.uint64(stream)
-    places = np.array([(cell * GOLDEN + _ADDRESS_STEP) & WORD for cell in cells], dtype=np.uint64)
+    places = np.array([(cell * GOLDEN + ADDRESS_STEP) & WORD for cell in cells], dtype=np.uint64)
     base = mix_words(places[:, None] + mix_words(words))  # [C, S]
     return mix_words(keys.numpy().view(np.uint64)[:, None] ^ base[:, None, :]).reshape(-1)
 

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import ctypes
 import os
+from typing import TYPE_CHECKING
 
 from graphsde.base.errors import BadUsage, NotEnoughMemory
+
+if TYPE_CHECKING:
+    import torch
 
 LIMIT_VARIABLE = "GRAPHSDE_MEMORY_LIMIT"
 
 
-def available_bytes() -> int:
-    """Free memory of this machine, or the smaller figure (in MiB) that ``GRAPHSDE_MEMORY_LIMIT`` sets."""
+def available_bytes(device: torch.device | None = None) -> int:
+    """Free memory of this machine or of a CUDA card, or the smaller figure (in MiB) that ``GRAPHSDE_MEMORY_LIMIT``
+    sets."""
     import psutil
 
-    free = int(psutil.virtual_memory().available)
+    if device is not None and device.type == "cuda":
+        import torch
+
+        free = int(torch.cuda.mem_get_info(device)[0])
+    else:  # Apple's GPU shares the memory of the machine
+        free = int(psutil.virtual_memory().available)
     limit = os.environ.get(LIMIT_VARIABLE)
     if limit is None:
         return free
@@ -24,12 +34,15 @@ def available_bytes() -> int:
         raise BadUsage(f"{LIMIT_VARIABLE} is {limit!r}", expected="a number of MiB") from None
 
 
-def require_memory(needed: int, purpose: str, fix: str) -> None:
-    """Raise :class:`NotEnoughMemory` if ``needed`` bytes are not there."""
-    free = available_bytes()
+def require_memory(needed: int, purpose: str, fix: str, device: torch.device | None = None) -> None:
+    """Raise :class:`NotEnoughMemory` if ``needed`` bytes are not there, on ``device`` where one is given."""
+    free = available_bytes(device)
     if needed > free:
+        where = f" on {device}" if device is not None and device.type == "cuda" else ""
         raise NotEnoughMemory(
-            f"{purpose} would take about {human_bytes(needed)}", expected=f"at most {human_bytes(free)}", fix=fix
+            f"{purpose} would take about {human_bytes(needed)}",
+            expected=f"at most {human_bytes(free)}{where}",
+            fix=fix,
         )
 
 

@@ -34,6 +34,7 @@ class SparseMatrix:
         self._transpose: tuple[Tensor, Tensor, Tensor] | None = None
         self._csr: Tensor | None = None
         self._turned: SparseMatrix | None = None
+        self._elsewhere: SparseMatrix | None = None
 
     @classmethod
     def from_scipy(
@@ -51,6 +52,22 @@ class SparseMatrix:
     @property
     def nnz(self) -> int:
         return self.col.numel()
+
+    @property
+    def device(self) -> torch.device:
+        return self.values.device
+
+    def on(self, device: torch.device) -> SparseMatrix:
+        """The same matrix on ``device``; the copy is kept for as long as this one lives, and so is what is made of it.
+
+        # one copy: whoever goes from card to card pays for each move
+        """
+        if self.device == device:
+            return self
+        if self._elsewhere is None or self._elsewhere.device != device:
+            moved = (self.crow.to(device), self.col.to(device), self.values.to(device))
+            self._elsewhere = SparseMatrix(*moved, self.shape, symmetric=self.symmetric)
+        return self._elsewhere
 
     def to(self, dtype: torch.dtype) -> SparseMatrix:
         if self.values.dtype == dtype:
@@ -83,22 +100,32 @@ class SparseMatrix:
 
     def times(self, dense: Tensor) -> Tensor:
         """``self @ dense`` without a graph; each row is summed by one thread in the order of its entries."""
-        single = dense.dtype == self.values.dtype == torch.float32
+        if self.device.type not in ("cpu", "cuda"):
+            return self._summed(dense)
+        single = dense.dtype == self.values.dtype == torch.float32 and self.device.type == "cpu"
         if not single or dense.dim() != 2 or not dense.numel() or not self.nnz:
             return self.csr() @ dense
         # a weighted bag of embeddings is the same sum, and torch has a kernel for it that is 2 to 4 times faster
         table = dense.detach() if dense.requires_grad else dense
         return torch.embedding_bag(table.contiguous(), self.col, self.crow, False, _SUM, False, self.values, True)[0]
 
+    def _summed(self, dense: Tensor) -> Tensor:
+        """:meth:`times` where torch has no sparse kernels: a row of memory for every entry."""
+        table = dense.detach() if dense.requires_grad else dense
+        rows = torch.repeat_interleave(torch.arange(self.shape[0], device=self.device), torch.diff(self.crow))
+        terms = table.index_select(0, self.col) * self.values.view(-1, *[1] * (table.dim() - 1))
+        return terms.new_zeros(self.shape[0], *table.shape[1:]).index_add_(0, rows, terms)
+
     def _transposed_structure(self) -> tuple[Tensor, Tensor, Tensor]:
         if self._transpose is None:
             # transposing a matrix that carries positions instead of values gives the permutation
-            positions = sp.csr_array((np.arange(self.nnz), self.col.numpy(), self.crow.numpy()), shape=self.shape)
+            structure = self.col.cpu().numpy(), self.crow.cpu().numpy()
+            positions = sp.csr_array((np.arange(self.nnz), *structure), shape=self.shape)
             turned = sp.csr_array(positions.T)
             self._transpose = (
-                torch.from_numpy(turned.indptr.astype(np.int64)),
-                torch.from_numpy(turned.indices.astype(np.int64)),
-                torch.from_numpy(turned.data.astype(np.int64)),
+                torch.from_numpy(turned.indptr.astype(np.int64)).to(self.device),
+                torch.from_numpy(turned.indices.astype(np.int64)).to(self.device),
+                torch.from_numpy(turned.data.astype(np.int64)).to(self.device),
             )
         return self._transpose
 

@@ -243,7 +243,7 @@ def _whole_eigenspaces(modes: Modes, count: int) -> Modes:
 
 
 def _symmetric_part(adjacency: SparseMatrix) -> sp.csr_array:
-    parts = (adjacency.values.double().numpy(), adjacency.col.numpy(), adjacency.crow.numpy())
+    parts = (adjacency.values.cpu().double().numpy(), adjacency.col.cpu().numpy(), adjacency.crow.cpu().numpy())
     matrix = sp.csr_array(parts, shape=adjacency.shape)
     return sp.csr_array((matrix + matrix.T) / 2)
 

@@ -33,7 +33,7 @@ class EdgeMasks:
         self.adjacency, self.blocks = adjacency, blocks
         self.space = edge_space(adjacency, blocks)
         rows, copies = self.space.row // blocks, self.space.row % blocks
-        entry = torch.arange(len(rows)) - self.space.crow[self.space.row] + adjacency.crow[rows]
+        entry = torch.arange(len(rows), device=rows.device) - self.space.crow[self.space.row] + adjacency.crow[rows]
         self.first, mask_of_entry = _shared_masks(adjacency)
         self._take = mask_of_entry[entry] * blocks + copies  # from masks [P, B] to the edge space's order [E·B]
         self._values = adjacency.values[entry]
@@ -43,7 +43,7 @@ class EdgeMasks:
         if isinstance(randomness, KeyedMasks):
             drawn = randomness.edges(self.adjacency, self.blocks, symmetric=self.adjacency.symmetric)
             return drawn[self.first]
-        return torch.rand(len(self.first), self.blocks, generator=randomness)
+        return torch.rand(len(self.first), self.blocks, generator=randomness).to(self.first.device)
 
     def product(self, masks: Tensor, state: Tensor) -> Tensor:
         """(Z_b ∘ Â) H_b for every block b.  # [P, blocks], [N, blocks, c] -> [N, blocks, c]"""
@@ -62,7 +62,7 @@ def edge_masks(adjacency: SparseMatrix, blocks: int) -> EdgeMasks:
 
 def _shared_masks(adjacency: SparseMatrix) -> tuple[Tensor, Tensor]:
     """The entry that stands for each mask, and the mask of each entry.  # [P], [E]"""
-    entries = torch.arange(adjacency.nnz)
+    entries = torch.arange(adjacency.nnz, device=adjacency.device)
     if not adjacency.symmetric:
         return entries, entries
     rows = rows_of(adjacency)
@@ -152,7 +152,7 @@ class DropConnectConv(nn.Module):
             keep = self.rate.log_mean().exp()
             return keep * (adjacency @ (x @ self.weight)) + self.bias, keep
         one = randomness.scalars(1) if isinstance(randomness, KeyedMasks) else torch.rand(1, generator=randomness)
-        log_keep = self.rate.log_keep(one[0])
+        log_keep = self.rate.log_keep(one[0].to(self.weight.device))
         edges = edge_masks(adjacency, self.blocks)
         masks = relaxed_bernoulli(log_odds(log_keep), edges.uniforms(randomness), self.temperature)
         return self.convolve(x, edges, masks), log_keep.exp()

@@ -71,7 +71,7 @@ class GaussianWeight(nn.Module):
             uniform = randomness.scalars(self.mean.numel()).double() + 2.0**-25
             noise = torch.special.ndtri(uniform).to(self.mean.dtype).view_as(self.mean)
         else:
-            noise = torch.randn(self.mean.shape, generator=randomness, dtype=self.mean.dtype)
+            noise = torch.randn(self.mean.shape, generator=randomness, dtype=self.mean.dtype).to(self.mean.device)
         return self.mean + functional.softplus(self.rho) * noise
 
     def kl(self) -> Tensor:

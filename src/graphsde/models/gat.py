@@ -81,7 +81,7 @@ def _drop_edges(
     uniform = randomness.edges(adjacency, space.copies)  # [E, H]
     # which edge and which head each entry of the edge space belongs to
     head, receiver = space.row % space.copies, space.row // space.copies
-    edge = torch.arange(weights.shape[0]) - space.crow[space.row] + adjacency.crow[receiver]
+    edge = torch.arange(weights.shape[0], device=weights.device) - space.crow[space.row] + adjacency.crow[receiver]
     return weights * (uniform[edge, head] >= rate) / (1.0 - rate)
 
 

@@ -80,11 +80,11 @@ class GKDELearner(GraphLearner):
 
     def __init__(self, model: GKDE, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> None:
         super().__init__(model, module, encoder, graph)
-        train, labels = self.train.numpy(), self.train_labels.numpy()
+        train, labels = self.train.cpu().numpy(), self.train_labels.cpu().numpy()
         prior = kernel_prior(graph.adjacency, train, labels, graph.num_classes, self.settings.bandwidth)
-        self.prior = torch.from_numpy(prior)
+        self.prior = torch.from_numpy(prior).to(self.device)
         lesson = torch.full_like(self.prior, 1 / graph.num_classes) if model._lesson is None else model._lesson
-        self.log_lesson = lesson.clamp_min(1e-12).log()
+        self.log_lesson = lesson.to(self.device).clamp_min(1e-12).log()
 
     def loss(self, epoch: int) -> Tensor:
         s = self.settings

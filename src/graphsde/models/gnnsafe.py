@@ -59,19 +59,19 @@ class GNNSafeLearner(GraphLearner):
 
     def __init__(self, model: GNNSafe, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> None:
         super().__init__(model, module, encoder, graph)
-        self.walk = neighbour_mean(graph)
+        self.walk = neighbour_mean(graph).on(self.device)
         self.ood: Inputs | None = None  # the graph itself
         self.ood_walk = self.walk
         kind = exposure_of(self.settings.exposure, graph)
         if kind == "nodes":
             assert graph.exposure_mask is not None
-            self.ood_rows = torch.from_numpy(np.flatnonzero(graph.exposure_mask))
+            self.ood_rows = torch.from_numpy(np.flatnonzero(graph.exposure_mask)).to(self.device)
             return
         shift = interpolate_features if kind == "features" else rewire_sbm
         shifted = shift(graph, derive(self.settings.seed, "exposure"))
-        self.ood = Inputs(encode(encoder, shifted), shifted.adjacency.operator)
-        self.ood_walk = neighbour_mean(shifted)
-        self.ood_rows = torch.arange(graph.num_nodes)
+        self.ood = Inputs(encode(encoder, shifted), shifted.adjacency.operator).on(self.device)
+        self.ood_walk = neighbour_mean(shifted).on(self.device)
+        self.ood_rows = torch.arange(graph.num_nodes, device=self.device)
 
     def loss(self, epoch: int) -> Tensor:
         self.module.train()

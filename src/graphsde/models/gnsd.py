@@ -164,7 +164,7 @@ class GNSDLearner(GraphLearner):
 
     def __init__(self, model: GNSD, module: GNSDModule, encoder: FeatureEncoder, graph: Graph) -> None:
         super().__init__(model, module, encoder, graph)
-        self.keys = node_keys(graph.node_ids)
+        self.keys = node_keys(graph.node_ids).to(self.device)
 
     def loss(self, epoch: int) -> Tensor:
         self.module.train()
@@ -179,7 +179,7 @@ class GNSDLearner(GraphLearner):
             return None
         self.module.eval()
         seed = derive(self.settings.seed, "validation paths")
-        probs = torch.zeros(())
+        probs = torch.zeros((), device=self.device)
         with torch.no_grad():
             initial = self.module.initial(self.inputs)
             for path in range(self.settings.validation_paths):
@@ -241,10 +241,10 @@ class GNSD(NeuralModel):
 
     def respond(self, inputs: Inputs, graph: Graph, samples: int, seed: int) -> Response:
         """One path at a time: its bits do not depend on how many others are asked for."""
-        stream, keys = derive(seed, "prediction paths"), node_keys(graph.node_ids)
+        stream, keys = derive(seed, "prediction paths"), node_keys(graph.node_ids).to(inputs.device)
         initial = self.module.initial(inputs)
         logits = torch.empty(samples, graph.num_nodes, len(self._require_fitted()))
-        embedding = torch.zeros(graph.num_nodes, self.settings.hidden, dtype=torch.float64)
+        embedding = torch.zeros(graph.num_nodes, self.settings.hidden, dtype=torch.float64, device=inputs.device)
         for path in range(samples):
             state = self.module.evolve(inputs, initial, Noise(stream, keys, [path]))
             logits[path] = self.module.decode(state)[:, 0]
@@ -253,7 +253,7 @@ class GNSD(NeuralModel):
 
     def central_logits(self, inputs: Inputs, graph: Graph) -> Tensor:
         """Mean over a few paths."""
-        seed, keys = derive(self.settings.seed, "central paths"), node_keys(graph.node_ids)
+        seed, keys = derive(self.settings.seed, "central paths"), node_keys(graph.node_ids).to(inputs.device)
         return self.module(inputs, Noise(seed, keys, range(CENTRAL_PATHS))).mean(1)
 
     def activations(self, graph: Graph) -> int:

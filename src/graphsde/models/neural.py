@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -10,8 +11,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 import torch
+from pydantic import Field, field_validator
 from torch import Tensor, nn
 
+from graphsde.base.device import check_device_name, device_for
 from graphsde.base.errors import BadUsage, Diverged
 from graphsde.base.interrupt import InterruptGuard
 from graphsde.base.memory import require_memory
@@ -27,7 +30,7 @@ from graphsde.models.race import Candidate, Runner, Standing, epochs_of_race, li
 from graphsde.nn.callbacks import Callback
 from graphsde.nn.checkpoint import Checkpoint
 from graphsde.nn.encoding import FeatureEncoder, Scaling
-from graphsde.nn.layers import Features
+from graphsde.nn.layers import Features, features_on
 from graphsde.nn.likelihood import LIKELIHOODS, NOISE, TargetScale, mean_and_variance
 from graphsde.nn.settings import TrainSettings
 from graphsde.nn.training import Training, Validation, rehearse, rows_of_masks
@@ -49,9 +52,21 @@ class NetworkSettings(ModelSettings, TrainSettings):
     Args:
         scaling: how numeric features are scaled: ``row`` (rows that sum to 1), ``l2`` (rows of Euclidean norm 1),
             ``standard``, ``none``, or ``auto``, which takes ``row`` for bag-of-words and ``standard`` otherwise.
+        device: where fit and predict compute: ``auto``, ``cpu``, ``cuda``, ``cuda:1`` or ``mps``; by default as
+            :func:`graphsde.on_device` or ``GRAPHSDE_DEVICE`` say, and else on the CPU. It is no part of what a model
+            is: files, journals and results don't have it.
     """
 
     scaling: Scaling = "auto"
+    device: str | None = Field(None, exclude=True)
+
+    @field_validator("device")
+    @classmethod
+    def _named(cls, device: str | None) -> str | None:
+        try:
+            return None if device is None else check_device_name(device)
+        except BadUsage as error:
+            raise ValueError(error.expected) from None
 
 
 class NeuralSettings(NetworkSettings):
@@ -84,6 +99,14 @@ class Inputs:
     features: Features  # [N, d]
     adjacency: SparseMatrix  # [N, N], normalised
 
+    @property
+    def device(self) -> torch.device:
+        return self.adjacency.device
+
+    def on(self, device: torch.device) -> Inputs:
+        """The same graph on ``device``."""
+        return Inputs(features_on(device, self.features), self.adjacency.on(device))
+
 
 @dataclass(frozen=True)
 class Outputs:
@@ -103,6 +126,11 @@ class Response:
     alpha: Tensor | None = None  # [N, C]
     variance: Tensor | None = None  # [N]
 
+    def at_rest(self) -> Response:
+        """On the CPU, where predictions live."""
+        parts = (None if one is None else one.cpu() for one in vars(self).values())
+        return Response(*parts)  # type: ignore[arg-type]
+
 
 class GraphLearner:
     """A module, a graph and the loss between them, as the training loop wants it."""
@@ -110,12 +138,13 @@ class GraphLearner:
     def __init__(self, model: NeuralModel, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> None:
         if model.fits_temperature:
             require_classes(graph)
-        self.model, self.module, self.encoder = model, module, encoder
+        self.device = device_for(model.settings.device)
+        self.model, self.module, self.encoder = model, module.to(self.device), encoder
         self.settings: Any = model.settings
-        self.inputs = Inputs(encode(encoder, graph), graph.adjacency.operator)
+        self.inputs = Inputs(encode(encoder, graph), graph.adjacency.operator).on(self.device)
         self.likelihood = LIKELIHOODS.of(graph).of(graph, module, model._first_scale)
-        labels = self.likelihood.targets(graph)
-        self.train, self.val = rows_of_masks(graph)
+        labels = self.likelihood.targets(graph).to(self.device)
+        self.train, self.val = (rows.to(self.device) for rows in rows_of_masks(graph))
         self.train_labels, self.val_labels = labels[self.train], labels[self.val]
         self.dropout = torch_stream(model.settings.seed, "dropout")
 
@@ -200,9 +229,10 @@ class NeuralModel(Model):
         training = self._training(graph, callbacks, checkpoint, interrupt)
         learner: GraphLearner = training.learner  # type: ignore[assignment]
         result = training.complete(callbacks=callbacks, checkpoint=checkpoint, interrupt=interrupt)
-        self._momentum = result.momentum
+        self._momentum = {name: tensor.cpu() for name, tensor in result.momentum.items()}
         self.finish(learner)
-        self.encoder, self.module = learner.encoder, learner.module.eval()
+        # at rest a model is on the CPU: files, other machines and whoever looks inside find it there
+        self.encoder, self.module = learner.encoder, learner.module.cpu().eval()
         self.calibrator = None
         self.class_names, self._target_scale = graph.class_names, learner.likelihood.scale
         self.history, self.best_epoch = result.records, result.best_epoch
@@ -285,16 +315,27 @@ class NeuralModel(Model):
         self._check_classes(graph)
         if self.kind == "samples":
             require_room_for_samples(samples, graph.num_nodes, self._head_width)
-        inputs = Inputs(encode(self.encoder, graph), graph.adjacency.operator)
+        device = device_for(self.settings.device)
+        model = self._copy_on(device)
+        inputs = Inputs(encode(self.encoder, graph), graph.adjacency.operator).on(device)
         if perturb is not None:
-            inputs = replace(inputs, features=moved_features(self, graph, inputs, perturb))
+            inputs = replace(inputs, features=moved_features(model, graph, inputs, perturb))
         with torch.no_grad():
-            response = self.respond(inputs, graph, samples, self.settings.seed if seed is None else seed)
+            response = model.respond(inputs, graph, samples, self.settings.seed if seed is None else seed)
             if parts and response.variance is None:
-                response = replace(response, variance=self.state_variance(inputs))
+                response = replace(response, variance=model.state_variance(inputs))
+        response = response.at_rest()
         if not bool(torch.isfinite(response.logits).all()):
             raise Diverged("the model's output is not finite", fix="lower lr, or scale the features")
         return self._calibrated(ANSWERS.of(self)(self, response, graph.node_ids), graph)
+
+    def _copy_on(self, device: torch.device) -> Self:
+        """This model where it is to predict; another one there, so that threads that share this one may do so too."""
+        if device.type == "cpu":
+            return self
+        twin = copy.copy(self)
+        twin.module = copy.deepcopy(self.module).to(device)  # type: ignore[union-attr]
+        return twin
 
     @property
     def _head_width(self) -> int:
@@ -340,7 +381,8 @@ class NeuralModel(Model):
         if len(candidates) > 1:
             return self._estimate_of_race(graph, candidates)
         needed = self.memory(graph)
-        require_memory(needed, f"fitting {self.name} on {graph.name}", "use a smaller hidden width or a smaller graph")
+        what, fix = f"fitting {self.name} on {graph.name}", "use a smaller hidden width or a smaller graph"
+        require_memory(needed, what, fix, device_for(self.settings.device))
         learner = self.learner(graph)
         seconds = rehearse(learner, self.settings, validate=self.settings.early_stop)
         return Estimate(needed, seconds * self.settings.epochs, self.settings.epochs)

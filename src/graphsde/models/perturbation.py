@@ -69,13 +69,13 @@ class OneRow(SparseMatrix):
         super().__init__(matrix.crow, matrix.col, matrix.values, matrix.shape)
         self.constant, self.position = matrix, position
         own = slice(int(matrix.crow[position]), int(matrix.crow[position + 1]))
-        self.row = torch.zeros(matrix.shape[1], dtype=matrix.values.dtype)
+        self.row = matrix.values.new_zeros(matrix.shape[1])
         self.row.index_add_(0, matrix.col[own], matrix.values[own])
         self.row.requires_grad_()
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         product = self.constant @ dense
-        return product.index_copy(0, torch.tensor([self.position]), (self.row @ dense)[None])
+        return product.index_copy(0, torch.tensor([self.position], device=product.device), (self.row @ dense)[None])
 
     def _refuse(self, *arguments: Any, **named: Any) -> NoReturn:
         raise _NoProduct

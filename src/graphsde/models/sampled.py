@@ -26,7 +26,7 @@ class SampledLearner(GraphLearner):
 
     def __init__(self, model: NeuralModel, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> None:
         super().__init__(model, module, encoder, graph)
-        self.keys = node_keys(graph.node_ids)
+        self.keys = node_keys(graph.node_ids).to(self.device)
 
     def validate(self, epoch: int) -> Validation | None:
         if not len(self.val):
@@ -61,11 +61,11 @@ class SampledModel(NeuralModel):
 
     def respond(self, inputs: Inputs, graph: Graph, samples: int, seed: int) -> Response:
         assert self.module is not None
-        keys = node_keys(graph.node_ids)
+        keys = node_keys(graph.node_ids).to(inputs.device)
         logits: list[Tensor] = []
         hidden: Tensor | None = None
         for outputs in passes(self.module, inputs, keys, derive(seed, "prediction samples"), samples):
-            logits.append(outputs.logits)
+            logits.append(outputs.logits.cpu())
             if outputs.hidden is not None:
                 hidden = outputs.hidden.double() + (0.0 if hidden is None else hidden)
         return Response(torch.stack(logits), None if hidden is None else hidden / samples)

@@ -18,7 +18,7 @@ from graphsde.models.base import register_model
 from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, NeuralSettings, Outputs
 from graphsde.models.options import SGCOptions
 from graphsde.nn.encoding import FeatureEncoder
-from graphsde.nn.layers import Features, Randomness, glorot
+from graphsde.nn.layers import Features, Randomness, features_on, glorot
 from graphsde.nn.training import Validation
 
 # above this share of entries a dense product is the smaller and the faster one
@@ -65,10 +65,10 @@ class SGCLearner(GraphLearner):
     def __init__(self, model: SGC, module: SGCModule, encoder: FeatureEncoder, graph: Graph) -> None:
         super().__init__(model, module, encoder, graph)
         self.classify = module.classify
-        rows = torch.cat([self.train, self.val]).numpy()
+        rows = torch.cat([self.train, self.val]).cpu().numpy()
         averaged = averaged_features(encoder.transform(graph), graph.adjacency.normalized, model.settings.steps, rows)
-        self.train_features = _as_features(averaged[: len(self.train)])
-        self.val_features = _as_features(averaged[len(self.train) :])
+        self.train_features = features_on(self.device, _as_features(averaged[: len(self.train)]))
+        self.val_features = features_on(self.device, _as_features(averaged[len(self.train) :]))
 
     def loss(self, epoch: int) -> Tensor:
         return functional.cross_entropy(self.classify(self.train_features), self.train_labels)

@@ -82,13 +82,15 @@ class EdgeSpace:
         if group not in self._targets:
             # a group's copies of a node stand one after another, so that it begins at 1/group of its first copy's place
             begin = self.crow[:-1:group] // group
-            within = torch.arange(weights.shape[0]) - self.crow[self.row]
+            within = torch.arange(weights.shape[0], device=weights.device) - self.crow[self.row]
             self._targets[group] = begin[self.row // group] + within
         return weights.new_zeros(weights.shape[0] // group).index_add(0, self._targets[group], weights) / group
 
     def _pattern(self, dtype: torch.dtype) -> Tensor:
         if dtype not in self._patterns:
-            self._patterns[dtype] = self._matrix(torch.zeros(self.col.shape[0], dtype=dtype)).csr()
+            self._patterns[dtype] = self._matrix(
+                torch.zeros(self.col.shape[0], dtype=dtype, device=self.col.device)
+            ).csr()
         return self._patterns[dtype]
 
     def _matrix(self, weights: Tensor) -> SparseMatrix:
@@ -111,8 +113,8 @@ def _repeat(crow: Tensor, col: Tensor, copies: int) -> tuple[Tensor, Tensor, Ten
     """CSR structure of A ⊗ I: row offsets, rows, columns, and the entry of A that each entry repeats."""
     lengths = torch.diff(crow).repeat_interleave(copies)
     wide = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
-    rows = torch.repeat_interleave(torch.arange(lengths.shape[0]), lengths)
-    entry = torch.arange(rows.shape[0]) - wide[rows] + crow[rows // copies]
+    rows = torch.repeat_interleave(torch.arange(lengths.shape[0], device=crow.device), lengths)
+    entry = torch.arange(rows.shape[0], device=crow.device) - wide[rows] + crow[rows // copies]
     return wide, rows, col[entry] * copies + rows % copies, entry
 
 
@@ -144,6 +146,8 @@ class _Dot(torch.autograd.Function):
     def forward(ctx: Any, receivers: Tensor, senders: Tensor, space: EdgeSpace) -> Tensor:
         ctx.save_for_backward(receivers, senders)
         ctx.space = space
+        if receivers.device.type not in ("cpu", "cuda"):  # the others have no such kernel
+            return (receivers.index_select(0, space.row) * senders.index_select(0, space.col)).sum(1)
         pattern = space._pattern(receivers.dtype)
         return torch.sparse.sampled_addmm(pattern, receivers, senders.t(), beta=0.0).values()
 

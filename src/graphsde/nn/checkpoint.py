@@ -42,7 +42,7 @@ class Checkpoint:
     def save(self, state: TrainState) -> None:
         from safetensors.torch import save
 
-        tensors = {name: tensor.detach().contiguous().clone() for name, tensor in state.tensors.items()}
+        tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in state.tensors.items()}
         values = json.dumps(state.values)
         metadata = {"values": values, "sha256": _digest(tensors, values)}
         storage.write_bytes(self.path, save(tensors, metadata=metadata))

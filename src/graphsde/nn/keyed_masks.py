@@ -11,7 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphsde.base.keyed_normals import GOLDEN, WORD, mix_words, stream_of
+from graphsde.base import torch_hash
+from graphsde.base.keyed_normals import mix_words, stream_of
+from graphsde.base.torch_hash import ADDRESS_STEP, GOLDEN, signed
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.nn.operators import rows_of
 
@@ -21,7 +23,7 @@ class KeyedMasks:
 
     Args:
         seed, sample: which sample of which family.
-        keys: of the nodes, from :func:`graphsde.sde.brownian.node_keys`.  # [N]
+        keys: of the nodes, from :func:`graphsde.sde.brownian.node_keys`; masks are made on their device.  # [N]
 
     Example:
         >>> import numpy as np
@@ -32,46 +34,56 @@ class KeyedMasks:
     """
 
     def __init__(self, seed: int, sample: int, keys: Tensor) -> None:
-        self.base = (stream_of(seed, "masks") + (sample + 1) * GOLDEN) & WORD
-        self.keys = keys.numpy().view(np.uint64)
+        self.base = stream_of(seed, "masks") + (sample + 1) * GOLDEN
+        self.keys = keys
         self.layer = 0
 
     def rows(self, width: int) -> Tensor:
         """Uniforms in [0, 1), one per node and column.  # [N, width]"""
-        columns = self._columns(np.arange(width, dtype=np.uint64))
-        return _uniform(mix_words(self._begin(self.keys)[:, None] + columns[None, :]))
+        return _uniform(_mixed(self._begin(self.keys)[:, None] + self._columns(width)))
 
     def entries(self, matrix: SparseMatrix) -> Tensor:
         """Uniforms, one per stored entry of a node × column matrix.  # [nnz]"""
-        start = self._begin(self.keys)[rows_of(matrix).numpy()]
-        return _uniform(mix_words(start + self._columns(matrix.col.numpy().astype(np.uint64))))
+        return _uniform(_mixed(self._begin(self.keys)[rows_of(matrix)] + (matrix.col + 1) * signed(GOLDEN)))
 
     def edges(self, structure: SparseMatrix, copies: int = 1, *, symmetric: bool = False) -> Tensor:
         """Uniforms, one per edge and copy; with ``symmetric`` both directions of an edge share theirs.
 
         # [E, copies]
         """
-        receiver = mix_words(self.keys + np.uint64(GOLDEN if not symmetric else 0))
-        sender = mix_words(self.keys.copy())
-        both = receiver[rows_of(structure).numpy()] + sender[structure.col.numpy()]
-        columns = self._columns(np.arange(copies, dtype=np.uint64))
-        return _uniform(mix_words(self._begin(both)[:, None] + columns[None, :]))
+        receiver = _mixed(self.keys + signed(GOLDEN if not symmetric else 0))
+        sender = _mixed(self.keys.clone())
+        both = receiver[rows_of(structure)] + sender[structure.col]
+        return _uniform(_mixed(self._begin(both)[:, None] + self._columns(copies)))
 
     def scalars(self, count: int) -> Tensor:
         """Uniforms that belong to the sample as a whole.  # [count]"""
-        start = self._begin(np.zeros(1, dtype=np.uint64))
-        return _uniform(mix_words(start + self._columns(np.arange(count, dtype=np.uint64))))
+        return _uniform(_mixed(self._begin(self.keys.new_zeros(1)) + self._columns(count)))
 
-    def _begin(self, keys: np.ndarray) -> np.ndarray:
+    def _begin(self, keys: Tensor) -> Tensor:
         self.layer += 1
-        word = np.array([(self.base + self.layer * 0xD1342543DE82EF95) & WORD], dtype=np.uint64)
-        return mix_words(keys ^ mix_words(word))
+        word = self.keys.new_tensor([signed(self.base + self.layer * ADDRESS_STEP)])
+        return _mixed(keys ^ _mixed(word))
 
-    @staticmethod
-    def _columns(columns: np.ndarray) -> np.ndarray:
-        return (columns + np.uint64(1)) * np.uint64(GOLDEN)
+    def _columns(self, count: int) -> Tensor:
+        return torch.arange(1, count + 1, device=self.keys.device) * signed(GOLDEN)
 
 
-def _uniform(words: np.ndarray) -> Tensor:
+# whole numbers wrap around in int64 as they do in uint64: sums and products need no distinction, shifts do
+
+
+def _mixed(words: Tensor) -> Tensor:
+    """The hash, in the memory of ``words`` on the CPU: numpy's loops work in place."""
+    if words.device.type != "cpu":
+        return torch_hash.mixed(words)
+    mix_words(words.numpy().view(np.uint64))
+    return words
+
+
+def _uniform(words: Tensor) -> Tensor:
     """The upper 24 bits: every float32 in [0, 1) on that grid is exact."""
-    return torch.from_numpy(((words >> np.uint64(40)).astype(np.float32)) * np.float32(2.0**-24))
+    if words.device.type != "cpu":
+        return torch_hash.uniforms(words)
+    return torch.from_numpy(
+        ((words.numpy().view(np.uint64) >> np.uint64(40)).astype(np.float32)) * np.float32(2.0**-24)
+    )

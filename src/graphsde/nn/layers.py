@@ -17,6 +17,10 @@ from graphsde.nn.keyed_masks import KeyedMasks
 Features = Tensor | SparseMatrix
 
 
+def features_on(device: torch.device, features: Features) -> Features:
+    return features.on(device) if isinstance(features, SparseMatrix) else features.to(device)
+
+
 def normal(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     """Standard normals; on the device ``meta`` only the size is wanted, and nothing is allocated or drawn."""
     if torch.get_default_device().type == "meta":
@@ -57,8 +61,13 @@ def dropout(x: Features, rate: float, randomness: Randomness) -> Features:
 
 
 def _drop(x: Tensor, rate: float, generator: torch.Generator) -> Tensor:
-    keep = torch.empty_like(x, requires_grad=False).bernoulli_(1.0 - rate, generator=generator)
-    return x * keep.div_(1.0 - rate)
+    return x * bernoulli_like(x, 1.0 - rate, generator).div_(1.0 - rate)
+
+
+def bernoulli_like(x: Tensor, probability: float, generator: torch.Generator) -> Tensor:
+    """Ones with ``probability``, else zeros; drawn where the stream is, so that every device has the same masks."""
+    drawn = torch.empty_like(x, device=generator.device, requires_grad=False)
+    return drawn.bernoulli_(probability, generator=generator).to(x.device)
 
 
 class Linear(nn.Module):

@@ -37,15 +37,15 @@ _KEPT: Kept[SparseMatrix] = Kept(8)
 
 def rows_of(adjacency: SparseMatrix) -> Tensor:
     """The row of every stored entry.  # [E]"""
-    return torch.repeat_interleave(torch.arange(adjacency.shape[0]), torch.diff(adjacency.crow))
+    return torch.repeat_interleave(
+        torch.arange(adjacency.shape[0], device=adjacency.device), torch.diff(adjacency.crow)
+    )
 
 
 def diagonal(adjacency: SparseMatrix) -> Tensor:
     """Diagonal entries, zero where none is stored.  # [N]"""
     on = rows_of(adjacency) == adjacency.col
-    return torch.zeros(adjacency.shape[0], dtype=adjacency.values.dtype).index_add_(
-        0, adjacency.col[on], adjacency.values[on]
-    )
+    return adjacency.values.new_zeros(adjacency.shape[0]).index_add_(0, adjacency.col[on], adjacency.values[on])
 
 
 def scaled_plus_identity(adjacency: SparseMatrix, scale: float, shift: float) -> SparseMatrix:
@@ -97,7 +97,7 @@ def random_walk(adjacency: SparseMatrix) -> SparseMatrix:
 
 
 def _is_stochastic(rows: Tensor, values: Tensor, count: int) -> bool:
-    total = torch.zeros(count, dtype=values.dtype).index_add_(0, rows, values)
+    total = values.new_zeros(count).index_add_(0, rows, values)
     return bool((values >= 0).all()) and bool(torch.allclose(total, torch.ones_like(total), rtol=0, atol=1e-4))
 
 

@@ -37,11 +37,11 @@ def operator_norm_bound(matrix: SparseMatrix) -> float:
     if not bool(torch.isfinite(size.values).all()):
         return float("inf")
     forward, back = size.csr(), size.csr_transposed()
-    starts = [torch.ones(matrix.shape[1], 1, dtype=torch.float64)]
+    starts = [torch.ones(matrix.shape[1], 1, dtype=torch.float64, device=matrix.device)]
     if matrix.shape[0] == matrix.shape[1] and bool((loops := diagonal(size)).min() > 0):
         starts.append(loops.rsqrt()[:, None])
     # an empty column, or one of explicit zeros, adds nothing to the norm
-    used = (back @ torch.ones(matrix.shape[0], 1, dtype=torch.float64)) > 0
+    used = (back @ torch.ones(matrix.shape[0], 1, dtype=torch.float64, device=matrix.device)) > 0
     best = float("inf")
     for y in starts:
         for _ in range(_POWER_STEPS):

@@ -85,11 +85,11 @@ def _energies(adjacency: SparseMatrix, steps: int, error: float, seed: int) -> T
     _require_square(adjacency)
     size = adjacency.shape[0]
     dtype = adjacency.values.dtype
-    total = torch.zeros(size, steps, dtype=torch.float64)
+    total = torch.zeros(size, steps, dtype=torch.float64, device=adjacency.device)
     total[:, 0] = 1.0
     if steps > 1:  # the first power is there: its squares cost nothing
         squares = adjacency.values.double().square()
-        total[:, 1] = torch.zeros(size, dtype=torch.float64).index_add_(0, rows_of(adjacency), squares)
+        total[:, 1] = squares.new_zeros(size).index_add_(0, rows_of(adjacency), squares)
     if steps <= 2:
         return total.to(dtype)
     exact = error == 0 or size <= probes_for(error) or _products(adjacency, size, steps) <= EXACT_ENERGIES
@@ -97,7 +97,7 @@ def _energies(adjacency: SparseMatrix, steps: int, error: float, seed: int) -> T
     generator = torch_stream(seed, "row energies")
     for block in _blocks(columns, size):
         dense = _unit_columns(size, block, dtype) if exact else _signs(size, len(block), generator, dtype)
-        dense = adjacency.times(dense)
+        dense = adjacency.times(dense.to(adjacency.device))
         for k in range(2, steps):
             dense = adjacency.times(dense)
             total[:, k] += dense.square().sum(1)
@@ -131,8 +131,8 @@ def unit_variance(
     whole(steps, "steps", at_least=1)
     shift = int(channel == "smoothing")
     energies = row_energies(adjacency, steps + shift, relative_error=relative_error, seed=seed)[:, shift:]
-    kappa = torch.as_tensor(kappa, dtype=None if isinstance(kappa, Tensor) else energies.dtype).reshape(-1)
-    powers = kappa.square()[None, :] ** torch.arange(steps)[:, None]  # [K, d]
+    kappa = kappa if isinstance(kappa, Tensor) else energies.new_tensor(kappa)
+    powers = kappa.reshape(1, -1).square() ** torch.arange(steps, device=kappa.device)[:, None]  # [K, d]
     variance = energies.to(powers.dtype) @ powers
     return variance * smoothing_scale(adjacency) ** 2 if shift else variance
 
@@ -177,7 +177,7 @@ def propagated_variance(
             found=list(node_variance.shape),
             expected=f"{size} numbers, none negative",
         )
-    rows = torch.arange(size) if rows is None else rows
+    rows = torch.arange(size, device=adjacency.device) if rows is None else rows
     error = number(relative_error, "relative_error", at_least=0.0)
     if error == 0 or exact_rows(adjacency, steps + shift) >= len(rows):
         weights = propagation_weights(adjacency, kappa, steps, rows, channel=channel)
@@ -187,9 +187,9 @@ def propagated_variance(
     probes = probes_for(error)
     spread = node_variance.to(dtype).sqrt()[:, None]
     scale = smoothing_scale(adjacency) ** 2 if shift else 1.0
-    total = torch.zeros(len(rows), dtype=node_variance.dtype)
+    total = node_variance.new_zeros(len(rows))
     for block in _blocks(probes, size):
-        dense = spread * _signs(size, len(block), generator, dtype)
+        dense = spread * _signs(size, len(block), generator, dtype).to(spread.device)
         for k in range(steps + shift):
             dense = adjacency @ dense if k else dense
             if k >= shift:
@@ -206,13 +206,15 @@ def propagation_weights(
     ``exact_rows`` says for how many rows this is cheap.  # [n, N]
     """
     shift = int(choice(channel, "channel", NOISE_CHANNELS) == "smoothing")
-    key = (float(kappa), steps, channel, rows.numpy().tobytes())
+    key = (float(kappa), steps, channel, rows.cpu().numpy().tobytes())
 
     def build() -> Tensor:
         size, turned = adjacency.shape[0], adjacency.transposed()  # rows of Âᵏ are columns of its transpose's power
-        weights = torch.zeros(len(rows), size, dtype=adjacency.values.dtype)
+        weights = adjacency.values.new_zeros(len(rows), size)
         for block in _blocks(len(rows), size):
-            dense = _unit_columns(size, rows[block.start : block.stop], adjacency.values.dtype)
+            dense = _unit_columns(size, rows[block.start : block.stop].cpu(), adjacency.values.dtype).to(
+                adjacency.device
+            )
             for k in range(steps + shift):
                 dense = turned.times(dense) if k else dense
                 if k >= shift:

@@ -53,8 +53,8 @@ def _projected(features: Features) -> Tensor:
     if width > MOST_FEATURES:
         # the same directions for every graph and seed: a posterior is kept in files, they are not
         directions = torch.randn(width, MOST_FEATURES, generator=torch_stream(0, "last-layer features", width))
-        return features @ (directions / MOST_FEATURES**0.5)
-    return features @ torch.eye(width) if isinstance(features, SparseMatrix) else features
+        return features @ (directions / MOST_FEATURES**0.5).to(features.device)
+    return features @ torch.eye(width, device=features.device) if isinstance(features, SparseMatrix) else features
 
 
 def _filtered(module: LGNSDEModule, adjacency: SparseMatrix, phi: Tensor, kappa: float) -> Tensor:

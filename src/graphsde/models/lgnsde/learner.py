@@ -48,7 +48,9 @@ def path_likelihood(
     if objective == "importance":
         assert log_ratio is not None
         return -(torch.logsumexp(per_path.sum(0) + log_ratio, 0) - math.log(logits.shape[1])) / len(labels)
-    return -(torch.logsumexp(per_path, dim=1) - torch.log(torch.tensor(float(logits.shape[1])))).mean()
+    return -(
+        torch.logsumexp(per_path, dim=1) - torch.log(logits.new_tensor(float(logits.shape[1]), dtype=torch.float32))
+    ).mean()
 
 
 def ramp(epoch: int, warmup: int) -> float:
@@ -98,7 +100,7 @@ class LGNSDELearner(GraphLearner):
                 fix="leave both settings out",
             )
         super().__init__(model, module, encoder, graph)
-        self.keys = node_keys(graph.node_ids)
+        self.keys = node_keys(graph.node_ids).to(self.device)
         self.num_nodes = graph.num_nodes
         self._validation_noise: Tensor | None = None
         self.resemblance = self._resemblance(graph)
@@ -111,7 +113,9 @@ class LGNSDELearner(GraphLearner):
         wanted = self.settings.consistency
         if not wanted.by_evidence or wanted.kind == "none" or not len(self.val):
             return None
-        return torch.from_numpy(np.minimum(1.0, FULL_AGREEMENT * evidence_of(graph).tail_share())).float()
+        return (
+            torch.from_numpy(np.minimum(1.0, FULL_AGREEMENT * evidence_of(graph).tail_share())).float().to(self.device)
+        )
 
     def loss(self, epoch: int) -> Tensor:
         s = self.settings
@@ -132,7 +136,7 @@ class LGNSDELearner(GraphLearner):
             train_logits = self.module.decode_at(self.inputs, latent.state, self.train, self.dropout)
         ratio = None
         if weighted:
-            ratio = latent.log_ratio if kl else torch.zeros(train_logits.shape[1])
+            ratio = latent.log_ratio if kl else train_logits.new_zeros(train_logits.shape[1])
             assert ratio is not None
             share = len(self.train) / self.num_nodes if s.kl_unit == "node" else 1.0
             ratio = ratio * (s.kl_weight * ramp(epoch, s.kl_warmup) * share)
@@ -193,7 +197,7 @@ class LGNSDELearner(GraphLearner):
         probs = torch.softmax(logits, -1)
         prior = (logits - logits.mean(-1, keepdim=True)).square().mean()
         curvature = (probs * (1.0 - probs)).mean()
-        return StatePosterior.of(features, self.train, prior=float(prior), curvature=float(curvature))
+        return StatePosterior.of(features.cpu(), self.train.cpu(), prior=float(prior), curvature=float(curvature))
 
     def _paths(self, epoch: int) -> Noise:
         count = self.settings.paths

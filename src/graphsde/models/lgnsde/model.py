@@ -162,10 +162,10 @@ class LGNSDE(NeuralModel):
 
     def respond(self, inputs: Inputs, graph: Graph, samples: int, seed: int) -> Response:
         """Paths in chunks; path k is the same however many are drawn."""
-        stream, keys = derive(seed, "prediction paths"), node_keys(graph.node_ids)
+        stream, keys = derive(seed, "prediction paths"), node_keys(graph.node_ids).to(inputs.device)
         kept, width = samples if self.module.noisy else 1, self.module.width
         logits = torch.empty(kept, graph.num_nodes, self._head_width)
-        embedding = torch.zeros(graph.num_nodes, width, dtype=torch.float64)
+        embedding = torch.zeros(graph.num_nodes, width, dtype=torch.float64, device=inputs.device)
         flow = self.module.mean_path(inputs) if self.module.noisy and self.settings.noise_by == "marginals" else None
         for paths, used in chunks(kept, graph.num_nodes * width):
             noise = Noise(stream, keys, paths)
@@ -181,7 +181,7 @@ class LGNSDE(NeuralModel):
     def state_variance(self, inputs: Inputs) -> Tensor | None:
         """Variance of every node's calibrated logits, given which nodes were trained on.  # [N]"""
         features = None if self._posterior is None else last_layer_features(self.module, inputs)
-        return None if self._posterior is None or features is None else self._posterior.variance(features)
+        return None if self._posterior is None or features is None else self._posterior.variance(features.cpu())
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         tensors, values = super().state()
@@ -197,7 +197,8 @@ class LGNSDE(NeuralModel):
     def central_logits(self, inputs: Inputs, graph: Graph) -> Tensor:
         """Mean over a few paths."""
         paths = range(4 if self.module.noisy else 1)
-        noise = Noise(derive(self.settings.seed, "central paths"), node_keys(graph.node_ids), paths)
+        keys = node_keys(graph.node_ids).to(inputs.device)
+        noise = Noise(derive(self.settings.seed, "central paths"), keys, paths)
         return self.module.decode(inputs, self.module.evolve(inputs, noise, None).state).mean(1)
 
     def linear_filter(self) -> tuple[float, int] | None:

@@ -122,7 +122,7 @@ class LGNSDEModule(nn.Module):
         if self.norm is not None:
             h = self.norm(h)
         if generator is not None and s.node_dropout > 0:
-            h = h * dropout(torch.ones(h.shape[0], 1, dtype=h.dtype), s.node_dropout, generator)
+            h = h * dropout(h.new_ones(h.shape[0], 1), s.node_dropout, generator)
         return dropout(h, s.latent_dropout, generator)  # type: ignore[return-value]
 
     def evolve(
@@ -216,7 +216,7 @@ class LGNSDEModule(nn.Module):
         """What unit noise alone becomes at the horizon, from 0: with a linear drift it adds to the mean path, whatever
         the parameters are.  # [N, S, d]"""
         with torch.no_grad():
-            zero = torch.zeros(len(noise.keys), len(noise.paths), self.width)
+            zero = torch.zeros(len(noise.keys), len(noise.paths), self.width, device=noise.keys.device)
             return self._solved(inputs, noise, zero, 1.0).final
 
     def decode(self, inputs: Inputs, state: Tensor, generator: torch.Generator | None = None) -> Tensor:

@@ -78,13 +78,13 @@ class QWienerDiffusion(FixedDiffusion):
 
     def bind(self, adjacency: SparseMatrix) -> BoundDiffusion:
         if self.is_zero:  # the modes, which can be dear, are not needed
-            silence = torch.zeros(adjacency.shape[0], min(self.modes, adjacency.shape[0]))
-            return _BoundModes(silence.to(adjacency.values.dtype), True)
+            silence = adjacency.values.new_zeros(adjacency.shape[0], min(self.modes, adjacency.shape[0]))
+            return _BoundModes(silence, True)
         modes = laplacian_modes(adjacency, self.modes)
         power = SPECTRA[self.spectrum](modes.values, self.nu, self.kappa)
         power = power * (adjacency.shape[0] / power.sum())
         basis = torch.from_numpy(modes.vectors * (np.sqrt(power) * self.sigma * float(self.gain)))
-        return _BoundModes(basis.to(adjacency.values.dtype), False)
+        return _BoundModes(basis.to(adjacency.values.dtype).to(adjacency.device), False)
 
 
 class _BoundModes:
@@ -95,7 +95,7 @@ class _BoundModes:
         self.basis, self.is_zero = basis, is_zero  # [N, r]
 
     def keys(self, node_keys: Tensor) -> Tensor:
-        return torch.arange(self.basis.shape[1])
+        return torch.arange(self.basis.shape[1], device=self.basis.device)
 
     def apply(self, t: float, h: Tensor, noise: Tensor) -> Tensor:
         modes, paths, width = noise.shape

@@ -76,7 +76,7 @@ class GATDrift(StackedDrift):
 def _spread(attention: Tensor) -> Tensor:
     """A matrix whose product with all heads side by side is each head's inner product.  # [heads, c] -> [d, heads]"""
     heads, width = attention.shape
-    apart = torch.eye(heads, dtype=attention.dtype)[:, None, :]
+    apart = torch.eye(heads, dtype=attention.dtype, device=attention.device)[:, None, :]
     return (attention[:, :, None] * apart).reshape(heads * width, heads)
 
 

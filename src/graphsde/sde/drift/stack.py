@@ -13,7 +13,7 @@ from torch.nn import functional
 from graphsde.base.arguments import choice, number, whole
 from graphsde.base.keyed_normals import in_shares
 from graphsde.graph.sparse import SparseMatrix
-from graphsde.nn.layers import glorot
+from graphsde.nn.layers import bernoulli_like, glorot
 from graphsde.sde.field import Drift
 
 _SOFTPLUS_LINEAR = 20  # above it softplus is the identity, as in torch
@@ -124,12 +124,9 @@ class StackedDrift(Drift):
 
     def draw_masks(self, initial: Tensor, generator: torch.Generator | None) -> list[Tensor | None]:
         """What the output of each layer is multiplied by: zeros and 1/(1 − rate), or nothing.  # [N, S, d] each"""
-        dropped = self.layers if self.dropout_last else self.layers - 1
         if generator is None or self.rate == 0.0:
-            dropped = 0
+            return [None] * self.layers
+        dropped = self.layers if self.dropout_last else self.layers - 1
         keep = 1.0 - self.rate
-        masks: list[Tensor | None] = [
-            torch.empty_like(initial, requires_grad=False).bernoulli_(keep, generator=generator).div_(keep)
-            for _ in range(dropped)
-        ]
+        masks: list[Tensor | None] = [bernoulli_like(initial, keep, generator).div_(keep) for _ in range(dropped)]
         return masks + [None] * (self.layers - dropped)

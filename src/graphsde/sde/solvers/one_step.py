@@ -83,7 +83,7 @@ class Dopri5(Solver):
             return slope
 
         # times in float64: torchdiffeq computes the step sizes in their type
-        grid = torch.tensor(times, dtype=torch.float64)
+        grid = torch.tensor(times, dtype=torch.float64, device=initial.device)
         try:
             states = torchdiffeq.odeint(field, initial, grid, rtol=self.rtol, atol=self.atol, method="dopri5")
         except AssertionError as error:  # its way of saying that the step size shrank to nothing
