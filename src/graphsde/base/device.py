@@ -13,10 +13,12 @@ from graphsde.base.errors import BadUsage
 
 if TYPE_CHECKING:
     import torch
+    from torch import Tensor
 
 DEVICE_VARIABLE = "GRAPHSDE_DEVICE"
 """Names the device of a process and of the workers that it starts."""
 NAMES = "auto, cpu, cuda, cuda:1 (any card by its number) or mps"
+WITHOUT_FLOAT64 = frozenset({"mps"})
 _NAME = re.compile(r"auto|cpu|mps|meta|cuda(:\d+)?")
 _chosen: ContextVar[str | None] = ContextVar("graphsde_device", default=None)
 
@@ -64,6 +66,18 @@ def find_device(wanted: str) -> torch.device:
         expected=f"one of {', '.join(here)}, or auto",
         fix="choose one of these, or install a torch that was built for the device",
     )
+
+
+def widest_type(device: torch.device) -> torch.dtype:
+    """float64, or float32 on Apple's GPU, which knows nothing wider."""
+    import torch
+
+    return torch.float32 if device.type in WITHOUT_FLOAT64 else torch.float64
+
+
+def widened(x: Tensor) -> Tensor:
+    """``x`` with as many digits as its device can have."""
+    return x.to(widest_type(x.device))
 
 
 @contextmanager

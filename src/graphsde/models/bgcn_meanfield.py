@@ -68,11 +68,11 @@ class GaussianWeight(nn.Module):
             return self.mean
         if isinstance(randomness, KeyedMasks):
             # the middle of each cell of the uniform grid: neither 0 nor 1
-            uniform = randomness.scalars(self.mean.numel()).double() + 2.0**-25
-            noise = torch.special.ndtri(uniform).to(self.mean.dtype).view_as(self.mean)
+            uniform = randomness.scalars(self.mean.numel()).cpu().double() + 2.0**-25
+            noise = torch.special.ndtri(uniform).to(self.mean.dtype).view(self.mean.shape)
         else:
-            noise = torch.randn(self.mean.shape, generator=randomness, dtype=self.mean.dtype).to(self.mean.device)
-        return self.mean + functional.softplus(self.rho) * noise
+            noise = torch.randn(self.mean.shape, generator=randomness, dtype=self.mean.dtype)
+        return self.mean + functional.softplus(self.rho) * noise.to(self.mean.device)
 
     def kl(self) -> Tensor:
         """KL(q ‖ N(0, 1)) = Σ ½ (σ² + μ² − 1) − ln σ."""

@@ -27,6 +27,8 @@ class EvidentialModel(NeuralModel):
     judge. ``calibrate`` leaves the concentrations alone.
     """
 
+    needs_float64 = True
+
     @property
     def kind(self) -> Kind:
         return "dirichlet"

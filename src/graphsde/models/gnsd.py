@@ -9,6 +9,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
+from graphsde.base.device import widened
 from graphsde.base.seeds import derive
 from graphsde.graph.graph import Graph
 from graphsde.graph.sparse import SparseMatrix
@@ -244,7 +245,7 @@ class GNSD(NeuralModel):
         stream, keys = derive(seed, "prediction paths"), node_keys(graph.node_ids).to(inputs.device)
         initial = self.module.initial(inputs)
         logits = torch.empty(samples, graph.num_nodes, len(self._require_fitted()))
-        embedding = torch.zeros(graph.num_nodes, self.settings.hidden, dtype=torch.float64, device=inputs.device)
+        embedding = widened(inputs.adjacency.values.new_zeros(graph.num_nodes, self.settings.hidden))
         for path in range(samples):
             state = self.module.evolve(inputs, initial, Noise(stream, keys, [path]))
             logits[path] = self.module.decode(state)[:, 0]

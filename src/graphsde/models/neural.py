@@ -14,7 +14,7 @@ import torch
 from pydantic import Field, field_validator
 from torch import Tensor, nn
 
-from graphsde.base.device import check_device_name, device_for
+from graphsde.base.device import check_device_name, device_for, widest_type
 from graphsde.base.errors import BadUsage, Diverged
 from graphsde.base.interrupt import InterruptGuard
 from graphsde.base.memory import require_memory
@@ -32,6 +32,7 @@ from graphsde.nn.checkpoint import Checkpoint
 from graphsde.nn.encoding import FeatureEncoder, Scaling
 from graphsde.nn.layers import Features, features_on
 from graphsde.nn.likelihood import LIKELIHOODS, NOISE, TargetScale, mean_and_variance
+from graphsde.nn.placement import bring_home, place
 from graphsde.nn.settings import TrainSettings
 from graphsde.nn.training import Training, Validation, rehearse, rows_of_masks
 from graphsde.prediction import (
@@ -138,8 +139,9 @@ class GraphLearner:
     def __init__(self, model: NeuralModel, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> None:
         if model.fits_temperature:
             require_classes(graph)
-        self.device = device_for(model.settings.device)
-        self.model, self.module, self.encoder = model, module.to(self.device), encoder
+        self.device = model.device()
+        self.model, self.module, self.encoder = model, module, encoder
+        self.narrowed = place(module, self.device)
         self.settings: Any = model.settings
         self.inputs = Inputs(encode(encoder, graph), graph.adjacency.operator).on(self.device)
         self.likelihood = LIKELIHOODS.of(graph).of(graph, module, model._first_scale)
@@ -186,6 +188,8 @@ class NeuralModel(Model):
     """What the training loop drives; a model with another loss has another learner."""
     decayed: ClassVar[tuple[str, ...]] = ()
     """How the names of parameters begin that have a weight decay; by default all have."""
+    needs_float64: ClassVar[bool] = False
+    """Whether its formulas lose their meaning in float32."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -232,7 +236,8 @@ class NeuralModel(Model):
         self._momentum = {name: tensor.cpu() for name, tensor in result.momentum.items()}
         self.finish(learner)
         # at rest a model is on the CPU: files, other machines and whoever looks inside find it there
-        self.encoder, self.module = learner.encoder, learner.module.cpu().eval()
+        bring_home(learner.module, learner.narrowed)
+        self.encoder, self.module = learner.encoder, learner.module.eval()
         self.calibrator = None
         self.class_names, self._target_scale = graph.class_names, learner.likelihood.scale
         self.history, self.best_epoch = result.records, result.best_epoch
@@ -315,7 +320,7 @@ class NeuralModel(Model):
         self._check_classes(graph)
         if self.kind == "samples":
             require_room_for_samples(samples, graph.num_nodes, self._head_width)
-        device = device_for(self.settings.device)
+        device = self.device()
         model = self._copy_on(device)
         inputs = Inputs(encode(self.encoder, graph), graph.adjacency.operator).on(device)
         if perturb is not None:
@@ -329,12 +334,26 @@ class NeuralModel(Model):
             raise Diverged("the model's output is not finite", fix="lower lr, or scale the features")
         return self._calibrated(ANSWERS.of(self)(self, response, graph.node_ids), graph)
 
+    def device(self) -> torch.device:
+        """Where :meth:`fit` and :meth:`predict` compute."""
+        device = device_for(self.settings.device)
+        if self.needs_float64 and widest_type(device) is not torch.float64:
+            raise BadUsage(
+                f"{self.name} computes in float64, which {device} does not have",
+                code="E-DEVICE",
+                found=str(device),
+                fix="use device='cpu'",
+            )
+        return device
+
     def _copy_on(self, device: torch.device) -> Self:
         """This model where it is to predict; another one there, so that threads that share this one may do so too."""
         if device.type == "cpu":
             return self
         twin = copy.copy(self)
-        twin.module = copy.deepcopy(self.module).to(device)  # type: ignore[union-attr]
+        twin.module = copy.deepcopy(self.module)
+        assert twin.module is not None
+        place(twin.module, device)
         return twin
 
     @property
@@ -351,7 +370,7 @@ class NeuralModel(Model):
         """The module's answer, sample by sample where it has any; called without autograd."""
         assert self.module is not None
         outputs = self.module(inputs)
-        return Response(outputs.logits.double()[None], outputs.hidden)
+        return Response(outputs.logits.cpu().double()[None], outputs.hidden)
 
     def state_variance(self, inputs: Inputs) -> Tensor | None:
         """Variance of every node's calibrated logits beyond that of the samples, where a model knows it.  # [N]"""
@@ -382,7 +401,7 @@ class NeuralModel(Model):
             return self._estimate_of_race(graph, candidates)
         needed = self.memory(graph)
         what, fix = f"fitting {self.name} on {graph.name}", "use a smaller hidden width or a smaller graph"
-        require_memory(needed, what, fix, device_for(self.settings.device))
+        require_memory(needed, what, fix, self.device())
         learner = self.learner(graph)
         seconds = rehearse(learner, self.settings, validate=self.settings.early_stop)
         return Estimate(needed, seconds * self.settings.epochs, self.settings.epochs)

@@ -101,8 +101,9 @@ class Runner:
 
 def tempered_nll(logits: Tensor, labels: Tensor) -> float:
     """NLL of the mean probabilities under the best common temperature.  # [n, S, C], [n]"""
+    logits, labels = logits.cpu(), labels.cpu()
     probs = torch.softmax(logits.double() / best_temperature(logits, labels), -1).mean(1)
-    return float(-probs[torch.arange(len(labels), device=labels.device), labels].clamp_min(1e-12).log().mean())
+    return float(-probs[torch.arange(len(labels)), labels].clamp_min(1e-12).log().mean())
 
 
 def rungs(members: int) -> list[tuple[int, int]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from graphsde.base.device import widened
 from graphsde.base.seeds import derive
 from graphsde.graph.graph import Graph
 from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, Outputs, Response
@@ -67,7 +68,7 @@ class SampledModel(NeuralModel):
         for outputs in passes(self.module, inputs, keys, derive(seed, "prediction samples"), samples):
             logits.append(outputs.logits.cpu())
             if outputs.hidden is not None:
-                hidden = outputs.hidden.double() + (0.0 if hidden is None else hidden)
+                hidden = widened(outputs.hidden) + (0.0 if hidden is None else hidden)
         return Response(torch.stack(logits), None if hidden is None else hidden / samples)
 
 

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
+from graphsde.base.device import widened
 from graphsde.base.errors import BadUsage
 from graphsde.graph.sparse import SparseMatrix
 
@@ -79,10 +80,10 @@ def random_walk(adjacency: SparseMatrix) -> SparseMatrix:
 
     def build() -> SparseMatrix:
         rows = rows_of(adjacency)
-        values = adjacency.values.double()
+        values = widened(adjacency.values)
         if _is_stochastic(rows, values, adjacency.shape[0]):
             return adjacency.with_values(adjacency.values)
-        degree = 1.0 / diagonal(adjacency).double()
+        degree = 1.0 / widened(diagonal(adjacency))
         walk = values * (degree[adjacency.col] / degree[rows]).sqrt()
         if not _is_stochastic(rows, walk, adjacency.shape[0]):
             raise BadUsage(
@@ -103,5 +104,5 @@ def _is_stochastic(rows: Tensor, values: Tensor, count: int) -> bool:
 
 def smoothing_scale(adjacency: SparseMatrix) -> float:
     """1/ρ, ρ² the mean over rows of the sum of squares: B = Â/ρ turns white noise into noise of mean variance one."""
-    energy = float(adjacency.values.double().square().sum()) / max(adjacency.shape[0], 1)
+    energy = float(widened(adjacency.values).square().sum()) / max(adjacency.shape[0], 1)
     return 1.0 / math.sqrt(energy) if energy > 0 else 0.0

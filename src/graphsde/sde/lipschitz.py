@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from graphsde.base.device import widened
 from graphsde.graph.sparse import SparseMatrix
 
 ACTIVATION_SLOPES = {"softplus": 1.0, "tanh": 1.0, "relu": 1.0}
@@ -20,7 +21,7 @@ def spectral_norm_bound(weight: Tensor) -> float:
         >>> spectral_norm_bound(torch.diag(torch.tensor([1.0, -3.0])))
         3.0
     """
-    return float(torch.linalg.matrix_norm(weight.detach().double(), ord=2)) if weight.numel() else 0.0
+    return float(torch.linalg.matrix_norm(weight.detach().cpu().double(), ord=2)) if weight.numel() else 0.0
 
 
 def operator_norm_bound(matrix: SparseMatrix) -> float:
@@ -33,15 +34,16 @@ def operator_norm_bound(matrix: SparseMatrix) -> float:
 
     if not matrix.nnz:
         return 0.0
+    matrix = matrix.on(torch.device("cpu"))
     size = SparseMatrix(matrix.crow, matrix.col, matrix.values.double().abs(), matrix.shape, symmetric=matrix.symmetric)
     if not bool(torch.isfinite(size.values).all()):
         return float("inf")
     forward, back = size.csr(), size.csr_transposed()
-    starts = [torch.ones(matrix.shape[1], 1, dtype=torch.float64, device=matrix.device)]
+    starts = [torch.ones(matrix.shape[1], 1, dtype=torch.float64)]
     if matrix.shape[0] == matrix.shape[1] and bool((loops := diagonal(size)).min() > 0):
         starts.append(loops.rsqrt()[:, None])
     # an empty column, or one of explicit zeros, adds nothing to the norm
-    used = (back @ torch.ones(matrix.shape[0], 1, dtype=torch.float64, device=matrix.device)) > 0
+    used = (back @ torch.ones(matrix.shape[0], 1, dtype=torch.float64)) > 0
     best = float("inf")
     for y in starts:
         for _ in range(_POWER_STEPS):
@@ -63,5 +65,5 @@ def stochastic_norm_bound(structure: SparseMatrix) -> float:
 
 def limit_spectral_norm(weight: Tensor, bound: float) -> Tensor:
     """``weight``, shrunk so that its spectral norm is at most ``bound``; differentiable.  # [a, b] -> [a, b]"""
-    norm = torch.linalg.matrix_norm(weight.double(), ord=2)
+    norm = torch.linalg.matrix_norm(widened(weight), ord=2)
     return weight * (bound / norm.clamp_min(bound)).to(weight.dtype)

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from graphsde.base.arguments import choice, number, whole
+from graphsde.base.device import widened, widest_type
 from graphsde.base.errors import BadUsage
 from graphsde.base.seeds import check_seed, torch_stream
 from graphsde.graph.sparse import SparseMatrix
@@ -85,10 +86,10 @@ def _energies(adjacency: SparseMatrix, steps: int, error: float, seed: int) -> T
     _require_square(adjacency)
     size = adjacency.shape[0]
     dtype = adjacency.values.dtype
-    total = torch.zeros(size, steps, dtype=torch.float64, device=adjacency.device)
+    total = torch.zeros(size, steps, dtype=widest_type(adjacency.device), device=adjacency.device)
     total[:, 0] = 1.0
     if steps > 1:  # the first power is there: its squares cost nothing
-        squares = adjacency.values.double().square()
+        squares = widened(adjacency.values).square()
         total[:, 1] = squares.new_zeros(size).index_add_(0, rows_of(adjacency), squares)
     if steps <= 2:
         return total.to(dtype)

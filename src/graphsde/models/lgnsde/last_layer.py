@@ -32,7 +32,7 @@ def last_layer_features(module: LGNSDEModule, inputs: Inputs) -> Tensor | None:
         phi = _projected(_hidden(module, inputs))
         if module.settings.encoder == "gcn":
             phi = inputs.adjacency @ phi
-        means = kappas.detach().double().reshape(module.settings.hidden, -1).mean(1)
+        means = kappas.detach().cpu().double().reshape(module.settings.hidden, -1).mean(1)
         return torch.cat([_filtered(module, inputs.adjacency, phi, kappa) for kappa in means.tolist()], dim=1)
 
 

@@ -192,8 +192,8 @@ class LGNSDELearner(GraphLearner):
         with torch.no_grad():
             initial, final = self.module.mean_path(self.inputs)
             rows = self.val if len(self.val) else self.train
-            logits = self.module.decode_at(self.inputs, self.module.beside(final, initial), rows)[:, 0].double()
-        logits = logits / self.module.log_temperature.double().exp()
+            logits = self.module.decode_at(self.inputs, self.module.beside(final, initial), rows)[:, 0].cpu().double()
+        logits = logits / self.module.log_temperature.cpu().double().exp()
         probs = torch.softmax(logits, -1)
         prior = (logits - logits.mean(-1, keepdim=True)).square().mean()
         curvature = (probs * (1.0 - probs)).mean()

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from graphsde.base.device import widened, widest_type
 from graphsde.base.errors import BadUsage
 from graphsde.base.seeds import derive
 from graphsde.graph.graph import Graph
@@ -165,7 +166,7 @@ class LGNSDE(NeuralModel):
         stream, keys = derive(seed, "prediction paths"), node_keys(graph.node_ids).to(inputs.device)
         kept, width = samples if self.module.noisy else 1, self.module.width
         logits = torch.empty(kept, graph.num_nodes, self._head_width)
-        embedding = torch.zeros(graph.num_nodes, width, dtype=torch.float64, device=inputs.device)
+        embedding = torch.zeros(graph.num_nodes, width, dtype=widest_type(inputs.device), device=inputs.device)
         flow = self.module.mean_path(inputs) if self.module.noisy and self.settings.noise_by == "marginals" else None
         for paths, used in chunks(kept, graph.num_nodes * width):
             noise = Noise(stream, keys, paths)
@@ -175,7 +176,7 @@ class LGNSDE(NeuralModel):
                 state = self.module.beside(self.module.around(inputs, flow[1], noise), flow[0])
             drawn = self.module.decode(inputs, state).transpose(0, 1)  # [S, N, C]
             logits[paths.start : paths.start + used] = drawn[:used]
-            embedding += state[:, :used, :width].double().sum(1)
+            embedding += widened(state[:, :used, :width]).sum(1)
         return Response(logits, embedding / kept)
 
     def state_variance(self, inputs: Inputs) -> Tensor | None:

@@ -212,7 +212,7 @@ class PerDimensionDiffusion(ScaledDiffusion):
 
     def power(self, nodes: int, width: int) -> float:
         sizes = self.sigma if self.raw is None else functional.softplus(self.raw.detach())
-        return nodes * float((sizes.double() * float(self.gain)).square().sum())
+        return nodes * float((sizes.cpu().double() * float(self.gain)).square().sum())
 
 
 def _sizes(sigma: float | Sequence[float], width: int) -> list[float]:

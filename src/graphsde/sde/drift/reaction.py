@@ -122,7 +122,7 @@ class ReactionDrift(Drift):
     def lipschitz(self, adjacency: SparseMatrix) -> float:
         """From ‖A‖; for a symmetric A from its whole spectrum. Infinite for reactions that grow faster than H."""
         rate, norm = self.rate.number(), self.flow.norm_bound(adjacency)
-        strengths = sorted({float(value) for value in self.current_strength().detach().double()})
+        strengths = sorted({float(value) for value in self.current_strength().detach().cpu().double()})
         if math.isinf(norm):
             return math.inf
         if self.reaction == "source" or strengths == [0.0]:

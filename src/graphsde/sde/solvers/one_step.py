@@ -9,6 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from graphsde.base.device import widest_type
 from graphsde.base.errors import BadUsage
 from graphsde.sde.brownian import Increment
 from graphsde.sde.field import Noise
@@ -83,7 +84,7 @@ class Dopri5(Solver):
             return slope
 
         # times in float64: torchdiffeq computes the step sizes in their type
-        grid = torch.tensor(times, dtype=torch.float64, device=initial.device)
+        grid = torch.tensor(times, dtype=widest_type(initial.device), device=initial.device)
         try:
             states = torchdiffeq.odeint(field, initial, grid, rtol=self.rtol, atol=self.atol, method="dopri5")
         except AssertionError as error:  # its way of saying that the step size shrank to nothing
