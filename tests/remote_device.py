@@ -77,10 +77,12 @@ class _Factories(TorchDispatchMode):
 
 
 class _FromData(TorchFunctionMode):
-    """torch makes tensors from Python's numbers below the reach of a dispatch mode."""
+    """torch makes tensors from Python's numbers, and numbers from tensors, below the reach of a dispatch mode."""
 
     def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if func is Tensor.tolist:
+            return args[0].cpu().tolist()
         if func is Tensor.new_tensor:
             kwargs = {"dtype": args[0].dtype, "device": args[0].device, **kwargs}
             func, args = torch.tensor, args[1:]

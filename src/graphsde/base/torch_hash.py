@@ -71,4 +71,4 @@ def _shifted(words: Tensor, by: int) -> Tensor:
 
 
 def _words(words: Sequence[int], like: Tensor) -> Tensor:
-    return torch.tensor([signed(word) for word in words], dtype=torch.int64, device=like.device)
+    return torch.tensor([signed(word) for word in words], dtype=torch.int64).to(like.device)

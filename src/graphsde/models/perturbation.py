@@ -75,7 +75,7 @@ class OneRow(SparseMatrix):
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         product = self.constant @ dense
-        return product.index_copy(0, torch.tensor([self.position], device=product.device), (self.row @ dense)[None])
+        return product.index_copy(0, torch.tensor([self.position]).to(product.device), (self.row @ dense)[None])
 
     def _refuse(self, *arguments: Any, **named: Any) -> NoReturn:
         raise _NoProduct

@@ -62,7 +62,7 @@ class KeyedMasks:
 
     def _begin(self, keys: Tensor) -> Tensor:
         self.layer += 1
-        word = self.keys.new_tensor([signed(self.base + self.layer * ADDRESS_STEP)])
+        word = torch.tensor([signed(self.base + self.layer * ADDRESS_STEP)]).to(self.keys.device)
         return _mixed(keys ^ _mixed(word))
 
     def _columns(self, count: int) -> Tensor:

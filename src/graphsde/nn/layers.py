@@ -17,10 +17,6 @@ from graphsde.nn.keyed_masks import KeyedMasks
 Features = Tensor | SparseMatrix
 
 
-def features_on(device: torch.device, features: Features) -> Features:
-    return features.on(device) if isinstance(features, SparseMatrix) else features.to(device)
-
-
 def normal(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     """Standard normals; on the device ``meta`` only the size is wanted, and nothing is allocated or drawn."""
     if torch.get_default_device().type == "meta":

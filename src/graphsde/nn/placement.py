@@ -1,4 +1,4 @@
-"""Modules that go to a device for a while."""
+"""Modules and features on a device."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ import torch
 from torch import Tensor, nn
 
 from graphsde.base.device import widest_type
+from graphsde.graph.sparse import SparseMatrix
+from graphsde.nn.layers import Features
+
+
+def features_on(device: torch.device, features: Features) -> Features:
+    return features.on(device) if isinstance(features, SparseMatrix) else features.to(device)
 
 
 def place(module: nn.Module, device: torch.device) -> dict[str, Tensor]:

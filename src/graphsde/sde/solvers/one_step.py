@@ -83,10 +83,13 @@ class Dopri5(Solver):
             require_finite(slope, method=self.name, step=None, time=now, dt=None)
             return slope
 
-        # times in float64: torchdiffeq computes the step sizes in their type
-        grid = torch.tensor(times, dtype=widest_type(initial.device), device=initial.device)
+        # times in float64, where there is such a type: torchdiffeq computes the step sizes in their type
+        widest = widest_type(initial.device)
+        grid = torch.tensor(times, dtype=widest).to(initial.device)
         try:
-            states = torchdiffeq.odeint(field, initial, grid, rtol=self.rtol, atol=self.atol, method="dopri5")
+            states = torchdiffeq.odeint(
+                field, initial, grid, rtol=self.rtol, atol=self.atol, method="dopri5", options={"dtype": widest}
+            )
         except AssertionError as error:  # its way of saying that the step size shrank to nothing
             raise SolverDiverged(
                 "the step size shrank to nothing and the state", method=self.name, step=None, time=times[-1], dt=None
