@@ -1,8 +1,8 @@
 """A second device on a machine that has none: its tensors hold values, and refuse to meet those of the CPU.
 
-It goes by the name ``meta``, for which torch needs no driver; nothing of torch's own meta tensors is left, which have no
-values. As on a graphics card, a CPU tensor with a dimension is refused beside one of the device, a generator of the CPU
-draws nothing there, and ``.numpy()`` fails.
+Its name is ``meta``, for which torch needs no driver; nothing of torch's own meta tensors is left, which hold none.
+As on a graphics card, a CPU tensor with a dimension is refused beside one of the device, a generator of the CPU draws
+nothing there, and ``.numpy()`` fails.
 """
 
 from __future__ import annotations

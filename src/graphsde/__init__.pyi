@@ -10,6 +10,7 @@ from .acting.decide import decide as decide
 from .acting.expected import select as select
 from .acting.explain import explain as explain
 from .acting.plan import plan as plan
+from .base.device import on_device as on_device
 from .base.errors import GraphsdeError as GraphsdeError
 from .base.registry import register as register
 from .bench.tasks import Measurement as Measurement

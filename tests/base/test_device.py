@@ -64,7 +64,7 @@ def test_the_nearest_word_counts(monkeypatch: pytest.MonkeyPatch, two_cards: Non
 
 
 def test_a_model_says_so_before_it_trains() -> None:
-    with pytest.raises(BadUsage, match="'device' of model 'gcn' can't be 'gpu'.*auto, cpu, cuda"):
+    with pytest.raises(BadUsage, match=r"'device' of model 'gcn' can't be 'gpu'.*auto, cpu, cuda"):
         gs.GCN(device="gpu")
     missing = "mps" if not torch.backends.mps.is_available() else "cuda:99"
     with pytest.raises(BadUsage, match="this machine has no device") as refused:

@@ -35,7 +35,7 @@ def test_uniforms_are_the_same_numbers() -> None:
     expected = (given >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-24)
     found = torch_hash.uniforms(torch.from_numpy(given.view(np.int64).copy()))
     assert np.array_equal(found.numpy(), expected)
-    assert 0.0 <= float(found.min()) and float(found.max()) < 1.0
+    assert float(found.min()) >= 0.0 and float(found.max()) < 1.0
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

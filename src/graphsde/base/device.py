@@ -102,6 +102,12 @@ def on_device(wanted: str | None) -> Iterator[None]:
         _chosen.reset(token)
 
 
+def device_variable() -> dict[str, str]:
+    """What a process that is started here needs in its environment to compute where this one does."""
+    chosen = _chosen.get()
+    return {} if chosen is None else {DEVICE_VARIABLE: chosen}
+
+
 def device_for(wanted: str | None = None) -> torch.device:
     """``wanted``, or else what :func:`on_device` says, or else ``GRAPHSDE_DEVICE``, or else the CPU."""
     return find_device(wanted or _chosen.get() or os.environ.get(DEVICE_VARIABLE) or "cpu")

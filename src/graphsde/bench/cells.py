@@ -188,6 +188,10 @@ def own_settings(spec: ModelSpec, graph: Graph) -> dict[str, Any]:
     """The given settings without those that change nothing on this graph: a value that is the default anyway must not
     make another cell."""
     cls, before = MODELS.get(spec.name), unnamed_preset(spec.name)
+    if "device" in spec.settings:
+        raise BadUsage(
+            "where a cell is computed is no part of it", found="device", fix="use --device in place of --set"
+        )
     asked = cls(**spec.settings)
     anchor: dict[str, Any] = {}
     if before is not None:

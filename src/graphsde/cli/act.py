@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from graphsde.base.errors import BadUsage
-from graphsde.cli.options import JSON, READ, RUN, SAMPLES, key_values
+from graphsde.cli.options import DEVICE, JSON, READ, RUN, SAMPLES, key_values, on_its_device
 from graphsde.cli.output import opened_run, print_json, print_of_run, print_table, say, tell
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from graphsde.runs.learn import Learned
 
 
+@on_its_device
 def predict(
     run: Annotated[Path, RUN],
     out: Annotated[
@@ -30,6 +31,7 @@ def predict(
     samples: Annotated[int, SAMPLES] = 64,
     seed: Annotated[int | None, typer.Option("--seed", help="Of the samples; default: the model's.")] = None,
     read: Annotated[list[str], READ] = [],  # noqa: B006
+    device: Annotated[str | None, DEVICE] = None,
 ) -> None:
     """Predict every node of the run's graph, or of another one, with its uncertainty."""
     from graphsde.datasets.source import open_graph
@@ -162,6 +164,7 @@ def _shown_node(graph: Graph, node: int | str, column: str) -> dict[str, str | N
 SHOWN = ("accuracy", "rmse", "mae", "crps", "coverage90", "nll", "ece", "aurc", "misclassification_auroc")
 
 
+@on_its_device
 def learn(
     run: Annotated[Path, RUN],
     labels: Annotated[Path, typer.Argument(help="A .csv or .parquet file with the columns id and label.")],
@@ -171,6 +174,7 @@ def learn(
     read: Annotated[list[str], READ] = [],  # noqa: B006
     epochs: Annotated[int | None, typer.Option("--epochs", min=1, help="At most so many; default: the run's.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin with new weights, not with the present ones.")] = False,
+    device: Annotated[str | None, DEVICE] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Take in new labels, fit on from the present model, and show what changed. Earlier rounds are kept."""

@@ -10,7 +10,18 @@ import typer
 
 from graphsde.base.errors import BadInput, BadUsage, GraphsdeError
 from graphsde.base.terminal import make_console, printable
-from graphsde.cli.options import ADDRESS, CELL_MINUTES, DATASETS, ENGINE, JSON, RETRY_FAILED, WORKERS, key_values
+from graphsde.cli.options import (
+    ADDRESS,
+    CELL_MINUTES,
+    DATASETS,
+    DEVICE,
+    ENGINE,
+    JSON,
+    RETRY_FAILED,
+    WORKERS,
+    key_values,
+    on_its_device,
+)
 from graphsde.cli.output import print_json, print_rows, print_table, say, tell
 
 if TYPE_CHECKING:
@@ -77,6 +88,7 @@ def _make_bar() -> RichProgress:
     )
 
 
+@on_its_device
 def bench(
     task: Annotated[str, typer.Argument(help="The question; see: graphsde list tasks.")],
     datasets: Annotated[str, DATASETS],
@@ -98,6 +110,7 @@ def bench(
     ] = None,
     retry_failed: Annotated[bool, RETRY_FAILED] = False,
     cell_minutes: Annotated[float, CELL_MINUTES] = 10.0,
+    device: Annotated[str | None, DEVICE] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Put one question to many models on many graphs. Run it again to go on, or with more models, graphs or seeds."""
@@ -342,6 +355,7 @@ def _draw(records: list[Any], metric: str, path: Path) -> None:
     save_figure(picture.matplotlib(), path)
 
 
+@on_its_device
 def search(
     datasets: Annotated[str, DATASETS],
     models: Annotated[str, typer.Option("--models", help="With commas between; MODEL@PRESET where it has presets.")],
@@ -356,6 +370,7 @@ def search(
     configs: Annotated[
         Path | None, typer.Option("--configs", help="Also keep the best settings here, one file per model and graph.")
     ] = None,
+    device: Annotated[str | None, DEVICE] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Choose hyperparameters on validation nodes, with the same budget for every model. Run it again to go on."""

@@ -9,7 +9,7 @@ import typer
 
 from graphsde.base.errors import BadUsage, GraphsdeError
 from graphsde.base.lock import refuse_if_held
-from graphsde.cli.options import GRAPH, JSON, READ, SAMPLES, key_values
+from graphsde.cli.options import DEVICE, GRAPH, JSON, READ, SAMPLES, key_values, on_its_device
 from graphsde.cli.output import cell, print_json, print_table, say, tell
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ DEMO_GRAPH = "digits"
 NUMBERS = ("rmse", "mae", "crps", "coverage90", "calibration_error")
 
 
+@on_its_device
 def fit(
     graph: Annotated[str, GRAPH],
     out: Annotated[Path, typer.Option("--out", help="The folder to write the run to.")],
@@ -50,6 +51,7 @@ def fit(
         bool,
         typer.Option("--no-controls", help="Don't fit controls (majority class, logistic regression, …) beside it."),
     ] = False,
+    device: Annotated[str | None, DEVICE] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Fit a model on a graph and keep everything in a folder. Run it again to resume or to see the result."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from graphsde.cli.options import JSON, RUN, SAMPLES
+from graphsde.cli.options import DEVICE, JSON, RUN, SAMPLES, on_its_device
 from graphsde.cli.output import cell, opened_run, print_of_run, print_table, say, tell
 
 SCORE = typer.Option(
@@ -33,12 +33,14 @@ COLUMNS = {
 }
 
 
+@on_its_device
 def evaluate(
     run: Annotated[Path, RUN],
     samples: Annotated[int, SAMPLES] = 64,
     score: Annotated[list[str] | None, SCORE] = None,
     shift: Annotated[str | None, SHIFT] = None,
     shift_seed: Annotated[int, SHIFT_SEED] = 0,
+    device: Annotated[str | None, DEVICE] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Measure a run on its test nodes."""

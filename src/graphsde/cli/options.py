@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import typer
 
+from graphsde.base.device import on_device
 from graphsde.base.errors import BadInput, BadUsage
 
 GRAPH = typer.Argument(help="A benchmark's name (see: graphsde list datasets), a folder of tables, or a file.")
@@ -15,12 +18,27 @@ READ = typer.Option(
     "--read", metavar="KEY=VALUE", help="How to read the files, e.g. directed=true, impute=mean, encoding=latin-1."
 )
 SAMPLES = typer.Option("--samples", min=1, help="Samples per node, for models that have any.")
+DEVICE = typer.Option("--device", help="Where to compute: auto, cpu, cuda, cuda:1 or mps.")
 DATASETS = typer.Option("--datasets", help="Names of benchmarks or paths, with commas between.")
 ENGINE = typer.Option("--engine", help="See: graphsde list engines.")
 ADDRESS = typer.Option("--address", help="Of a Ray cluster, HOST:PORT.")
 WORKERS = typer.Option("--workers", min=1, help="How many cells at once.")
 CELL_MINUTES = typer.Option("--cell-minutes", help="The most processor time of one cell; beyond, it has failed.")
 RETRY_FAILED = typer.Option("--retry-failed", help="Run failed cells again.")
+
+
+def on_its_device(verb: Callable[..., None]) -> Callable[..., None]:
+    """A verb that computes where its option ``device`` says."""
+
+    @functools.wraps(verb)
+    def run(*args: Any, **options: Any) -> None:
+        device = options.get("device")
+        if device is not None and options.get("engine") == "ray":
+            raise BadUsage("--device is for this machine", fix="set GRAPHSDE_DEVICE on the machines of the cluster")
+        with on_device(device):
+            verb(*args, **options)
+
+    return run
 
 
 def key_values(pairs: list[str], option: str) -> dict[str, Any]:

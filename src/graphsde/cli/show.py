@@ -166,12 +166,14 @@ def doctor(
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Tell what this machine has, and whether a run is whole."""
+    from graphsde.base.device import available_devices
     from graphsde.base.memory import available_bytes, human_bytes
     from graphsde.datasets.benchmarks import DATASETS, where_is
     from graphsde.runs.folder import environment
 
     facts: dict[str, Any] = environment()
     del facts["command"], facts["started"]
+    facts["devices"] = ", ".join(available_devices())
     facts["memory_available"] = human_bytes(available_bytes())
     facts["extras"] = {name: find_spec(name) is not None for name in EXTRAS}
     facts["datasets"] = {name: where_is(name) for name in DATASETS}

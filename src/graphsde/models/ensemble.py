@@ -165,6 +165,8 @@ class Ensemble(Model):
         self._previous: list[Model] = []
         self._with_momentum = False
         self._temperature = 1.0
+        if "device" in self.settings.base_settings:  # what members are would then depend on where they were trained
+            raise BadUsage("members of an ensemble have no device of their own", fix="with gs.on_device(…): around it")
         self._member(0)  # wrong settings of the base are told now, not after the first fit has begun
 
     def resolve(self, graph: Graph) -> None:

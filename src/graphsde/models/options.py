@@ -26,6 +26,7 @@ class ModelOptions(TypedDict, total=False):
 
 class NetworkOptions(ModelOptions, TrainOptions, total=False):
     scaling: Literal["auto", "row", "l2", "standard", "none"]
+    device: str | None
 
 
 class NeuralOptions(NetworkOptions, total=False):

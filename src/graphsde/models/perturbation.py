@@ -111,4 +111,4 @@ def _dense(features: Features) -> Tensor:
         return features.clone()
     rows, columns = features.shape
     require_memory(16 * rows * columns, "perturbing sparse features", "use a score that does not perturb, as entropy")
-    return features.csr().to_dense()
+    return features.on(torch.device("cpu")).csr().to_dense().to(features.device)

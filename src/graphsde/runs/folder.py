@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from graphsde._version import __version__
 from graphsde.base import storage
+from graphsde.base.device import device_for
 from graphsde.base.errors import BadInput
 from graphsde.base.lock import exclusive
 from graphsde.base.memory import human_bytes
@@ -434,6 +435,7 @@ def environment() -> dict[str, Any]:
         "platform": platform.platform(),
         "processors": os.cpu_count(),
         "torch_threads": torch.get_num_threads(),
+        "device": str(device_for()),
         "packages": packages,
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "started": datetime.now(UTC).isoformat(timespec="seconds"),

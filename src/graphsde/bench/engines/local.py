@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from graphsde.base.device import device_variable
 from graphsde.base.errors import shorten
 from graphsde.base.interrupt import Stopper
 from graphsde.base.plugins import search_path
@@ -53,7 +54,7 @@ class WorkerProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._words,
-            env={**os.environ, **ONE_THREAD, "PYTHONPATH": search_path()},
+            env={**os.environ, **ONE_THREAD, **device_variable(), "PYTHONPATH": search_path()},
         )
 
     @property

@@ -289,7 +289,7 @@ class LGNSDEModule(nn.Module):
         """Standard deviation of every node's state under unit noise.  # [N, d]"""
         kappa = self.drift.coefficients()
         assert kappa is not None
-        kappa = kappa.to(inputs.adjacency.values.dtype)
+        kappa = kappa.to(inputs.adjacency.values)
         return unit_variance(inputs.adjacency, kappa, self.settings.steps, channel=self.diffusion.channel).sqrt()
 
     def _amount(self) -> Tensor | float:
