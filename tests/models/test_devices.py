@@ -12,13 +12,15 @@ import torch
 from test_contract import SMALL
 
 import graphsde as gs
+import remote_device as remote
 from graphsde.base.device import device_for, on_device
-from graphsde.base.errors import BadUsage
+from graphsde.base.errors import BadUsage, NotEnoughMemory
 from graphsde.base.interrupt import Interrupted
 from graphsde.graph.graph import Graph
 from graphsde.models import MODELS
 from graphsde.models.neural import NeuralModel
 from graphsde.nn.checkpoint import Checkpoint
+from graphsde.nn.training import Training
 from graphsde.prediction import ClassPrediction, Perturb, Prediction
 from remote_device import RemoteTensor, remote_device
 
@@ -170,6 +172,40 @@ def test_an_interrupted_fit_goes_on_elsewhere(monkeypatch: pytest.MonkeyPatch, t
     resumed = gs.GCN(**settings).fit(graph, checkpoint=checkpoint)
     assert len(resumed.history) == 6
     assert np.abs(resumed.predict(graph).probs - whole.probs).max() < 1e-5
+
+
+def test_a_full_card_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: Any) -> Any:
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    monkeypatch.setattr(MODELS.get("gcn").Module, "forward", full)  # type: ignore[attr-defined]
+    with pytest.raises(NotEnoughMemory, match=r"no memory left for fit of gcn.*device='cpu'"):
+        gs.GCN(epochs=1).fit(block_graph())
+
+
+def test_an_epoch_waits_for_the_device_as_seldom_as_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the loss, twice at validation, and once for every step of a solver, which says where a state diverged."""
+    waits: list[str] = []
+    run = remote._run
+
+    def counted(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        home = kwargs.get("device") is not None and torch.device(kwargs["device"]).type == "cpu"
+        read = func is torch.ops.aten._local_scalar_dense.default or (func is torch.ops.aten._to_copy.default and home)
+        if read and isinstance(args[0], RemoteTensor):
+            waits.append(str(func))
+        return run(func, args, kwargs)
+
+    monkeypatch.setattr(remote, "_run", counted)
+    steps = 6
+    settings = {"preset": "auto", "race": False, "steps": steps, "horizon": float(steps)}
+    for model, most in ((gs.GCN(), 3), (gs.LGNSDE(**settings), 2 * (steps + 1) + 3)):
+        with remote_device(monkeypatch) as device, on_device(device):
+            model.resolve(block_graph())
+            training = Training(model.learner(block_graph()), model.settings)
+            training.advance()
+            waits.clear()
+            training.advance()
+        assert 1 <= len(waits) <= most
 
 
 def test_the_remote_device_finds_what_stays_behind(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from graphsde.base.errors import BadInput, BadUsage, NotFitted
+from graphsde.base.errors import BadInput, BadUsage, NotEnoughMemory, NotFitted
 from graphsde.base.interrupt import InterruptGuard
 from graphsde.base.registry import Registry
 from graphsde.datasets.source import as_graph
@@ -351,7 +351,13 @@ def _taking_any_graph(method: Callable[..., Any], divide: bool) -> Callable[...,
             graph = (options.pop("graph"),)
         if len(graph) != 1 or {"X", "x", "y"} & set(options):
             raise _as_in_scikit_learn(method.__name__, len(graph))
-        return method(self, as_graph(graph[0], divide=divide), **options)
+        try:
+            return method(self, as_graph(graph[0], divide=divide), **options)
+        except torch.cuda.OutOfMemoryError as error:
+            raise NotEnoughMemory(
+                f"the device has no memory left for {method.__name__} of {self.name}",
+                fix="use a smaller hidden width, fewer paths or a smaller graph, or device='cpu'",
+            ) from error
 
     return taking
 

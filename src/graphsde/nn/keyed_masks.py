@@ -44,7 +44,8 @@ class KeyedMasks:
 
     def entries(self, matrix: SparseMatrix) -> Tensor:
         """Uniforms, one per stored entry of a node × column matrix.  # [nnz]"""
-        return _uniform(_mixed(self._begin(self.keys)[rows_of(matrix)] + (matrix.col + 1) * signed(GOLDEN)))
+        start = self._begin(self.keys).index_select(0, rows_of(matrix))
+        return _uniform(_mixed(_moved_on(start, matrix.col)))
 
     def edges(self, structure: SparseMatrix, copies: int = 1, *, symmetric: bool = False) -> Tensor:
         """Uniforms, one per edge and copy; with ``symmetric`` both directions of an edge share theirs.
@@ -53,7 +54,7 @@ class KeyedMasks:
         """
         receiver = _mixed(self.keys + signed(GOLDEN if not symmetric else 0))
         sender = _mixed(self.keys.clone())
-        both = receiver[rows_of(structure)] + sender[structure.col]
+        both = receiver.index_select(0, rows_of(structure)).add_(sender.index_select(0, structure.col))
         return _uniform(_mixed(self._begin(both)[:, None] + self._columns(copies)))
 
     def scalars(self, count: int) -> Tensor:
@@ -69,11 +70,22 @@ class KeyedMasks:
         return torch.arange(1, count + 1, device=self.keys.device) * signed(GOLDEN)
 
 
-# whole numbers wrap around in int64 as they do in uint64: sums and products need no distinction, shifts do
+# whole numbers wrap around in int64 as they do in uint64: sums and products need no distinction, shifts do. Of large
+# arrays numpy's loops take less time than torch's, and work in place
+
+
+def _moved_on(start: Tensor, column: Tensor) -> Tensor:
+    """Where the hash of a column begins, in the memory of ``start`` on the CPU."""
+    if start.device.type != "cpu":
+        return start + (column + 1) * signed(GOLDEN)
+    steps = column.numpy() + 1
+    steps *= signed(GOLDEN)
+    np.add(start.numpy(), steps, out=start.numpy())
+    return start
 
 
 def _mixed(words: Tensor) -> Tensor:
-    """The hash, in the memory of ``words`` on the CPU: numpy's loops work in place."""
+    """The hash, in the memory of ``words`` on the CPU."""
     if words.device.type != "cpu":
         return torch_hash.mixed(words)
     mix_words(words.numpy().view(np.uint64))
