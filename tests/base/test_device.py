@@ -90,3 +90,10 @@ def test_memory_is_asked_where_it_is_used(monkeypatch: pytest.MonkeyPatch) -> No
     memory.require_memory(5000, "this", "less")
     with pytest.raises(NotEnoughMemory, match=r"at most 3 KB on cuda:1"):
         memory.require_memory(5000, "this", "less", card)
+
+
+def test_words_of_other_libraries_lead_here() -> None:
+    with pytest.raises(BadUsage, match="device"):
+        gs.GCN(use_gpu=True)  # type: ignore[call-arg]
+    with pytest.raises(AttributeError, match="on_device"):
+        gs.GCN().to("cuda")  # type: ignore[attr-defined]

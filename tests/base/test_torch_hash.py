@@ -54,6 +54,15 @@ def test_normals_are_the_same_numbers_up_to_rounding(width: int, dtype: torch.dt
             assert float((one - two).abs().max()) <= 8 * scale * torch.finfo(dtype).eps * 6
 
 
+def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys, cells = node_keys(np.arange(50)), range(2)
+    whole = torch_hash.normals(1, keys, range(3), cells, 5, torch.float32, 1.0)
+    monkeypatch.setattr(torch_hash, "_AT_ONCE", 64)
+    assert all(map(torch.equal, whole, torch_hash.normals(1, keys, range(3), cells, 5, torch.float32, 1.0)))
+    empty = torch_hash.normals(1, keys[:0], range(3), cells, 5, torch.float32, 1.0)
+    assert [one.shape for one in empty] == [(0, 3, 5)] * 2
+
+
 def test_the_radius_and_the_angle_are_those_of_the_hash() -> None:
     """Box and Muller by hand, from Python's own whole numbers."""
     stream, key, path, cell = stream_of(4, "increment"), 12345, 6, 9

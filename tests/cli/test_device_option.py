@@ -50,6 +50,8 @@ def test_the_option_reaches_the_computation(monkeypatch: pytest.MonkeyPatch, tmp
         answer("bench", "misclassification", "--datasets", "digits", "--models", "gcn", "--set", "epochs=1",
                "--seeds", 1, "--engine", "serial", "--device", name, "--out", tmp_path / "bench", "--json")  # fmt: skip
         assert seen == {True}
+    record = json.loads((tmp_path / "bench" / "journal.jsonl").read_text().splitlines()[-1])["record"]
+    assert record["environment"]["device"] == name and "device" not in record["cell"]["settings"]
 
 
 @pytest.mark.parametrize("verb", ["fit", "evaluate", "predict", "bench", "search", "learn"])

@@ -36,6 +36,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "max_error": ("alpha", "risk", "error_rate", "target_error"),
     "delta": ("failure_probability",),
     "activation": ("act", "nonlinearity", "activation_function"),
+    "device": ("accelerator", "gpu", "use_gpu", "cuda", "use_cuda"),
     "scaling": ("normalize", "normalize_features", "standardize", "scaler"),
 }
 """Names that other libraries and papers have for ours."""

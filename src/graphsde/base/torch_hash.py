@@ -17,6 +17,7 @@ ADDRESS_STEP = 0xD1342543DE82EF95
 _MULTIPLIERS = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _SHIFTS = 30, 27, 31
 _HALF = 2**32 - 1
+_AT_ONCE = 1 << 24  # pairs of normals: their words and what is made of them take a gigabyte
 
 
 def signed(word: int) -> int:
@@ -49,20 +50,25 @@ def normals(
     pairs = (width + 1) // 2
     steps = _words([(pair + 1) * GOLDEN for pair in range(pairs)], keys)
     families = mixed(_words([int(path) * ADDRESS_STEP + stream for path in paths], keys))  # [S]
+    rows = max(1, _AT_ONCE // (pairs * len(paths)))
     drawn = []
     for cell in cells:
         base = mixed(families + signed(cell * GOLDEN + ADDRESS_STEP))
-        starts = mixed(keys[:, None] ^ base)  # [K, S]
-        words = mixed(starts[..., None] + steps)  # [K, S, P]
-        radius = (_shifted(words, 32).to(dtype) + 1.0) * 2.0**-32
-        radius = (radius.log_() * (-2 * scale**2)).sqrt_()
-        low = words & _HALF
-        # the lower half as an int32
-        angle = (low - ((low >> 31) << 32)).to(dtype) * (math.pi * 2.0**-31)
-        both = torch.stack([radius * angle.cos(), radius * angle.sin()], dim=-1)
-        whole = both.view(*starts.shape, 2 * pairs)
+        parts = [_box_muller(mixed(own[:, None] ^ base), steps, dtype, scale) for own in keys.split(rows)]
+        whole = parts[0] if len(parts) == 1 else torch.cat(parts)
         drawn.append(whole[..., :width].contiguous() if width % 2 else whole)
     return drawn
+
+
+def _box_muller(starts: Tensor, steps: Tensor, dtype: torch.dtype, scale: float) -> Tensor:
+    """Two normals from each word.  # [K, S], [P] -> [K, S, 2P]"""
+    words = mixed(starts[..., None] + steps)  # [K, S, P]
+    radius = (_shifted(words, 32).to(dtype) + 1.0) * 2.0**-32
+    radius = (radius.log_() * (-2 * scale**2)).sqrt_()
+    low = words & _HALF
+    # the lower half as an int32
+    angle = (low - ((low >> 31) << 32)).to(dtype) * (math.pi * 2.0**-31)
+    return torch.stack([radius * angle.cos(), radius * angle.sin()], dim=-1).flatten(-2)
 
 
 def _shifted(words: Tensor, by: int) -> Tensor:

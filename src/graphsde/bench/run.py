@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from graphsde._version import __version__
+from graphsde.base.device import device_for
 from graphsde.base.interrupt import Interrupted, Stopper
 from graphsde.base.lock import exclusive
 from graphsde.bench.cells import Cell, ModelSpec, plan_cells
@@ -147,6 +148,9 @@ def environment() -> dict[str, Any]:
     import torch
 
     facts = {"graphsde": __version__, "torch": torch.__version__, "python": platform.python_version()}
+    device = device_for()
+    if device.type != "cpu":
+        facts["device"] = str(device)
     commit = _commit()
     return {**facts, "commit": commit} if commit else facts
 

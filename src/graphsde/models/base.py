@@ -336,6 +336,8 @@ OF_OTHER_LIBRARIES = {
     "classes_": "model.class_names has the classes",
     "fit_predict": "use model.fit(graph).predict(graph)",
     "train": "use model.fit(graph)",
+    "to": "make the model with device='cuda', or put fit and predict under gs.on_device('cuda')",
+    "cuda": "make the model with device='cuda', or put fit and predict under gs.on_device('cuda')",
 }
 """What models of scikit-learn or torch have, and where it is here."""
 
