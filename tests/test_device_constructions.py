@@ -12,8 +12,9 @@ MAKERS = {
     "arange", "empty", "eye", "full", "linspace", "logspace", "normal", "ones", "rand", "randint", "randn", "randperm",
     "scalar_tensor", "tensor", "tril_indices", "triu_indices", "zeros", "from_numpy", "as_tensor",
 }  # fmt: skip
-# models that compute on the CPU alone, whatever device is asked for
+# what computes on the CPU alone, whatever device is asked for
 ON_THE_CPU = {
+    "nn/mask_stream.py": "bits are drawn on the CPU; whoever uses them moves them",
     "models/graph_gp": "float64 linear algebra with LAPACK",
     "models/logistic.py": "scipy's optimiser",
     "models/label_propagation.py": "numpy",

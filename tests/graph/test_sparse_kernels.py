@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphsde.graph import sparse
 from graphsde.graph.sparse import SparseMatrix
 
 
@@ -66,3 +67,16 @@ def test_infinite_and_missing_numbers_stay_in_their_rows() -> None:
     product = matrix @ torch.tensor([[1.0], [torch.inf]])
     assert product.flatten().tolist() == [1.0, torch.inf, torch.inf]
     assert torch.isnan(matrix @ torch.tensor([[1.0], [torch.nan]])).flatten().tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize("width", [1, 3, 16])
+def test_large_results_are_made_in_blocks_with_the_same_bits(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    rng = np.random.default_rng(width)
+    matrix = SparseMatrix.from_scipy(sp.random_array((101, 60), density=0.1, rng=rng, format="csr"))
+    dense = torch.from_numpy(rng.normal(size=(60, width)).astype(np.float32))
+    whole = matrix.times(dense)
+    room = torch.empty(101, width)
+    assert matrix.times(dense, room) is room and torch.equal(room, whole)
+    monkeypatch.setattr(sparse, "LARGE_BYTES", 0)
+    monkeypatch.setattr(sparse, "BLOCK_BYTES", 4 * width * 7)
+    assert torch.equal(matrix.times(dense), whole)

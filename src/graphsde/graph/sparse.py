@@ -10,6 +10,9 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+LARGE_BYTES = 1 << 25
+"""Of a result from which on it is made in blocks: glibc keeps no larger piece of memory that is freed."""
+BLOCK_BYTES = 1 << 22
 _SUM = 0  # torch's number for this mode of an embedding bag
 
 
@@ -35,6 +38,8 @@ class SparseMatrix:
         self._csr: Tensor | None = None
         self._turned: SparseMatrix | None = None
         self._elsewhere: SparseMatrix | None = None
+        self._order: Tensor | None = None
+        self._row_blocks: tuple[int, list[tuple[range, SparseMatrix]]] | None = None
 
     @classmethod
     def from_scipy(
@@ -98,16 +103,50 @@ class SparseMatrix:
             self._turned = SparseMatrix(crow, col, self.values[order], (self.shape[1], self.shape[0]))
         return self._turned
 
-    def times(self, dense: Tensor) -> Tensor:
-        """``self @ dense`` without a graph; each row is summed by one thread in the order of its entries."""
+    def transposed_order(self) -> Tensor:
+        """Where each entry of the transpose stands here, in half the memory where that is enough.  # [nnz]"""
+        if self._order is None:
+            small = self.nnz <= torch.iinfo(torch.int32).max
+            self._order = self._transposed_structure()[2].to(torch.int32 if small else torch.int64)
+        return self._order
+
+    def row_blocks(self, size: int) -> list[tuple[range, SparseMatrix]]:
+        """The matrix in blocks of so many rows, which share its memory; kept for the last size asked for."""
+        if self._row_blocks is None or self._row_blocks[0] != size:
+            ranges = [range(first, min(first + size, self.shape[0])) for first in range(0, self.shape[0], size)]
+            self._row_blocks = (size, [(block, self._rows(block)) for block in ranges])
+        return self._row_blocks[1]
+
+    def _rows(self, block: range) -> SparseMatrix:
+        begin, end = int(self.crow[block.start]), int(self.crow[block.stop])
+        crow = self.crow[block.start : block.stop + 1] - begin
+        return SparseMatrix(crow, self.col[begin:end], self.values[begin:end], (len(block), self.shape[1]))
+
+    def times(self, dense: Tensor, out: Tensor | None = None) -> Tensor:
+        """``self @ dense`` without a graph; each row is summed by one thread in the order of its entries.
+
+        ``out`` is memory for the result, which may not be that of ``dense``.
+        """
         if self.device.type not in ("cpu", "cuda"):
-            return self._summed(dense)
+            product = self._summed(dense)
+            return product if out is None else out.copy_(product)
         single = dense.dtype == self.values.dtype == torch.float32 and self.device.type == "cpu"
         if not single or dense.dim() != 2 or not dense.numel() or not self.nnz:
-            return self.csr() @ dense
+            product = self.csr() @ dense
+            return product if out is None else out.copy_(product)
         # a weighted bag of embeddings is the same sum, and torch has a kernel for it that is 2 to 4 times faster
-        table = dense.detach() if dense.requires_grad else dense
-        return torch.embedding_bag(table.contiguous(), self.col, self.crow, False, _SUM, False, self.values, True)[0]
+        table = (dense.detach() if dense.requires_grad else dense).contiguous()
+        row_bytes = 4 * dense.shape[1]
+        if out is None and self.shape[0] * row_bytes <= LARGE_BYTES:
+            return self._bags(table)
+        # the system takes back what is freed in one piece as large as this, and zeroes it anew for the next product
+        out = table.new_empty(self.shape[0], dense.shape[1]) if out is None else out
+        for block, part in self.row_blocks(max(1, BLOCK_BYTES // row_bytes)):
+            out[block.start : block.stop] = part._bags(table)
+        return out
+
+    def _bags(self, table: Tensor) -> Tensor:
+        return torch.embedding_bag(table, self.col, self.crow, False, _SUM, False, self.values, True)[0]
 
     def _summed(self, dense: Tensor) -> Tensor:
         """:meth:`times` where torch has no sparse kernels: a row of memory for every entry."""

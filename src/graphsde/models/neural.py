@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -34,7 +34,7 @@ from graphsde.nn.layers import Features
 from graphsde.nn.likelihood import LIKELIHOODS, NOISE, TargetScale, mean_and_variance
 from graphsde.nn.placement import bring_home, features_on, place
 from graphsde.nn.settings import TrainSettings
-from graphsde.nn.training import Training, Validation, rehearse, rows_of_masks
+from graphsde.nn.training import RandomStream, Training, Validation, rehearse, rows_of_masks
 from graphsde.prediction import (
     ClassPrediction,
     Kind,
@@ -174,7 +174,7 @@ class GraphLearner:
     def tensors(self) -> dict[str, Tensor]:
         return dict(self.module.state_dict(keep_vars=True))
 
-    def generators(self) -> dict[str, torch.Generator]:
+    def generators(self) -> Mapping[str, RandomStream]:
         return {"dropout": self.dropout}
 
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.nn.keyed_masks import KeyedMasks
+from graphsde.nn.mask_stream import MaskStream
 
 Features = Tensor | SparseMatrix
 
@@ -40,7 +41,7 @@ Randomness = torch.Generator | KeyedMasks | None
 """Where masks come from: a stream (training), the nodes themselves (samples at prediction), or nowhere (the mean)."""
 
 
-def dropout(x: Features, rate: float, randomness: Randomness) -> Features:
+def dropout(x: Features, rate: float, randomness: Randomness | MaskStream) -> Features:
     """Zero entries with probability ``rate`` and rescale the rest; without randomness, the identity.
 
     Sparse features stay sparse: only stored entries are dropped, which is the same in law.
@@ -56,8 +57,10 @@ def dropout(x: Features, rate: float, randomness: Randomness) -> Features:
     return _drop(x, rate, randomness)
 
 
-def _drop(x: Tensor, rate: float, generator: torch.Generator) -> Tensor:
-    return x * bernoulli_like(x, 1.0 - rate, generator).div_(1.0 - rate)
+def _drop(x: Tensor, rate: float, randomness: torch.Generator | MaskStream) -> Tensor:
+    if isinstance(randomness, MaskStream):
+        return x * randomness.keep(x.shape, rate, x.dtype).to(x.device)
+    return x * bernoulli_like(x, 1.0 - rate, randomness).div_(1.0 - rate)
 
 
 def bernoulli_like(x: Tensor, probability: float, generator: torch.Generator) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -30,6 +30,14 @@ class Validation:
     accuracy: float | None
 
 
+class RandomStream(Protocol):
+    """Something whose place in its sequence can be written down."""
+
+    def get_state(self) -> Tensor: ...
+
+    def set_state(self, state: Tensor) -> object: ...
+
+
 class Learner(Protocol):
     """What the loop needs to know of a model in training."""
 
@@ -44,7 +52,7 @@ class Learner(Protocol):
     def tensors(self) -> dict[str, Tensor]:
         """Live parameters and buffers by name: what "the best epoch" means."""
 
-    def generators(self) -> dict[str, torch.Generator]:
+    def generators(self) -> Mapping[str, RandomStream]:
         """Random streams that training draws from, by name."""
 
 

@@ -15,8 +15,8 @@ from graphsde.sde.brownian import BrownianMotion
 from graphsde.sde.field import BoundDiffusion, BoundDrift, Noise
 from graphsde.sde.gradients import GRADIENTS
 from graphsde.sde.plan import Plan, require_horizon
-from graphsde.sde.solvers import Dopri5, Solver, StepSolver, System, is_zero, make_solver
-from graphsde.sde.solvers.base import require_finite
+from graphsde.sde.solvers import Dopri5, Euler, Solver, StepSolver, System, is_zero, make_solver
+from graphsde.sde.solvers.base import all_finite, require_finite
 
 
 @dataclass(frozen=True)
@@ -131,10 +131,24 @@ def integrate(
         return _adaptive_ode(method, system, initial, horizon, saved, times, gradients)
     if not isinstance(method, StepSolver):
         raise BadUsage(f"solver '{method.name}' can't be stepped", code="E-SOLVER", expected="a StepSolver")
+    if not noisy and (walked := _unit_walk(method, drift, initial, horizon, steps, saved)) is not None:
+        return Path((walked,), times, None, steps)
     motion = _check_noise(brownian, initial, horizon, steps) if noisy else None
     plan = Plan(system, method, float(horizon), steps, motion, saved)
     states, kl = GRADIENTS[gradients](plan, initial)
     return Path(tuple(states), times, kl, plan.evaluations)
+
+
+def _unit_walk(
+    method: Solver, drift: BoundDrift, initial: Tensor, horizon: float, steps: int, saved: tuple[int, ...]
+) -> Tensor | None:
+    """The last state by the drift's own walk in Euler steps of length one, where it has one and all is finite."""
+    walk = getattr(drift, "unit_walk", None)
+    if walk is None or type(method) is not Euler or horizon != steps or saved != (steps,):
+        return None
+    found: Tensor | None = walk(initial, steps)
+    # otherwise step by step, which says where it went wrong
+    return found if found is not None and all_finite(found) else None
 
 
 def saved_steps(save: Save, steps: int) -> tuple[int, ...]:

@@ -77,6 +77,7 @@ class LGNSDE(NeuralModel):
     summary = "latent graph neural SDE; its paths are samples"
     paper = "Bergna et al., Uncertainty modeling in graph neural networks via stochastic differential equations"
     year = 2025
+    version = 2  # masks of dropout come from another stream of the same law
     Settings = LGNSDESettings
     Module, Learner = LGNSDEModule, LGNSDELearner
     targets = ("classification", "regression")

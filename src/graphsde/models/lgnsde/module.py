@@ -15,6 +15,8 @@ from graphsde.base.registry import Registry, unknown_name
 from graphsde.models.lgnsde.settings import LGNSDESettings, Part
 from graphsde.models.neural import Inputs
 from graphsde.nn.layers import BatchNorm, Features, GraphConv, Linear, dropout
+from graphsde.nn.mask_stream import MaskStream
+from graphsde.nn.path_encoder import perceptron, projected
 from graphsde.sde.brownian import BrownianMotion
 from graphsde.sde.diffusion import DIFFUSIONS
 from graphsde.sde.drift import DRIFTS
@@ -58,8 +60,15 @@ class PerceptronEncoder(nn.Module):
         self.second = Linear(settings.encoder_width, outputs, generator)
         self.rate = settings.encoder_dropout
 
-    def forward(self, x: Features, generator: torch.Generator | None) -> Tensor:
-        return self.second(dropout(torch.relu(self.first(x)), self.rate, generator))
+    def forward(self, x: Features) -> Tensor:
+        """Without dropout, differentiable in ``x`` too.  # [N, F] -> [N, w]"""
+        return self.second(torch.relu(self.first(x)))
+
+    def of_paths(self, x: Features, feature_rate: float, masks: MaskStream | None, paths: int) -> Tensor:
+        """As :func:`~graphsde.nn.path_encoder.perceptron`.  # [N, S, w] or [N, 1, w]"""
+        assert self.first.bias is not None and self.second.bias is not None
+        first, second = (self.first.weight, self.first.bias), (self.second.weight, self.second.bias)
+        return perceptron(x, first, second, (feature_rate, self.rate), masks, paths)
 
 
 class LGNSDEModule(nn.Module):
@@ -104,32 +113,41 @@ class LGNSDEModule(nn.Module):
     def noisy(self) -> bool:
         return self.settings.sigma > 0
 
-    def initial(self, inputs: Inputs, paths: int, generator: torch.Generator | None) -> Tensor:
+    def initial(self, inputs: Inputs, paths: int, masks: MaskStream | None) -> Tensor:
         """H(0): in training a fresh set of masks per path, otherwise one state for all.  # [N, S, d] or [N, 1, d]"""
-        if generator is None:
-            return self._encode(inputs, None).unsqueeze(1)
-        return torch.stack([self._encode(inputs, generator) for _ in range(paths)], dim=1)
-
-    def _encode(self, inputs: Inputs, generator: torch.Generator | None) -> Tensor:
         s = self.settings
-        x = dropout(inputs.features, s.feature_dropout, generator)
-        if s.encoder == "mlp":
-            h = self.encoder(x, generator)
-        else:
-            h = self.encoder(x) if s.encoder == "linear" else self.encoder(x, inputs.adjacency)
+        h = self._encoded(inputs, paths, masks)
         if s.encoder_activation == "relu":
             h = torch.relu(h)
-        if self.norm is not None:
-            h = self.norm(h)
-        if generator is not None and s.node_dropout > 0:
-            h = h * dropout(h.new_ones(h.shape[0], 1), s.node_dropout, generator)
-        return dropout(h, s.latent_dropout, generator)  # type: ignore[return-value]
+        if masks is None:
+            return h if self.norm is None else self.norm(h.squeeze(1)).unsqueeze(1)
+        if self.norm is not None:  # statistics are those of one path
+            h = torch.stack([self.norm(one) for one in h.expand(-1, paths, -1).unbind(1)], dim=1)
+        if s.node_dropout > 0:
+            h = h * masks.keep((h.shape[0], paths, 1), s.node_dropout, h.dtype).to(h.device)
+        if s.latent_dropout > 0:
+            h = dropout(h.expand(-1, paths, -1), s.latent_dropout, masks)  # type: ignore[assignment]
+        return h.expand(-1, paths, -1).contiguous()
+
+    def _encoded(self, inputs: Inputs, paths: int, masks: MaskStream | None) -> Tensor:
+        """What the encoder alone makes of the features.  # [N, S, d] or [N, 1, d]"""
+        rate, x = self.settings.feature_dropout, inputs.features
+        if masks is None and torch.is_grad_enabled():  # somebody may ask for the gradient of the features
+            made = self.encoder(x, inputs.adjacency) if isinstance(self.encoder, GraphConv) else self.encoder(x)
+            return made.unsqueeze(1)
+        if isinstance(self.encoder, PerceptronEncoder):
+            return self.encoder.of_paths(x, rate, masks, paths)
+        assert isinstance(self.encoder, Linear)
+        made = projected(x, self.encoder.weight, rate, masks, paths).transpose(0, 1)  # [N, S, d]
+        if isinstance(self.encoder, GraphConv):
+            made = (inputs.adjacency @ made.reshape(made.shape[0], -1)).view(made.shape)
+        return made if self.encoder.bias is None else made + self.encoder.bias
 
     def evolve(
         self,
         inputs: Inputs,
         noise: Noise,
-        generator: torch.Generator | None,
+        masks: MaskStream | None,
         *,
         kl: bool = False,
         log_ratio: bool = False,
@@ -141,16 +159,16 @@ class LGNSDEModule(nn.Module):
         ``unit`` is their :meth:`unit_noise` where the caller has it already; with ``rows`` the state is wanted at those
         nodes alone.
         """
-        initial = self.initial(inputs, len(noise.paths), generator)
+        initial = self.initial(inputs, len(noise.paths), masks)
         marginal = self.settings.noise_by == "marginals" and self.noisy
         if not self.noisy:
-            latent = Latent(self._flow(inputs, initial, generator).final)
+            latent = Latent(self._flow(inputs, initial, masks).final)
         elif marginal or self.settings.sigma_is == "ratio":
-            latent = self._around_mean(inputs, noise, initial, generator, kl=kl, unit=unit, rows=rows)
+            latent = self._around_mean(inputs, noise, initial, masks, kl=kl, unit=unit, rows=rows)
         else:
             # without full rank the KL can't be had from the difference of drifts, but perhaps in closed form
             closed = kl and not self.diffusion.full_rank and self.drift.closed_kl(self.prior, self.diffusion)
-            path = self.trajectory(inputs, noise, initial, generator, kl=kl and not closed)
+            path = self.trajectory(inputs, noise, initial, masks, kl=kl and not closed)
             latent = Latent(path.final, self._closed_kl(initial, self.settings.sigma) if closed else path.kl)
         if log_ratio:
             latent = replace(latent, log_ratio=self._log_ratio(inputs, noise, initial))
@@ -168,7 +186,7 @@ class LGNSDEModule(nn.Module):
         inputs: Inputs,
         noise: Noise,
         initial: Tensor,
-        generator: torch.Generator | None = None,
+        masks: MaskStream | None = None,
         *,
         kl: bool = False,
         save: Save = "last",
@@ -178,7 +196,7 @@ class LGNSDEModule(nn.Module):
         if initial.shape[1] != len(noise.paths):
             initial = initial.expand(-1, len(noise.paths), -1).contiguous()
         gain = float(self.gain) if s.sigma_is == "ratio" else 1.0
-        return self._solved(inputs, noise, initial, gain, generator, kl=kl, save=save)
+        return self._solved(inputs, noise, initial, gain, masks, kl=kl, save=save)
 
     def _solved(
         self,
@@ -186,7 +204,7 @@ class LGNSDEModule(nn.Module):
         noise: Noise | None,
         initial: Tensor,
         gain: float = 0.0,
-        generator: torch.Generator | None = None,
+        masks: MaskStream | None = None,
         *,
         kl: bool = False,
         save: Save = "last",
@@ -199,7 +217,7 @@ class LGNSDEModule(nn.Module):
             keys = bound.keys(noise.keys)
             motion = BrownianMotion(noise.seed, keys, noise.paths, self.width, s.horizon, s.steps, initial.dtype)
         return integrate(
-            self.drift.bind(inputs.adjacency, initial, generator),
+            self.drift.bind(inputs.adjacency, initial, None if masks is None else masks.generator),
             initial,
             horizon=s.horizon,
             steps=s.steps,
@@ -219,41 +237,40 @@ class LGNSDEModule(nn.Module):
             zero = torch.zeros(len(noise.keys), len(noise.paths), self.width, device=noise.keys.device)
             return self._solved(inputs, noise, zero, 1.0).final
 
-    def decode(self, inputs: Inputs, state: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    def decode(self, inputs: Inputs, state: Tensor, masks: MaskStream | None = None) -> Tensor:
         """Logits of every path, from what :meth:`evolve` gives.  # [N, S, d] -> [N, S, C]"""
         if self.decoder is None:
-            return state.reshape(*state.shape[:2], -1, self.classes).sum(2)
+            blocks = state.reshape(*state.shape[:2], -1, self.classes)
+            return blocks.squeeze(2) if blocks.shape[2] == 1 else blocks.sum(2)
         h = torch.relu(state) if self.settings.decoder_activation == "relu" else state
-        h = dropout(h, self.settings.decoder_dropout, generator)  # type: ignore[assignment]
+        h = dropout(h, self.settings.decoder_dropout, masks)  # type: ignore[assignment]
         flat = h.reshape(-1, h.shape[-1])
         if self.settings.decoder == "linear":
             return self.decoder(flat).view(*h.shape[:2], -1)
         projected = (flat @ self.decoder.weight).view(h.shape[0], -1)
         return (inputs.adjacency @ projected).view(*h.shape[:2], -1).add(self.decoder.bias)  # type: ignore[arg-type]
 
-    def decode_at(
-        self, inputs: Inputs, state: Tensor, rows: Tensor, generator: torch.Generator | None = None
-    ) -> Tensor:
+    def decode_at(self, inputs: Inputs, state: Tensor, rows: Tensor, masks: MaskStream | None = None) -> Tensor:
         """:meth:`decode` at some nodes, without the others where the decoder needs none.  # [N, S, d] -> [n, S, C]"""
         if self.by_node:
-            return self.decode(inputs, state[rows], generator)
-        return self.decode(inputs, state, generator)[rows]
+            return self.decode(inputs, state[rows], masks)
+        return self.decode(inputs, state, masks)[rows]
 
     @property
     def by_node(self) -> bool:
         """Whether the decoder reads each node alone."""
         return self.decoder is None or self.settings.decoder == "linear"
 
-    def _flow(self, inputs: Inputs, initial: Tensor, generator: torch.Generator | None) -> Path:
+    def _flow(self, inputs: Inputs, initial: Tensor, masks: MaskStream | None) -> Path:
         """The noise-free equation."""
-        return self._solved(inputs, None, initial, generator=generator)
+        return self._solved(inputs, None, initial, masks=masks)
 
     def _around_mean(
         self,
         inputs: Inputs,
         noise: Noise,
         initial: Tensor,
-        generator: torch.Generator | None,
+        masks: MaskStream | None,
         *,
         kl: bool,
         unit: Tensor | None,
@@ -264,8 +281,8 @@ class LGNSDEModule(nn.Module):
         By marginals each node's noise is drawn from its own Gaussian: where nodes are read one by one, nothing else
         counts.
         """
-        mean = self._flow(inputs, initial, generator).final
-        if generator is not None:
+        mean = self._flow(inputs, initial, masks).final
+        if masks is not None:
             self._learn_signal(inputs, noise, mean)
         if self.settings.noise_by == "marginals":
             state = self.around(inputs, mean, noise, rows)

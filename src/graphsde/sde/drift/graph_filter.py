@@ -15,6 +15,7 @@ from graphsde.sde.drift.graph_heat import Flow, FlowAt
 from graphsde.sde.field import BoundDrift, Diffusion, Drift, Prior, check_state, register_drift
 from graphsde.sde.lipschitz import operator_norm_bound
 from graphsde.sde.prior import GraphOUPrior
+from graphsde.sde.unit_walk import walk_unit_steps
 
 RESIDUALS = ("none", "gcn", "gat")
 # a coefficient of ±1 would never forget, and has no finite place before the tanh
@@ -150,6 +151,12 @@ class _BoundFilter:
             self.attention_at, more = drift.flow.bind(adjacency, initial)
             tensors += more
         self.tensors = tensors
+
+    def unit_walk(self, initial: Tensor, steps: int) -> Tensor | None:
+        """H after so many Euler steps of length one, where nothing but the filter moves it.  # [N, S, d]"""
+        if self.rest is not None:
+            return None
+        return walk_unit_steps(self.adjacency, initial, self.source, self.kappa, steps)
 
     def __call__(self, t: float, h: Tensor) -> Tensor:
         heard = (self.adjacency @ h.reshape(h.shape[0], -1)).view(h.shape)

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from graphsde.base.arguments import choice, number, whole
-from graphsde.base.keyed_normals import in_shares
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.nn.layers import bernoulli_like, glorot
 from graphsde.sde.field import Drift
 
 _SOFTPLUS_LINEAR = 20  # above it softplus is the identity, as in torch
-_WORTH_A_THREAD = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -41,21 +38,12 @@ class Activation:
 def _softplus(z: Tensor, out: Tensor | None) -> Tensor:
     if out is None:
         return functional.softplus(z)
-    if z.dtype != torch.float32 or z.device.type != "cpu":
+    if z.dtype != torch.float32:
         return torch.ops.aten.softplus.out(z, out=out)
-    # numpy's loops for these two functions take half the time of torch's one
-    given, found = z.numpy(), out.numpy()
-
-    def fill(share: int, shares: int) -> None:
-        part = slice(len(given) * share // shares, len(given) * (share + 1) // shares)
-        x, y = given[part], found[part]
-        with np.errstate(over="ignore"):
-            np.exp(x, out=y)
-        np.log1p(y, out=y)
-        if x.size and x.max() > _SOFTPLUS_LINEAR:
-            np.copyto(y, x, where=x > _SOFTPLUS_LINEAR)
-
-    in_shares(fill, given.size, _WORTH_A_THREAD)
+    # exponential and logarithm in turns are a little faster than torch's own softplus, on any make of CPU
+    torch.exp(z, out=out).log1p_()
+    if z.numel() and float(z.max()) > _SOFTPLUS_LINEAR:
+        torch.where(z > _SOFTPLUS_LINEAR, z, out, out=out)
     return out
 
 
