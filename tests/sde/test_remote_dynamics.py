@@ -15,7 +15,7 @@ from torch import Tensor
 from graphsde.base.seeds import torch_stream
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.nn.keyed_masks import KeyedMasks
-from graphsde.nn.placement import bring_home, place
+from graphsde.nn.layers import bring_home, place
 from graphsde.sde.adaptive import integrate_adaptive
 from graphsde.sde.brownian import BrownianMotion, node_keys
 from graphsde.sde.diffusion import DIFFUSIONS, ConstantDiffusion

@@ -30,9 +30,8 @@ from graphsde.models.race import Candidate, Runner, Standing, epochs_of_race, li
 from graphsde.nn.callbacks import Callback
 from graphsde.nn.checkpoint import Checkpoint
 from graphsde.nn.encoding import FeatureEncoder, Scaling
-from graphsde.nn.layers import Features
+from graphsde.nn.layers import Features, bring_home, features_on, place
 from graphsde.nn.likelihood import LIKELIHOODS, NOISE, TargetScale, mean_and_variance
-from graphsde.nn.placement import bring_home, features_on, place
 from graphsde.nn.settings import TrainSettings
 from graphsde.nn.training import RandomStream, Training, Validation, rehearse, rows_of_masks
 from graphsde.prediction import (

@@ -18,8 +18,7 @@ from graphsde.models.base import register_model
 from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, NeuralSettings, Outputs
 from graphsde.models.options import SGCOptions
 from graphsde.nn.encoding import FeatureEncoder
-from graphsde.nn.layers import Features, Randomness, glorot
-from graphsde.nn.placement import features_on
+from graphsde.nn.layers import Features, Randomness, features_on, glorot
 from graphsde.nn.training import Validation
 
 # above this share of entries a dense product is the smaller and the faster one

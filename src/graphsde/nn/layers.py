@@ -1,4 +1,4 @@
-"""The few layers that everything is made of, with explicit randomness.
+"""The few layers that everything is made of, with explicit randomness, and how modules go to a device.
 
 torch's own dropout and initialisers draw from a global generator. Here every draw names its generator, so that two
 models in one process can't disturb each other and a run can be repeated to the bit.
@@ -11,6 +11,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from graphsde.base.device import widest_type
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.nn.keyed_masks import KeyedMasks
 from graphsde.nn.mask_stream import MaskStream
@@ -131,3 +132,31 @@ class BatchNorm(nn.Module):
         else:
             centred, variance = x - self.running_mean, self.running_var
         return centred * torch.rsqrt(variance + self.epsilon) * self.weight + self.bias
+
+
+def features_on(device: torch.device, features: Features) -> Features:
+    return features.on(device) if isinstance(features, SparseMatrix) else features.to(device)
+
+
+def place(module: nn.Module, device: torch.device) -> dict[str, Tensor]:
+    """Move ``module`` to ``device``, and say what had to become narrower there: float64 where there is none."""
+    widest = widest_type(device)
+    if widest is torch.float64:
+        module.to(device)
+        return {}
+    narrowed = {name: one.detach().clone() for name, one in _named(module).items() if one.dtype is torch.float64}
+    module._apply(lambda one: one.to(device, widest if one.dtype is torch.float64 else one.dtype))
+    return narrowed
+
+
+def bring_home(module: nn.Module, narrowed: dict[str, Tensor]) -> None:
+    """Move ``module`` to the CPU; what has not changed since :func:`place` has all its digits again."""
+    module.cpu()
+    tensors = _named(module)
+    for name, before in narrowed.items():
+        now = tensors[name].detach()
+        tensors[name].data = torch.where(before.to(now.dtype) == now, before, now.to(before.dtype))
+
+
+def _named(module: nn.Module) -> dict[str, Tensor]:
+    return dict(module.state_dict(keep_vars=True))
