@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json as json_format
 import os
-from importlib import import_module
+import sys
+from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -132,6 +134,9 @@ KINDS: dict[str, tuple[str, str, list[str] | None]] = {
     "engines": ("bench.engines", "ENGINES", NAMED),
 }
 
+CATALOGUE = "catalogue.json"
+"""Written by ``studies/catalogue.py``; a test compares it with the registries."""
+
 
 def listing(
     what: Annotated[str, typer.Argument(help=", ".join(list(KINDS)[:-1]) + f" or {list(KINDS)[-1]}.")],
@@ -143,11 +148,20 @@ def listing(
 
 
 def rows_of(kind: str) -> list[dict[str, Any]]:
-    """What a registry says of its entries."""
+    """What a registry says of its entries.
+
+    Importing one takes seconds, so that as long as nobody has, its entries are those of the package, which are in
+    ``catalogue.json``; a plugin can't add to a registry without importing it.
+    """
     if kind not in KINDS:
         raise unknown_name("list", kind, list(KINDS))
     module, name, _ = KINDS[kind]
-    rows: list[dict[str, Any]] = getattr(import_module(f"graphsde.{module}"), name).describe()
+    loaded = sys.modules.get(f"graphsde.{module}")
+    if loaded is None:
+        text = resources.files(__package__).joinpath(CATALOGUE).read_text(encoding="utf-8")
+        rows: list[dict[str, Any]] = json_format.loads(text)[kind]
+    else:
+        rows = getattr(loaded, name).describe()
     return rows
 
 
