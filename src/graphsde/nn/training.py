@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,9 +17,8 @@ from graphsde.base.interrupt import Interrupted, InterruptGuard
 from graphsde.graph.graph import Graph
 from graphsde.nn.callbacks import Callback, EpochRecord
 from graphsde.nn.checkpoint import Checkpoint, TrainState, optimizer_tensors, restore_optimizer, under
+from graphsde.nn.optimizers import OPTIMIZERS, Optimizer
 from graphsde.nn.settings import TrainSettings
-
-OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {"adam": torch.optim.Adam, "adamax": torch.optim.Adamax}
 
 
 @dataclass(frozen=True)
@@ -231,10 +230,10 @@ class Training:
 
 
 def _epoch(
-    learner: Learner, optimizer: torch.optim.Optimizer, settings: TrainSettings, epoch: int, best: _Best
+    learner: Learner, optimizer: Optimizer, settings: TrainSettings, epoch: int, best: _Best
 ) -> EpochRecord:
     begin = time.perf_counter()
-    optimizer.zero_grad(set_to_none=True)
+    optimizer.zero_grad()
     loss = learner.loss(epoch)
     value = float(loss.detach())
     if not math.isfinite(value):
