@@ -297,7 +297,7 @@ class Logistic(Model):
         )
         return self._calibrated(answer, graph)
 
-    def estimate(self, graph: Graph) -> Estimate:
+    def estimate(self, graph: Graph, *, samples: int = 64) -> Estimate:
         """Time by rehearsing one step at the largest number of hops."""
         self.resolve(graph)
         require_trainable(graph, early_stop=False)

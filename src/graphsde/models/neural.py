@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,29 +15,31 @@ from torch import Tensor, nn
 
 from graphsde.base.errors import BadUsage, Diverged
 from graphsde.base.interrupt import InterruptGuard
-from graphsde.base.memory import require_memory
+from graphsde.base.memory import give_back_free_memory, peak_bytes, require_memory, resident_bytes
 from graphsde.base.registry import Rules
 from graphsde.base.seeds import torch_stream
 from graphsde.graph.build import require_trainable
 from graphsde.graph.graph import Graph
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.models.base import Estimate, Model, ModelSettings, encode
+from graphsde.models.cost import rehearse_fit, seconds_of
 from graphsde.models.parameters import merge_settings
 from graphsde.models.perturbation import moved_features
-from graphsde.models.race import Candidate, Runner, Standing, epochs_of_race, listed_candidates, run_race
+from graphsde.models.race import Candidate, Runner, Standing, listed_candidates, run_race
 from graphsde.nn.callbacks import Callback
 from graphsde.nn.checkpoint import Checkpoint
 from graphsde.nn.encoding import FeatureEncoder, Scaling
 from graphsde.nn.layers import Features
 from graphsde.nn.likelihood import LIKELIHOODS, NOISE, TargetScale, mean_and_variance
 from graphsde.nn.settings import TrainSettings
-from graphsde.nn.training import Training, Validation, rehearse, rows_of_masks
+from graphsde.nn.training import Training, Validation, rows_of_masks
 from graphsde.prediction import (
     ClassPrediction,
     Kind,
     Perturb,
     Prediction,
     RegressionPrediction,
+    memory_of_samples,
     require_room_for_samples,
 )
 from graphsde.uncertainty.calibration.calibrators import best_temperature
@@ -201,12 +204,16 @@ class NeuralModel(Model):
         learner: GraphLearner = training.learner  # type: ignore[assignment]
         result = training.complete(callbacks=callbacks, checkpoint=checkpoint, interrupt=interrupt)
         self._momentum = result.momentum
+        self.take(learner, graph)
+        self.history, self.best_epoch = result.records, result.best_epoch
+        return self
+
+    def take(self, learner: GraphLearner, graph: Graph) -> None:
+        """Become the fitted model that ``learner`` stands for."""
         self.finish(learner)
         self.encoder, self.module = learner.encoder, learner.module.eval()
         self.calibrator = None
         self.class_names, self._target_scale = graph.class_names, learner.likelihood.scale
-        self.history, self.best_epoch = result.records, result.best_epoch
-        return self
 
     def _training(
         self,
@@ -333,41 +340,57 @@ class NeuralModel(Model):
         """What logits are divided by before the softmax; 1 where none was fitted."""
         return self._temperature
 
-    def estimate(self, graph: Graph) -> Estimate:
-        """Memory by arithmetic, checked against what is free; time by rehearsing three epochs on a scratch copy."""
+    def estimate(self, graph: Graph, *, samples: int = 64) -> Estimate:
+        """Memory by arithmetic, checked against what is free; time and peak by rehearsing a fit on scratch copies."""
         self.resolve(graph)
-        candidates = self._field(graph)
-        if len(candidates) > 1:
-            return self._estimate_of_race(graph, candidates)
-        needed = self.memory(graph)
+        held = resident_bytes()
+        tried = self._entrants(graph)
+        # those in a race stand side by side
+        needed = sum(one.memory(graph) for one in tried)
         require_memory(needed, f"fitting {self.name} on {graph.name}", "use a smaller hidden width or a smaller graph")
-        learner = self.learner(graph)
-        seconds = rehearse(learner, self.settings, validate=self.settings.early_stop)
-        return Estimate(needed, seconds * self.settings.epochs, self.settings.epochs)
+        rehearsed = [rehearse_fit(one, graph, samples) for one in tried]
+        sampled = any(one.sampled for one in rehearsed)
+        drawn = max(one.prediction_memory(graph, samples if sampled else 1) for one in tried)
+        peak = max(peak_bytes(), held + drawn)
+        epochs = max(one.epochs for one in rehearsed)
+        estimate = Estimate(max(needed, drawn), seconds_of(rehearsed), epochs, peak)
+        del rehearsed, tried
+        give_back_free_memory()  # of the scratch copies, before the fit takes its own
+        return estimate
 
-    def _estimate_of_race(self, graph: Graph, candidates: Sequence[Candidate]) -> Estimate:
-        """As if the slowest member won; memory of all of them, since they stand side by side."""
-        alone = []
-        for candidate in candidates:
-            rider = self.as_candidate(candidate)
-            rider._given = {**rider._given, "race": False}
-            alone.append(rider.estimate(graph))
-        slowest = max(alone, key=lambda one: one.seconds)
-        race = slowest.seconds / slowest.epochs * epochs_of_race(len(alone), slowest.epochs)
-        return Estimate(sum(one.bytes for one in alone), slowest.seconds + race, slowest.epochs)
+    def _entrants(self, graph: Graph) -> list[Self]:
+        """Copies of the models that a fit would train: the members of its race, or this one alone."""
+        candidates = self._field(graph)
+        if len(candidates) < 2:
+            return [copy.copy(self)]
+        found = [self.as_candidate(candidate) for candidate in candidates]
+        for one in found:
+            one.resolve(graph)
+        return found
 
     def memory(self, graph: Graph) -> int:
         """Bytes that a fit adds: features and their transpose, adjacency, activations and their gradients, Adam."""
         encoder = FeatureEncoder.fit(graph, self.settings.scaling)
+        with torch.device("meta"):
+            module = self._built(encoder.width, graph.target_kind, graph.num_classes)
+        parameters = sum(p.numel() for p in module.parameters())
+        own = self._inputs_memory(graph, encoder)
+        return own + 4 * graph.num_nodes * self.activations(graph) + 16 * parameters
+
+    def _inputs_memory(self, graph: Graph, encoder: FeatureEncoder) -> int:
+        """Bytes of a graph as a module sees it."""
         if sp.issparse(graph.features):
             features = 24 * int(graph.features.nnz)  # type: ignore[union-attr]
         else:
             features = 12 * graph.num_nodes * encoder.width
-        adjacency = 12 * (graph.num_edges + graph.num_nodes)
-        with torch.device("meta"):
-            module = self._built(encoder.width, graph.target_kind, graph.num_classes)
-        parameters = sum(p.numel() for p in module.parameters())
-        return features + adjacency + 4 * graph.num_nodes * self.activations(graph) + 16 * parameters
+        return features + 12 * (graph.num_edges + graph.num_nodes)
+
+    def prediction_memory(self, graph: Graph, samples: int) -> int:
+        """Bytes that a prediction adds to what the process holds before the fit; ``samples`` is 1 for a model that
+        draws none."""
+        inputs = self._inputs_memory(graph, FeatureEncoder.fit(graph, self.settings.scaling))
+        outputs = LIKELIHOODS.of(graph).width(graph.num_classes)
+        return inputs + memory_of_samples(samples, graph.num_nodes, outputs)
 
     def activations(self, graph: Graph) -> int:
         """Floats per node that are alive at once in a training step."""

@@ -1,6 +1,6 @@
 """Adam and Adamax as torch computes them on a CPU, to the bit.
 
-The first optimiser that ``torch.optim`` makes imports torch's compiler and sympy: two seconds, more than many fits take.
+The first optimiser of ``torch.optim`` imports torch's compiler and sympy: two seconds, more than many fits take.
 States are laid out as there, so that either loads what the other has saved.
 """
 

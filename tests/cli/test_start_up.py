@@ -1,9 +1,12 @@
-"""``graphsde list`` answers from a catalogue, which says what the registries say."""
+"""What a verb must not import: ``list`` answers from a catalogue, and a fit needs neither compiler nor data frames."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 from graphsde.cli.show import KINDS
 
@@ -39,3 +42,17 @@ def test_lists_load_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
     assert not {name.partition(".")[0] for name in done.stderr.split()} & HEAVY
     assert "lgnsde" in done.stdout and '"graph-heat"' in done.stdout
+
+
+@pytest.mark.parametrize("model", ["gcn", "lgnsde", "grand"])
+def test_a_fit_loads_what_it_needs(model: str, tmp_path: Path) -> None:
+    """The first optimiser of torch imports torch._dynamo and sympy, arithmetic on the device meta as well; arrays for
+    Arrow import pandas; scikit-learn imports all of scipy.stats."""
+    words = ["fit", "synthetic:300", "--model", model, "--out", str(tmp_path / "run"), "--set", "epochs=2"]
+    lines = ["import sys", f"sys.argv = ['graphsde', *{words!r}]", "from graphsde.cli import main", "code = 0"]
+    lines += ["try:", "    main()", "except SystemExit as end:", "    code = end.code or 0"]
+    lines += ["print('LOADED', *sys.modules)", "sys.exit(code)"]
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    loaded = set(done.stdout.partition("LOADED")[2].split())
+    assert "torch" in loaded and not loaded & {"torch._dynamo", "sympy", "pandas", "sklearn", "scipy.stats"}
