@@ -68,22 +68,32 @@ def _arrow(values: Any) -> pa.Array:
             return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(numbers)])
         if values.dtype.kind in "OU":
             values = values.tolist()
-    if isinstance(values, list) and all(value is None or type(value) is str for value in values):
-        return _texts(values)
+    if isinstance(values, list):
+        kinds = {type(value) for value in values} - {type(None)}
+        if not kinds:
+            return pa.nulls(len(values))  # without a type, as Arrow has it
+        if kinds == {str}:
+            return _texts(values)
+        if kinds == {float}:
+            numbers = np.array([0.0 if value is None else value for value in values])
+            return pa.Array.from_buffers(pa.float64(), len(values), [_there(values), pa.py_buffer(numbers)])
     return pa.array(values)
 
 
 def _texts(values: list[str | None]) -> pa.Array:
-    """Texts and gaps; nulls without a type where there is nothing but gaps, as Arrow has it."""
     import pyarrow as pa
 
-    there = np.array([value is not None for value in values], dtype=bool)
-    if not there.any():
-        return pa.nulls(len(values))
     encoded = [b"" if value is None else value.encode() for value in values]
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
     if ends[-1] >= 2**31:  # offsets have 32 bits; Arrow cuts a longer column into pieces
         return pa.array(values)
-    gaps = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
     offsets, letters = pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(b"".join(encoded))
-    return pa.StringArray.from_buffers(len(values), offsets, letters, gaps)
+    return pa.StringArray.from_buffers(len(values), offsets, letters, _there(values))
+
+
+def _there(values: list[Any]) -> pa.Buffer | None:
+    """A bit per value: whether it is one; nothing where all are."""
+    import pyarrow as pa
+
+    there = np.array([value is not None for value in values], dtype=bool)
+    return None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
