@@ -28,8 +28,6 @@ class Rehearsed:
     epoch: Rehearsal
     after: float
     """Seconds from the last epoch to the prediction."""
-    sampled: bool
-    """Whether the prediction is of samples."""
 
 
 def rehearse_fit(model: NeuralModel, graph: Graph, samples: int) -> Rehearsed:
@@ -48,9 +46,8 @@ def rehearse_fit(model: NeuralModel, graph: Graph, samples: int) -> Rehearsed:
         drawing = _seconds(lambda: model.predict(graph, samples=few))
     except Diverged:  # weights after so few steps say nothing of those after all
         drawing = 0.0
-    sampled = model.kind == "samples"
-    after += drawing * (samples / few if sampled else 1.0)
-    return Rehearsed(learner, settings.epochs, epoch, after, sampled)
+    after += drawing * (samples / few if model.kind == "samples" else 1.0)
+    return Rehearsed(learner, settings.epochs, epoch, after)
 
 
 def seconds_of(tried: Sequence[Rehearsed]) -> float:

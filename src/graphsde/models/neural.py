@@ -45,6 +45,9 @@ from graphsde.prediction import (
 from graphsde.uncertainty.calibration.calibrators import best_temperature
 from graphsde.uncertainty.known_state import known_state
 
+FIRST_STEP = 40_000_000
+"""Bytes that the first backward pass of a process takes for libraries and their threads."""
+
 
 class NetworkSettings(ModelSettings, TrainSettings):
     """Settings of every trained model.
@@ -343,16 +346,12 @@ class NeuralModel(Model):
     def estimate(self, graph: Graph, *, samples: int = 64) -> Estimate:
         """Memory by arithmetic, checked against what is free; time and peak by rehearsing a fit on scratch copies."""
         self.resolve(graph)
-        held = resident_bytes()
-        tried = self._entrants(graph)
-        # those in a race stand side by side
-        needed = sum(one.memory(graph) for one in tried)
+        held, tried = resident_bytes(), self._entrants(graph)
+        needed = _side_by_side(tried, graph)
         require_memory(needed, f"fitting {self.name} on {graph.name}", "use a smaller hidden width or a smaller graph")
+        drawn = max(one.prediction_memory(graph, samples) for one in tried)
         rehearsed = [rehearse_fit(one, graph, samples) for one in tried]
-        sampled = any(one.sampled for one in rehearsed)
-        drawn = max(one.prediction_memory(graph, samples if sampled else 1) for one in tried)
-        peak = max(peak_bytes(), held + drawn)
-        epochs = max(one.epochs for one in rehearsed)
+        peak, epochs = max(peak_bytes(), held + drawn), max(one.epochs for one in rehearsed)
         estimate = Estimate(max(needed, drawn), seconds_of(rehearsed), epochs, peak)
         del rehearsed, tried
         give_back_free_memory()  # of the scratch copies, before the fit takes its own
@@ -368,29 +367,38 @@ class NeuralModel(Model):
             one.resolve(graph)
         return found
 
+    def needed_memory(self, graph: Graph, *, samples: int = 64) -> int:
+        """Bytes that a fit and a prediction with so many samples add, by arithmetic alone."""
+        self.resolve(graph)
+        tried = self._entrants(graph)
+        return max(_side_by_side(tried, graph), *(one.prediction_memory(graph, samples) for one in tried))
+
     def memory(self, graph: Graph) -> int:
         """Bytes that a fit adds: features and their transpose, adjacency, activations and their gradients, Adam."""
-        encoder = FeatureEncoder.fit(graph, self.settings.scaling)
-        with torch.device("meta"):
-            module = self._built(encoder.width, graph.target_kind, graph.num_classes)
-        parameters = sum(p.numel() for p in module.parameters())
-        own = self._inputs_memory(graph, encoder)
-        return own + 4 * graph.num_nodes * self.activations(graph) + 16 * parameters
+        return self.standing_memory(graph) + FIRST_STEP + 4 * graph.num_nodes * self.activations(graph)
 
-    def _inputs_memory(self, graph: Graph, encoder: FeatureEncoder) -> int:
-        """Bytes of a graph as a module sees it."""
+    def standing_memory(self, graph: Graph) -> int:
+        """Bytes that last from one epoch to the next: the graph as a module sees it, and parameters."""
         if sp.issparse(graph.features):
             features = 24 * int(graph.features.nnz)  # type: ignore[union-attr]
         else:
-            features = 12 * graph.num_nodes * encoder.width
-        return features + 12 * (graph.num_edges + graph.num_nodes)
+            features = 12 * graph.num_nodes * FeatureEncoder.fit(graph, self.settings.scaling).width
+        parameters = sum(p.numel() for p in self._sketched(graph).parameters())
+        return features + 12 * (graph.num_edges + graph.num_nodes) + 16 * parameters
 
     def prediction_memory(self, graph: Graph, samples: int) -> int:
-        """Bytes that a prediction adds to what the process holds before the fit; ``samples`` is 1 for a model that
-        draws none."""
-        inputs = self._inputs_memory(graph, FeatureEncoder.fit(graph, self.settings.scaling))
+        """Bytes that a prediction adds to what the process holds before the fit."""
+        sketch = copy.copy(self)
+        sketch.module = self._sketched(graph)
+        drawn = samples if sketch.kind == "samples" else 1
         outputs = LIKELIHOODS.of(graph).width(graph.num_classes)
-        return inputs + memory_of_samples(samples, graph.num_nodes, outputs)
+        return self.standing_memory(graph) + memory_of_samples(drawn, graph.num_nodes, outputs)
+
+    def _sketched(self, graph: Graph) -> nn.Module:
+        """A module without values, of which only shapes are of interest."""
+        with torch.device("meta"):
+            width = FeatureEncoder.fit(graph, self.settings.scaling).width
+            return self._built(width, graph.target_kind, graph.num_classes)
 
     def activations(self, graph: Graph) -> int:
         """Floats per node that are alive at once in a training step."""
@@ -460,6 +468,13 @@ class NeuralModel(Model):
 
             load_tensors(module, self._first_tensors)
         return self.Learner(self, module, encoder, graph)
+
+
+def _side_by_side(models: Sequence[NeuralModel], graph: Graph) -> int:
+    """Bytes of several trainings that take turns."""
+    return max(one.memory(graph) - one.standing_memory(graph) for one in models) + sum(
+        one.standing_memory(graph) for one in models
+    )
 
 
 ANSWERS: Rules[Callable[[NeuralModel, Response, np.ndarray], Prediction]] = Rules("a network's prediction")
