@@ -24,6 +24,7 @@ def check(
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Say in plain words what a graph is and what is odd about it."""
+    from graphsde.base.memory import human_bytes
     from graphsde.datasets.source import open_graph
     from graphsde.graph.checks import check as check_graph
 
@@ -38,12 +39,15 @@ def check(
         told = default["default_model"]
         tell("", f"fit would take '{told['members'][0]}' of the LGNSDE family ({told['why']}),")
         tell(f"after a race with {', '.join(told['members'][1:])}; --no-race takes it at once.")
+        tell(f"It would take about {human_bytes(told['memory'])} of memory in all.")
 
 
 def _default_model(graph: Any) -> dict[str, Any]:
     """What the rule says of a graph, on the split that ``fit`` would make; nothing where it can't be fitted."""
+    from graphsde.base.memory import resident_bytes
     from graphsde.datasets.source import files_split
     from graphsde.datasets.splits import make_split
+    from graphsde.models.lgnsde import LGNSDE
     from graphsde.models.lgnsde.rule import choose
 
     if not graph.class_names:
@@ -54,7 +58,8 @@ def _default_model(graph: Any) -> dict[str, Any]:
     except GraphsdeError:
         return {}
     found = choose(graph)
-    return {"default_model": {"members": list(found.members), "why": found.why}}
+    held, needed = resident_bytes(), LGNSDE().needed_memory(graph)
+    return {"default_model": {"members": list(found.members), "why": found.why, "memory": held + needed}}
 
 
 def report(
