@@ -5,17 +5,20 @@ from __future__ import annotations
 import ast
 import csv
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import graphsde as gs
 from cli_support import graphsde
 from graphsde.base.errors import BadUsage
-from graphsde.io.table_export import write_table
+from graphsde.io.table_export import _arrow, write_table
 
 from support import block_graph
 
@@ -49,6 +52,45 @@ def test_numbers_stay_numbers(tmp_path: Path) -> None:
     assert (tmp_path / "t.csv").read_text() == '"x","i","b"\n-0.5,-1,true\ninf,2,false\n'
     with pytest.raises(BadUsage, match=r"\.csv or \.parquet"):
         write_table({"x": [1]}, tmp_path / "t.xlsx")
+
+
+COLUMNS = {
+    "doubles": np.array([0.1, np.nan, -np.inf]),
+    "singles": np.array([0.1, np.nan, 3], dtype=np.float32),
+    "every other": np.arange(6, dtype=np.int32)[::2],
+    "bytes": np.array([0, 200, 255], dtype=np.uint8),
+    "flags": np.array([True, False, True]),
+    "many flags": np.arange(19) % 3 == 0,
+    "objects": np.array(["a", "", "ünï"], dtype=object),
+    "characters": np.array(["a", "", "ünï"]),
+    "gaps": ["a", None, "\U0001f600"],
+    "gaps alone": [None, None, None],
+    "numbers": [0.1, 0.2, float("nan")],
+    "gaps between numbers": [0.1, None, float("nan")],
+    "integers": [1, None, 3],
+    "mixed": np.array([1, None, 2.5], dtype=object),
+    "lists": [[1, 2], [], [3]],
+    "no numbers": np.array([], dtype=np.int64),
+    "no objects": np.array([], dtype=object),
+    "nothing": [],
+    "long": ["a" * 300, "b"],
+}
+
+
+@pytest.mark.parametrize("name", list(COLUMNS))
+def test_a_column_is_what_arrow_makes_of_it(name: str) -> None:
+    values = COLUMNS[name]
+    found, expected = _arrow(values), pa.array(values)
+    assert found.type == expected.type and found.null_count == expected.null_count
+    found.validate(full=True)
+    assert repr(found.to_pylist()) == repr(expected.to_pylist())  # NaN is NaN
+
+
+def test_a_table_is_written_without_pandas(tmp_path: Path) -> None:
+    lines = ["import sys, numpy as np", "from pathlib import Path", "from graphsde.io.table_export import write_table"]
+    lines += ["table = {'a': np.arange(2), 'b': ['x', None], 'c': np.array([True, False]), 'd': [None, None]}"]
+    lines += [f"write_table(table, Path({str(tmp_path / 'a.csv')!r}))", "assert 'pandas' not in sys.modules"]
+    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True)
 
 
 def formulas(path: Path) -> list[str]:

@@ -16,7 +16,7 @@ from graphsde.datasets.splits import make_split
 from graphsde.graph.build import from_arrays
 from graphsde.graph.graph import Graph
 from graphsde.uncertainty import evidence as module
-from graphsde.uncertainty.evidence import Evidence, evidence_of, reference_nodes, upper_tail
+from graphsde.uncertainty.evidence import Evidence, evidence_of, leading_directions, reference_nodes, upper_tail
 from graphsde.uncertainty.scores import propagate
 
 from support import block_graph, needs_real_data
@@ -255,6 +255,23 @@ def test_what_is_missing_is_named() -> None:
         with pytest.raises(BadUsage) as caught:
             Evidence.fit(bad)
         assert caught.value.code == code and caught.value.fix
+
+
+@pytest.mark.parametrize("kind", ["sparse", "dense", "doubles", "few rows"])
+def test_directions_are_those_of_scikit_learn_to_the_bit(kind: str) -> None:
+    from sklearn.utils.extmath import randomized_svd
+
+    rng = np.random.default_rng(5)
+    matrix = (rng.random((40 if kind == "few rows" else 300, 170)) < 0.1) * rng.random(170)
+    matrix = matrix if kind == "doubles" else matrix.astype(np.float32)
+    matrix = sp.csr_array(matrix) if kind == "sparse" else matrix
+    count = min(32, matrix.shape[0])
+    expected = randomized_svd(matrix, count, n_iter=3, transpose=False, random_state=11)[2]
+    found = leading_directions(matrix, count, iterations=3, seed=11)
+    assert found.dtype == expected.dtype and np.array_equal(found, expected)
+    dense = matrix.toarray() if sp.issparse(matrix) else matrix
+    top = np.linalg.svd(dense.astype(float))[2][:3]  # and they are singular vectors
+    assert (np.abs(np.sum(top * found[:3], axis=1)) > 0.95).all()
 
 
 @needs_real_data

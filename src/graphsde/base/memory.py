@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from typing import TYPE_CHECKING
 
 from graphsde.base.errors import BadUsage, NotEnoughMemory
@@ -32,6 +33,31 @@ def available_bytes(device: torch.device | None = None) -> int:
         return min(free, int(float(limit) * 2**20))
     except ValueError:
         raise BadUsage(f"{LIMIT_VARIABLE} is {limit!r}", expected="a number of MiB") from None
+
+
+def resident_bytes() -> int:
+    """Memory that this process holds now, libraries included."""
+    import psutil
+
+    return int(psutil.Process().memory_info().rss)
+
+
+def peak_bytes() -> int:
+    """The most that this process has ever held; what it holds now where the system keeps no such count."""
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as status:
+            for line in status:
+                # not of getrusage, which counts what a process held before it became this program
+                if line.startswith("VmHWM:"):
+                    return max(int(line.split()[1]) * 1024, resident_bytes())
+    except OSError:
+        pass
+    try:
+        import resource
+    except ImportError:  # Windows
+        return resident_bytes()
+    unit = 1 if sys.platform == "darwin" else 1024
+    return max(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit, resident_bytes())
 
 
 def require_memory(needed: int, purpose: str, fix: str, device: torch.device | None = None) -> None:

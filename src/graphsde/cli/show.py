@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json as json_format
 import os
-from importlib import import_module
+import sys
+from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +24,7 @@ def check(
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Say in plain words what a graph is and what is odd about it."""
+    from graphsde.base.memory import human_bytes
     from graphsde.datasets.source import open_graph
     from graphsde.graph.checks import check as check_graph
 
@@ -36,12 +39,15 @@ def check(
         told = default["default_model"]
         tell("", f"fit would take '{told['members'][0]}' of the LGNSDE family ({told['why']}),")
         tell(f"after a race with {', '.join(told['members'][1:])}; --no-race takes it at once.")
+        tell(f"It would take about {human_bytes(told['memory'])} of memory in all.")
 
 
 def _default_model(graph: Any) -> dict[str, Any]:
     """What the rule says of a graph, on the split that ``fit`` would make; nothing where it can't be fitted."""
+    from graphsde.base.memory import resident_bytes
     from graphsde.datasets.source import files_split
     from graphsde.datasets.splits import make_split
+    from graphsde.models.lgnsde import LGNSDE
     from graphsde.models.lgnsde.rule import choose
 
     if not graph.class_names:
@@ -52,7 +58,8 @@ def _default_model(graph: Any) -> dict[str, Any]:
     except GraphsdeError:
         return {}
     found = choose(graph)
-    return {"default_model": {"members": list(found.members), "why": found.why}}
+    held, needed = resident_bytes(), LGNSDE().needed_memory(graph)
+    return {"default_model": {"members": list(found.members), "why": found.why, "memory": held + needed}}
 
 
 def report(
@@ -132,6 +139,9 @@ KINDS: dict[str, tuple[str, str, list[str] | None]] = {
     "engines": ("bench.engines", "ENGINES", NAMED),
 }
 
+CATALOGUE = "catalogue.json"
+"""Written by ``studies/catalogue.py``; a test compares it with the registries."""
+
 
 def listing(
     what: Annotated[str, typer.Argument(help=", ".join(list(KINDS)[:-1]) + f" or {list(KINDS)[-1]}.")],
@@ -143,11 +153,20 @@ def listing(
 
 
 def rows_of(kind: str) -> list[dict[str, Any]]:
-    """What a registry says of its entries."""
+    """What a registry says of its entries.
+
+    Importing one takes seconds, so that as long as nobody has, its entries are those of the package, which are in
+    ``catalogue.json``; a plugin can't add to a registry without importing it.
+    """
     if kind not in KINDS:
         raise unknown_name("list", kind, list(KINDS))
     module, name, _ = KINDS[kind]
-    rows: list[dict[str, Any]] = getattr(import_module(f"graphsde.{module}"), name).describe()
+    loaded = sys.modules.get(f"graphsde.{module}")
+    if loaded is None:
+        text = resources.files(__package__).joinpath(CATALOGUE).read_text(encoding="utf-8")
+        rows: list[dict[str, Any]] = json_format.loads(text)[kind]
+    else:
+        rows = getattr(loaded, name).describe()
     return rows
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphsde.base import storage
 from graphsde.base.errors import BadUsage
 from graphsde.io.opening import safe_cell
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SUFFIXES = (".csv", ".parquet")
 
@@ -37,7 +40,7 @@ def write_table(columns: Mapping[str, Any], path: Path) -> None:
     suffix = require_table_name(path)
     if suffix == ".csv":
         columns = {safe_cell(name): _harmless(values) for name, values in columns.items()}
-    table = pa.table({name: pa.array(values) for name, values in columns.items()})
+    table = pa.table({name: _arrow(values) for name, values in columns.items()})
     with storage.writing(path) as stream:
         if suffix == ".csv":
             pa_csv.write_csv(table, stream)
@@ -50,3 +53,47 @@ def _harmless(values: Any) -> Any:
     if isinstance(values, np.ndarray) and values.dtype.kind not in "OUST":
         return values
     return [safe_cell(value) if isinstance(value, str) else value for value in values]
+
+
+def _arrow(values: Any) -> pa.Array:
+    """A column for Arrow, whose own door for arrays and lists imports pandas; it is left for what is rare."""
+    import pyarrow as pa
+
+    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.isnative:
+        if values.dtype.kind == "b":
+            bits = np.packbits(values, bitorder="little")
+            return pa.Array.from_buffers(pa.bool_(), len(values), [None, pa.py_buffer(bits)])
+        if values.dtype.kind in "iuf":
+            numbers = np.ascontiguousarray(values)
+            return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(numbers)])
+        if values.dtype.kind in "OU":
+            values = values.tolist()
+    if isinstance(values, list):
+        kinds = {type(value) for value in values} - {type(None)}
+        if not kinds:
+            return pa.nulls(len(values))  # without a type, as Arrow has it
+        if kinds == {str}:
+            return _texts(values)
+        if kinds == {float}:
+            numbers = np.array([0.0 if value is None else value for value in values])
+            return pa.Array.from_buffers(pa.float64(), len(values), [_there(values), pa.py_buffer(numbers)])
+    return pa.array(values)
+
+
+def _texts(values: list[str | None]) -> pa.Array:
+    import pyarrow as pa
+
+    encoded = [b"" if value is None else value.encode() for value in values]
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    if ends[-1] >= 2**31:  # offsets have 32 bits; Arrow cuts a longer column into pieces
+        return pa.array(values)
+    offsets, letters = pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(b"".join(encoded))
+    return pa.StringArray.from_buffers(len(values), offsets, letters, _there(values))
+
+
+def _there(values: list[Any]) -> pa.Buffer | None:
+    """A bit per value: whether it is one; nothing where all are."""
+    import pyarrow as pa
+
+    there = np.array([value is not None for value in values], dtype=bool)
+    return None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))

@@ -47,11 +47,20 @@ class ModelSettings(Settings):
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a fit will take: ``bytes`` by arithmetic, ``seconds`` by rehearsing a few epochs (an upper bound)."""
+    """What a fit and the prediction after it will take.
+
+    Args:
+        bytes: memory beyond what the process holds already, by arithmetic.
+        seconds: by a rehearsal, as if all epochs were run.
+        epochs: the most that are run.
+        peak: the most that the process will have held, with its libraries and the graph and however that was read;
+            measured in the rehearsal, where there is one.
+    """
 
     bytes: int
     seconds: float
     epochs: int
+    peak: int | None = None
 
 
 class Model(ABC):
@@ -266,8 +275,8 @@ class Model(ABC):
         return prediction if self.calibrator is None else self.calibrator.apply_to(prediction, graph)
 
     @abstractmethod
-    def estimate(self, graph: Graph) -> Estimate:
-        """Memory and time that :meth:`fit` would take."""
+    def estimate(self, graph: Graph, *, samples: int = 64) -> Estimate:
+        """Memory and time that :meth:`fit` would take, and :meth:`predict` with so many samples after it."""
 
     @abstractmethod
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:

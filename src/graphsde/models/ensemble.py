@@ -265,11 +265,13 @@ class Ensemble(Model):
         chosen = centred_logits(prediction.subset(rows)).transpose(0, 1)
         return best_temperature(chosen, torch.from_numpy(graph.labels[rows].copy()))
 
-    def estimate(self, graph: Graph) -> Estimate:
+    def estimate(self, graph: Graph, *, samples: int = 64) -> Estimate:
         """Members are trained in turn; a finished one keeps its parameters, at most a quarter of what fitting took."""
-        one = self._member(0).estimate(graph)
+        one = self._member(0).estimate(graph, samples=samples)
         members = self.settings.members
-        return Estimate(one.bytes + (members - 1) * (one.bytes // 4), members * one.seconds, members * one.epochs)
+        kept = (members - 1) * (one.bytes // 4)
+        peak = None if one.peak is None else one.peak + kept
+        return Estimate(one.bytes + kept, members * one.seconds, members * one.epochs, peak)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         self._require_fitted()

@@ -173,13 +173,14 @@ class GKDE(EvidentialModel):
         }
         return GCN(**shared | {"temperature": False, "seed": derive(s.seed, "teacher")})
 
-    def estimate(self, graph: Graph) -> Estimate:
+    def estimate(self, graph: Graph, *, samples: int = 64) -> Estimate:
         """Teacher and student."""
-        own = super().estimate(graph)
+        own = super().estimate(graph, samples=samples)
         if self.settings.teacher_weight == 0:
             return own
-        before = self.teacher().estimate(graph)
-        return Estimate(max(own.bytes, before.bytes), own.seconds + before.seconds, own.epochs)
+        before = self.teacher().estimate(graph, samples=1)
+        peak = max(own.peak or 0, before.peak or 0)
+        return Estimate(max(own.bytes, before.bytes), own.seconds + before.seconds, own.epochs, peak)
 
     def activations(self, graph: Graph) -> int:
         # concentrations, prior, teacher and the terms of the divergences are float64

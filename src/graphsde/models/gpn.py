@@ -13,11 +13,10 @@ from torch.utils.checkpoint import checkpoint
 
 from graphsde.graph.graph import Graph
 from graphsde.graph.sparse import SparseMatrix
-from graphsde.models.base import Estimate, register_model
+from graphsde.models.base import register_model
 from graphsde.models.evidential import LARGEST_LOG_EVIDENCE, EvidentialModel, dirichlet_entropy, uncertain_cross_entropy
-from graphsde.models.neural import GraphLearner, Inputs, NetworkSettings, NeuralModel, Outputs
+from graphsde.models.neural import GraphLearner, Inputs, NetworkSettings, Outputs
 from graphsde.models.options import GPNOptions
-from graphsde.models.parameters import merge_settings
 from graphsde.nn.encoding import FeatureEncoder
 from graphsde.nn.layers import Linear, Randomness, dropout, uniform
 
@@ -243,11 +242,6 @@ class GPN(EvidentialModel):
 
     def __init__(self, **settings: Unpack[GPNOptions]) -> None:
         super().__init__(**settings)
-
-    def estimate(self, graph: Graph) -> Estimate:
-        """Rehearsed without the warm-up, whose epochs are the cheaper ones."""
-        self.resolve(graph)
-        return NeuralModel.estimate(type(self)(**merge_settings(self._given, {"warmup": 0})), graph)
 
     def activations(self, graph: Graph) -> int:
         s = self.settings

@@ -106,7 +106,7 @@ class LabelPropagation(Model):
         probs = np.where(total > 0, spread / np.where(total > 0, total, 1.0), frequency)
         return self._calibrated(ClassPrediction(probs[None], graph.node_ids, names, "deterministic"), graph)
 
-    def estimate(self, graph: Graph) -> Estimate:
+    def estimate(self, graph: Graph, *, samples: int = 64) -> Estimate:
         return Estimate(8 * graph.num_nodes * graph.num_classes * 4 + 12 * graph.num_edges, 0.0, 0)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:

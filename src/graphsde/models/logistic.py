@@ -32,6 +32,8 @@ C_GRID = tuple(10.0**power for power in range(-3, 4))
 HOPS_GRID = (0, 1, 2, 3)
 # L-BFGS: how many pairs it remembers, when it stops
 PAIRS, MOST_STEPS, GRADIENT_TOLERANCE = 10, 300, 1e-5
+# pairs of nodes within some hops of each other: how many are worth looking at, and of how many at once (12 bytes each)
+MOST_REACHED, REACHED_AT_ONCE = 10**8, 10**7
 # below all others by more than any temperature can make up for
 LOGIT_OF_UNSEEN_CLASS = -1000.0
 
@@ -62,6 +64,18 @@ class LogisticHopsSettings(LogisticSettings):
     hops: int | None = Field(None, ge=0, le=100)
 
 
+def _reached(features: Any, operator: sp.csr_array, hops: int, rows: np.ndarray) -> Any:
+    """Some rows of Â^k X by way of those of Â^k, some at a time: every row is a sum of its own.  # [n, d]"""
+    parts = []
+    size = max(1, REACHED_AT_ONCE // operator.shape[0])
+    for start in range(0, max(1, len(rows)), size):
+        reach = operator[rows[start : start + size]]
+        for _ in range(hops - 1):
+            reach = reach @ operator
+        parts.append(reach @ features)
+    return parts[0] if len(parts) == 1 else sp.vstack(parts, "csr") if sp.issparse(features) else np.concatenate(parts)
+
+
 class AveragedRows:
     r"""Some rows of :math:`\hat A^k X` as a linear map.
 
@@ -84,10 +98,12 @@ class AveragedRows:
         if hops == 0:
             self.factors = [features[rows]]
         elif rows.size * features.shape[1] <= entries + hops * operator.nnz:
-            reach = operator[rows]
-            for _ in range(hops - 1):
-                reach = reach @ operator
-            self.factors = [reach @ features]
+            if sp.issparse(features) or rows.size * features.shape[0] <= MOST_REACHED:
+                self.factors = [_reached(features, operator, hops, rows)]
+            else:  # a few hops from many nodes lead to nearly all, by hubs: columns are fewer
+                for _ in range(hops - 1):
+                    features = operator @ features
+                self.factors = [operator[rows] @ features]
         else:
             self.factors = [features, *[operator] * (hops - 1), operator[rows]]
         self.transposed = [factor.T for factor in reversed(self.factors)]
@@ -281,7 +297,7 @@ class Logistic(Model):
         )
         return self._calibrated(answer, graph)
 
-    def estimate(self, graph: Graph) -> Estimate:
+    def estimate(self, graph: Graph, *, samples: int = 64) -> Estimate:
         """Time by rehearsing one step at the largest number of hops."""
         self.resolve(graph)
         require_trainable(graph, early_stop=False)

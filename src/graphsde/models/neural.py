@@ -17,33 +17,38 @@ from torch import Tensor, nn
 from graphsde.base.device import check_device_name, device_for, widest_type
 from graphsde.base.errors import BadUsage, Diverged
 from graphsde.base.interrupt import InterruptGuard
-from graphsde.base.memory import require_memory
+from graphsde.base.memory import give_back_free_memory, peak_bytes, require_memory, resident_bytes
 from graphsde.base.registry import Rules
 from graphsde.base.seeds import torch_stream
 from graphsde.graph.build import require_trainable
 from graphsde.graph.graph import Graph
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.models.base import Estimate, Model, ModelSettings, encode
+from graphsde.models.cost import rehearse_fit, seconds_of
 from graphsde.models.parameters import merge_settings
 from graphsde.models.perturbation import moved_features
-from graphsde.models.race import Candidate, Runner, Standing, epochs_of_race, listed_candidates, run_race
+from graphsde.models.race import Candidate, Runner, Standing, listed_candidates, run_race
 from graphsde.nn.callbacks import Callback
 from graphsde.nn.checkpoint import Checkpoint
 from graphsde.nn.encoding import FeatureEncoder, Scaling
 from graphsde.nn.layers import Features, bring_home, features_on, place
 from graphsde.nn.likelihood import LIKELIHOODS, NOISE, TargetScale, mean_and_variance
 from graphsde.nn.settings import TrainSettings
-from graphsde.nn.training import RandomStream, Training, Validation, rehearse, rows_of_masks
+from graphsde.nn.training import RandomStream, Training, Validation, rows_of_masks
 from graphsde.prediction import (
     ClassPrediction,
     Kind,
     Perturb,
     Prediction,
     RegressionPrediction,
+    memory_of_samples,
     require_room_for_samples,
 )
 from graphsde.uncertainty.calibration.calibrators import best_temperature
 from graphsde.uncertainty.known_state import known_state
+
+FIRST_STEP = 40_000_000
+"""Bytes that the first backward pass of a process takes for libraries and their threads."""
 
 
 class NetworkSettings(ModelSettings, TrainSettings):
@@ -233,14 +238,18 @@ class NeuralModel(Model):
         learner: GraphLearner = training.learner  # type: ignore[assignment]
         result = training.complete(callbacks=callbacks, checkpoint=checkpoint, interrupt=interrupt)
         self._momentum = {name: tensor.cpu() for name, tensor in result.momentum.items()}
+        self.take(learner, graph)
+        self.history, self.best_epoch = result.records, result.best_epoch
+        return self
+
+    def take(self, learner: GraphLearner, graph: Graph) -> None:
+        """Become the fitted model that ``learner`` stands for."""
         self.finish(learner)
         # at rest a model is on the CPU: files, other machines and whoever looks inside find it there
         bring_home(learner.module, learner.narrowed)
         self.encoder, self.module = learner.encoder, learner.module.eval()
         self.calibrator = None
         self.class_names, self._target_scale = graph.class_names, learner.likelihood.scale
-        self.history, self.best_epoch = result.records, result.best_epoch
-        return self
 
     def _training(
         self,
@@ -392,42 +401,63 @@ class NeuralModel(Model):
         """What logits are divided by before the softmax; 1 where none was fitted."""
         return self._temperature
 
-    def estimate(self, graph: Graph) -> Estimate:
-        """Memory by arithmetic, checked against what is free; time by rehearsing three epochs on a scratch copy."""
+    def estimate(self, graph: Graph, *, samples: int = 64) -> Estimate:
+        """Memory by arithmetic, checked against what is free; time and peak by rehearsing a fit on scratch copies."""
         self.resolve(graph)
-        candidates = self._field(graph)
-        if len(candidates) > 1:
-            return self._estimate_of_race(graph, candidates)
-        needed = self.memory(graph)
+        held, tried = resident_bytes(), self._entrants(graph)
+        needed = _side_by_side(tried, graph)
         what, fix = f"fitting {self.name} on {graph.name}", "use a smaller hidden width or a smaller graph"
         require_memory(needed, what, fix, self.device())
-        learner = self.learner(graph)
-        seconds = rehearse(learner, self.settings, validate=self.settings.early_stop)
-        return Estimate(needed, seconds * self.settings.epochs, self.settings.epochs)
+        drawn = max(one.prediction_memory(graph, samples) for one in tried)
+        rehearsed = [rehearse_fit(one, graph, samples) for one in tried]
+        peak, epochs = max(peak_bytes(), held + drawn), max(one.epochs for one in rehearsed)
+        estimate = Estimate(max(needed, drawn), seconds_of(rehearsed), epochs, peak)
+        del rehearsed, tried
+        give_back_free_memory()  # of the scratch copies, before the fit takes its own
+        return estimate
 
-    def _estimate_of_race(self, graph: Graph, candidates: Sequence[Candidate]) -> Estimate:
-        """As if the slowest member won; memory of all of them, since they stand side by side."""
-        alone = []
-        for candidate in candidates:
-            rider = self.as_candidate(candidate)
-            rider._given = {**rider._given, "race": False}
-            alone.append(rider.estimate(graph))
-        slowest = max(alone, key=lambda one: one.seconds)
-        race = slowest.seconds / slowest.epochs * epochs_of_race(len(alone), slowest.epochs)
-        return Estimate(sum(one.bytes for one in alone), slowest.seconds + race, slowest.epochs)
+    def _entrants(self, graph: Graph) -> list[Self]:
+        """Copies of the models that a fit would train: the members of its race, or this one alone."""
+        candidates = self._field(graph)
+        if len(candidates) < 2:
+            return [copy.copy(self)]
+        found = [self.as_candidate(candidate) for candidate in candidates]
+        for one in found:
+            one.resolve(graph)
+        return found
+
+    def needed_memory(self, graph: Graph, *, samples: int = 64) -> int:
+        """Bytes that a fit and a prediction with so many samples add, by arithmetic alone."""
+        self.resolve(graph)
+        tried = self._entrants(graph)
+        return max(_side_by_side(tried, graph), *(one.prediction_memory(graph, samples) for one in tried))
 
     def memory(self, graph: Graph) -> int:
         """Bytes that a fit adds: features and their transpose, adjacency, activations and their gradients, Adam."""
-        encoder = FeatureEncoder.fit(graph, self.settings.scaling)
+        return self.standing_memory(graph) + FIRST_STEP + 4 * graph.num_nodes * self.activations(graph)
+
+    def standing_memory(self, graph: Graph) -> int:
+        """Bytes that last from one epoch to the next: the graph as a module sees it, and parameters."""
         if sp.issparse(graph.features):
             features = 24 * int(graph.features.nnz)  # type: ignore[union-attr]
         else:
-            features = 12 * graph.num_nodes * encoder.width
-        adjacency = 12 * (graph.num_edges + graph.num_nodes)
+            features = 12 * graph.num_nodes * FeatureEncoder.fit(graph, self.settings.scaling).width
+        parameters = sum(p.numel() for p in self._sketched(graph).parameters())
+        return features + 12 * (graph.num_edges + graph.num_nodes) + 16 * parameters
+
+    def prediction_memory(self, graph: Graph, samples: int) -> int:
+        """Bytes that a prediction adds to what the process holds before the fit."""
+        sketch = copy.copy(self)
+        sketch.module = self._sketched(graph)
+        drawn = samples if sketch.kind == "samples" else 1
+        outputs = LIKELIHOODS.of(graph).width(graph.num_classes)
+        return self.standing_memory(graph) + memory_of_samples(drawn, graph.num_nodes, outputs)
+
+    def _sketched(self, graph: Graph) -> nn.Module:
+        """A module without values, of which only shapes are of interest."""
         with torch.device("meta"):
-            module = self._built(encoder.width, graph.target_kind, graph.num_classes)
-        parameters = sum(p.numel() for p in module.parameters())
-        return features + adjacency + 4 * graph.num_nodes * self.activations(graph) + 16 * parameters
+            width = FeatureEncoder.fit(graph, self.settings.scaling).width
+            return self._built(width, graph.target_kind, graph.num_classes)
 
     def activations(self, graph: Graph) -> int:
         """Floats per node that are alive at once in a training step."""
@@ -497,6 +527,13 @@ class NeuralModel(Model):
 
             load_tensors(module, self._first_tensors)
         return self.Learner(self, module, encoder, graph)
+
+
+def _side_by_side(models: Sequence[NeuralModel], graph: Graph) -> int:
+    """Bytes of several trainings that take turns."""
+    return max(one.memory(graph) - one.standing_memory(graph) for one in models) + sum(
+        one.standing_memory(graph) for one in models
+    )
 
 
 ANSWERS: Rules[Callable[[NeuralModel, Response, np.ndarray], Prediction]] = Rules("a network's prediction")

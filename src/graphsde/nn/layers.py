@@ -35,6 +35,8 @@ def uniform(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
 
 def glorot(rows: int, columns: int, generator: torch.Generator) -> Tensor:
     """Glorot and Bengio's uniform initialisation.  # [rows, columns]"""
+    if torch.get_default_device().type == "meta":  # arithmetic on that device imports torch's compiler
+        return torch.empty(rows, columns)
     return (uniform((rows, columns), generator) * 2 - 1) * math.sqrt(6.0 / (rows + columns))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,9 +17,8 @@ from graphsde.base.interrupt import Interrupted, InterruptGuard
 from graphsde.graph.graph import Graph
 from graphsde.nn.callbacks import Callback, EpochRecord
 from graphsde.nn.checkpoint import Checkpoint, TrainState, optimizer_tensors, restore_optimizer, under
+from graphsde.nn.optimizers import OPTIMIZERS, Optimizer
 from graphsde.nn.settings import TrainSettings
-
-OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {"adam": torch.optim.Adam, "adamax": torch.optim.Adamax}
 
 
 @dataclass(frozen=True)
@@ -79,19 +78,47 @@ def rows_of_masks(graph: Graph) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(np.flatnonzero(graph.train_mask)), torch.from_numpy(np.flatnonzero(val))
 
 
-def rehearse(learner: Learner, settings: TrainSettings, *, validate: bool) -> float:
-    """Seconds that an epoch takes: the least of three, which leave ``learner`` changed."""
+LONG_REHEARSAL = 5.0
+"""Seconds after which an epoch is not rehearsed once more."""
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What a training takes at most.
+
+    Args:
+        step: seconds of one epoch without validation.
+        validation: seconds of one look at the validation nodes.
+        seconds: of all epochs.
+    """
+
+    step: float
+    validation: float
+    seconds: float
+
+
+def rehearse(learner: Learner, settings: TrainSettings, *, validate: bool) -> Rehearsal:
+    """Time a few epochs, which leave ``learner`` changed.
+
+    They are rehearsals of the last epoch, in which every term is part of the loss that begins late. The first one also
+    makes what is made once, and counts only where it is long.
+    """
     optimizer = OPTIMIZERS[settings.optimizer](learner.parameter_groups(), lr=settings.lr)
-    seconds = []
-    for epoch in range(1, 4):
+    steps, looks = [], []
+    for _ in range(3 if settings.epochs >= 50 else 2):
         begin = time.perf_counter()
         optimizer.zero_grad()
-        learner.loss(epoch).backward()
+        learner.loss(settings.epochs).backward()
         optimizer.step()
+        steps.append(time.perf_counter() - begin)
         if validate:
-            learner.validate(epoch)
-        seconds.append(time.perf_counter() - begin)
-    return min(seconds)
+            learner.validate(settings.epochs)
+        looks.append(time.perf_counter() - begin - steps[-1])
+        if steps[-1] + looks[-1] > LONG_REHEARSAL:
+            break
+    step, look = (max(times[1:] or times) for times in (steps, looks))
+    often = math.ceil(settings.epochs / settings.evaluate_every) if validate else 0
+    return Rehearsal(step, look, step * settings.epochs + look * often)
 
 
 def train(
@@ -238,11 +265,9 @@ class Training:
         self.stopped = bool(self.records) and self._out_of_patience(self.records[-1])
 
 
-def _epoch(
-    learner: Learner, optimizer: torch.optim.Optimizer, settings: TrainSettings, epoch: int, best: _Best
-) -> EpochRecord:
+def _epoch(learner: Learner, optimizer: Optimizer, settings: TrainSettings, epoch: int, best: _Best) -> EpochRecord:
     begin = time.perf_counter()
-    optimizer.zero_grad(set_to_none=True)
+    optimizer.zero_grad()
     loss = learner.loss(epoch)
     value = float(loss.detach())
     if not math.isfinite(value):

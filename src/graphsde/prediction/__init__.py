@@ -5,6 +5,7 @@ from graphsde.prediction.base import (
     Perturb,
     Prediction,
     Predictor,
+    memory_of_samples,
     require,
     require_prediction_of,
     require_room_for_samples,
@@ -13,4 +14,12 @@ from graphsde.prediction.classification import ClassPrediction, Trajectories, en
 from graphsde.prediction.regression import RegressionPrediction
 
 __all__ = ["ClassPrediction", "Kind", "Perturb", "Prediction", "Predictor", "RegressionPrediction"]
-__all__ += ["Trajectories", "entropy", "require", "require_prediction_of", "require_room_for_samples"]
+__all__ += ["memory_of_samples"]
+__all__ += [
+    "Trajectories",
+    "entropy",
+    "memory_of_samples",
+    "require",
+    "require_prediction_of",
+    "require_room_for_samples",
+]

@@ -26,6 +26,11 @@ SMALL_DRAWS = 10_000_000
 BYTES_PER_DRAW = 24  # of one output of one node: a logit, its probability, and both in double precision on the way
 
 
+def memory_of_samples(samples: int, nodes: int, outputs: int) -> int:
+    """Bytes that so many draws of all nodes take while a prediction is made."""
+    return BYTES_PER_DRAW * samples * max(nodes, 1) * max(outputs, 1)
+
+
 def require_room_for_samples(samples: int, nodes: int, outputs: int) -> None:
     """Refuse more samples than memory holds, before any is drawn.
 
@@ -37,7 +42,7 @@ def require_room_for_samples(samples: int, nodes: int, outputs: int) -> None:
     Raises:
         NotEnoughMemory: with the number of samples that would fit.
     """
-    each = BYTES_PER_DRAW * max(nodes, 1) * max(outputs, 1)
+    each = memory_of_samples(1, nodes, outputs)
     if samples * each > SMALL_DRAWS:  # asking the machine takes longer than a small prediction
         most = available_bytes() // each
         fix = f"ask for at most {most:,} samples" if most else "use a machine with more memory, or a smaller graph"

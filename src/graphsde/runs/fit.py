@@ -6,24 +6,28 @@ import itertools
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import scipy.sparse as sp
 
 from graphsde.base import storage
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.base.interrupt import Interrupted, InterruptGuard
-from graphsde.base.memory import human_bytes
+from graphsde.base.memory import give_back_free_memory, human_bytes, peak_bytes, resident_bytes
 from graphsde.datasets.source import GraphSource
 from graphsde.graph.graph import Graph
 from graphsde.io.table_export import write_table
 from graphsde.metrics.evaluation import evaluate, judged_nodes
 from graphsde.metrics.leaderboard import Leaderboard
 from graphsde.models import MODELS, Model
+from graphsde.models.base import Estimate
 from graphsde.models.controls import LEAST_SECONDS, controls
 from graphsde.nn.callbacks import Callback
 from graphsde.prediction import Prediction, require_room_for_samples
 from graphsde.runs.folder import SAMPLES, RunContent, RunFolder, parse_config, read_facts
+from graphsde.runs.kept_evidence import MOST_NODES
 from graphsde.runs.kept_graph import source_files
 from graphsde.runs.label_book import LabelBook
 from graphsde.runs.state import HISTORY, NewState
@@ -53,6 +57,8 @@ class FitOutcome:
     controls: Leaderboard | None = None
 
 
+LATE_LIBRARIES = 80_000_000
+"""Bytes of libraries that are loaded once there is something to write."""
 REPLACED_LABELS = "replaced-labels.csv"
 FORMER_CHECKPOINT = "checkpoint.safetensors"
 """Where earlier versions kept it."""
@@ -98,6 +104,7 @@ def fit_run(
             except Interrupted as stop:
                 raise Interrupted(stop.number, fix=f"run the same command again to go on ({folder.path})") from None
         seconds = time.perf_counter() - begin
+        give_back_free_memory()  # of the training, before the prediction takes its own
         prediction = model.predict(graph, samples=request.samples)
         metrics: dict[str, Any] = {"fit_seconds": round(seconds, 3), "best_epoch": model.best_epoch}
         if judged_nodes(prediction, graph).any():
@@ -125,10 +132,10 @@ def _begin(
     """Whether an interrupted fit goes on, perhaps one of an earlier version; a new one says what it will cost."""
     require_room_for_samples(asked["config"]["samples"], graph.num_nodes, max(2, graph.num_classes))
     if former is None and folder.work.request() != plain(asked):
-        estimate = model.estimate(graph)
+        estimate = estimate_run(model, graph, asked["config"]["samples"])
         say(
             f"{model.name} on {graph.name}: up to {estimate.epochs} epochs, at most about "
-            f"{_human_time(estimate.seconds)}, about {human_bytes(estimate.bytes)} of memory"
+            f"{_human_time(estimate.seconds)}, about {human_bytes(estimate.peak or 0)} of memory in all"
         )
     folder.work.begin(asked)
     if former is not None:
@@ -137,6 +144,28 @@ def _begin(
     if resumed:
         say(f"going on with the interrupted run in {folder.path}")
     return resumed
+
+
+def estimate_run(model: Model, graph: Graph, samples: int = SAMPLES) -> Estimate:
+    """What :meth:`Model.estimate` says, with a ``peak`` that covers controls and writing as well."""
+    held = resident_bytes()
+    found = model.estimate(graph, samples=samples)
+    fitting = max(peak_bytes(), held + found.bytes) if found.peak is None else found.peak
+    return replace(found, peak=max(fitting, resident_bytes() + _bytes_after_fit(graph)))
+
+
+def _bytes_after_fit(graph: Graph) -> int:
+    """Memory of what follows a prediction, by arithmetic: controls, the evidence that is kept, tables."""
+    if graph.features is None:
+        entries, each = graph.num_nodes, 0
+    elif sp.issparse(graph.features):
+        entries, each = int(graph.features.nnz), 70  # type: ignore[union-attr]
+    else:
+        entries, each = int(graph.features.size), 16
+    controls = 28 * entries + 48 * (graph.num_edges + graph.num_nodes)
+    evidence = each * entries + 1_200 * graph.num_nodes if graph.num_nodes <= MOST_NODES else 0
+    tables = graph.num_nodes * (16 * (graph.num_classes + 8) + 300)
+    return 16 * entries + max(controls, LATE_LIBRARIES + max(evidence, tables))
 
 
 def _asked_before(folder: RunFolder) -> dict[str, Any]:

@@ -338,14 +338,32 @@ def _draw(graph: Graph, rows: np.ndarray, most: int, *purpose: object) -> np.nda
 def _singular_vectors(features: np.ndarray | sp.csr_array, rows: np.ndarray) -> np.ndarray | None:
     if features.shape[1] <= MOST_AXES:
         return None  # all of them span the same space
-    from sklearn.utils.extmath import randomized_svd
-
-    part = features[rows]
     # random directions among columns, never among rows: the order of nodes must not matter
-    _, _, vectors = randomized_svd(
-        part, min(MOST_AXES, len(rows)), n_iter=3, transpose=False, random_state=derive(0, "evidence", "svd") >> 31
+    vectors = leading_directions(
+        features[rows], min(MOST_AXES, len(rows)), iterations=3, seed=derive(0, "evidence", "svd") >> 31
     )
     return np.ascontiguousarray(vectors.T, dtype=np.float32)
+
+
+def leading_directions(matrix: np.ndarray | sp.csr_array, count: int, *, iterations: int, seed: int) -> np.ndarray:
+    """Right singular vectors of the largest singular values, by random projection.  # [n, d] -> [count, d]
+
+    Halko, Martinsson and Tropp, Finding structure with randomness, 2011: with the same bits as scikit-learn's
+    ``randomized_svd``, whose import takes longer than a small fit.
+    """
+    from scipy import linalg
+
+    # ten directions to spare; the legacy stream is the one that scikit-learn draws from
+    basis = np.random.RandomState(seed).normal(size=(matrix.shape[1], count + 10)).astype(matrix.dtype, copy=False)
+    for _ in range(iterations):
+        basis = linalg.lu(matrix @ basis, permute_l=True, check_finite=False)[0]
+        basis = linalg.lu(matrix.T @ basis, permute_l=True, check_finite=False)[0]
+    basis = linalg.qr(matrix @ basis, mode="economic", check_finite=False)[0]
+    left, _, right = linalg.svd(basis.T @ matrix, full_matrices=False)
+    # the sign under which the largest entry of the left vector is positive
+    left = basis @ left
+    signs = np.sign(left[np.abs(left).argmax(axis=0), np.arange(left.shape[1])])
+    return (right * signs[:, None])[:count]
 
 
 def _average(graph: Graph, features: Any, axes: np.ndarray | None) -> np.ndarray:

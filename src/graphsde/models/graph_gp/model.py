@@ -184,7 +184,7 @@ class GraphGP(Model):
         with torch.no_grad():
             return INFERENCE.of(self).latent(self, graph, kernel, present, rows)
 
-    def estimate(self, graph: Graph) -> Estimate:
+    def estimate(self, graph: Graph, *, samples: int = 64) -> Estimate:
         """Memory by arithmetic; time by finding the modes (which are kept for the fit) and rehearsing three steps."""
         self.resolve(graph)
         needed = self._memory(graph)
@@ -192,8 +192,8 @@ class GraphGP(Model):
         begin = time.perf_counter()
         learner, _ = self._learner(graph)
         preparing = time.perf_counter() - begin
-        seconds = rehearse(learner, self.settings, validate=False)
-        return Estimate(needed, preparing + seconds * self.settings.epochs, self.settings.epochs)
+        rehearsal = rehearse(learner, self.settings, validate=False)
+        return Estimate(needed, preparing + rehearsal.seconds, self.settings.epochs)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         self._require_fitted()

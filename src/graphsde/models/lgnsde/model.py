@@ -243,11 +243,21 @@ class LGNSDE(NeuralModel):
         """Logits of some nodes at a state on the way.  # [n, S, C]"""
         return self.module.decode_at(inputs, self.module.beside(state, initial), rows)
 
+    def memory(self, graph: Graph) -> int:
+        """As for every model, and the validation paths of all nodes and the evidence, where they are used."""
+        s = self.settings
+        each = 12 * s.validation_paths * self._state_width(graph) if s.early_stop and s.noise_by == "paths" else 0
+        each += 1_000 if s.consistency.by_evidence and s.consistency.kind != "none" else 0
+        return super().memory(graph) + each * graph.num_nodes
+
+    def _state_width(self, graph: Graph) -> int:
+        return self.settings.hidden * (graph.num_classes if self.settings.state == "logits" else 1)
+
     def activations(self, graph: Graph) -> int:
         s = self.settings
         kept = {"store": s.steps, "checkpoint": 2 * math.isqrt(s.steps) + 2, "reversible": 4}[s.gradients]
         each = DRIFTS.get(s.drift.name).kept_states
-        width = s.hidden * (graph.num_classes if s.state == "logits" else 1)
+        width = self._state_width(graph)
         first = 4 * s.encoder_width if s.encoder == "mlp" else 0
         return s.paths * (first + width * (6 + 2 * kept * each) + 6 * graph.num_classes)
 

@@ -1,0 +1,64 @@
+"""What a fit takes in time: a rehearsal of its dearest epoch, of what follows the last one, and of a prediction."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from graphsde.base.errors import Diverged
+from graphsde.models.race import epochs_of_race
+from graphsde.nn.training import Rehearsal, rehearse
+
+if TYPE_CHECKING:
+    from graphsde.graph.graph import Graph
+    from graphsde.models.neural import GraphLearner, NeuralModel
+
+REHEARSED_SAMPLES = 8
+"""Of a prediction, as many as are drawn together; more take in proportion."""
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """A model that went through a fit in miniature, and what its parts took."""
+
+    learner: GraphLearner
+    epochs: int
+    epoch: Rehearsal
+    after: float
+    """Seconds from the last epoch to the prediction."""
+
+
+def rehearse_fit(model: NeuralModel, graph: Graph, samples: int) -> Rehearsed:
+    """Try ``model``, a scratch copy that is left in any state, on ``graph``.
+
+    Args:
+        model: to be tried.
+        graph: to be fitted on.
+        samples: of the prediction.
+    """
+    learner = model.learner(graph)
+    settings = model.settings
+    epoch = rehearse(learner, settings, validate=settings.early_stop)
+    after, few = _seconds(lambda: model.take(learner, graph)), min(samples, REHEARSED_SAMPLES)
+    try:
+        drawing = _seconds(lambda: model.predict(graph, samples=few))
+    except Diverged:  # weights after so few steps say nothing of those after all
+        drawing = 0.0
+    after += drawing * (samples / few if model.kind == "samples" else 1.0)
+    return Rehearsed(learner, settings.epochs, epoch, after)
+
+
+def seconds_of(tried: Sequence[Rehearsed]) -> float:
+    """Of a fit with its prediction, as if all epochs were run; of several members, as if the slowest won the race."""
+    longest = max(one.epoch.seconds + one.after for one in tried)
+    # every member may be among those that go on to the next rung
+    beyond = epochs_of_race(len(tried), max(one.epochs for one in tried))
+    return longest + beyond * max(one.epoch.seconds / one.epochs for one in tried)
+
+
+def _seconds(what: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    what()
+    return time.perf_counter() - begin

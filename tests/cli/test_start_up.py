@@ -1,0 +1,58 @@
+"""What a verb must not import: ``list`` answers from a catalogue, and a fit needs neither compiler nor data frames."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from graphsde.cli.show import KINDS
+
+HEAVY = {"torch", "numpy", "scipy", "sklearn", "pyarrow", "pandas"}
+
+
+def test_the_catalogue_says_what_the_registries_say() -> None:
+    """If this fails, run studies/catalogue.py."""
+    lines = [  # another process: tests of this one may have registered parts
+        "import json",
+        "from importlib import import_module",
+        "from graphsde.cli.output import cell",
+        "from graphsde.cli.show import KINDS, rows_of",
+        "def shown(rows, names):",
+        "    return [[cell(row.get(name)) for name in names or list(rows[0])] for row in rows]",
+        "kept = {kind: rows_of(kind) for kind in KINDS}",
+        "for module, _, _ in KINDS.values():",
+        "    import_module(f'graphsde.{module}')",
+        "live = {kind: rows_of(kind) for kind in KINDS}",
+        "differ = [kind for kind in KINDS if json.dumps(kept[kind]) != json.dumps(live[kind])]",
+        "differ += [kind for kind in KINDS if shown(kept[kind], KINDS[kind][2]) != shown(live[kind], KINDS[kind][2])]",
+        "print('DIFFER', *differ)",
+    ]
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["DIFFER"]
+
+
+def test_lists_load_nothing_heavy() -> None:
+    verbs = [["list", kind] for kind in KINDS] + [["list", kind, "--json"] for kind in KINDS] + [["--version"]]
+    lines = ["import sys", "from graphsde.cli import main", f"for verb in {verbs!r}:", "    sys.argv = ['x', *verb]"]
+    lines += ["    try:", "        main()", "    except SystemExit as end:", "        assert not end.code, verb"]
+    lines += ["print(*sys.modules, file=sys.stderr)"]
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
+    assert not {name.partition(".")[0] for name in done.stderr.split()} & HEAVY
+    assert "lgnsde" in done.stdout and '"graph-heat"' in done.stdout
+
+
+@pytest.mark.parametrize("model", ["gcn", "lgnsde", "grand"])
+def test_a_fit_loads_what_it_needs(model: str, tmp_path: Path) -> None:
+    """The first optimiser of torch imports torch._dynamo and sympy, arithmetic on the device meta as well; arrays for
+    Arrow import pandas; scikit-learn imports all of scipy.stats."""
+    words = ["fit", "synthetic:300", "--model", model, "--out", str(tmp_path / "run"), "--set", "epochs=2"]
+    lines = ["import sys", f"sys.argv = ['graphsde', *{words!r}]", "from graphsde.cli import main", "code = 0"]
+    lines += ["try:", "    main()", "except SystemExit as end:", "    code = end.code or 0"]
+    lines += ["print('LOADED', *sys.modules)", "sys.exit(code)"]
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    loaded = set(done.stdout.partition("LOADED")[2].split())
+    assert "torch" in loaded and not loaded & {"torch._dynamo", "sympy", "pandas", "sklearn", "scipy.stats"}
