@@ -67,3 +67,14 @@ def test_the_wide_table_benchmark_prints_one_object() -> None:
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout)
     assert len(figures["cpu_seconds"]) == 1 and figures["nodes"] == 60
+
+
+def test_the_reading_benchmark_prints_one_object() -> None:
+    if not Path("/proc/self/clear_refs").exists():
+        pytest.skip("peaks of memory are read from /proc")
+    command = [sys.executable, BENCHMARKS / "reading.py", "--nodes", "300", "--columns", "3", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert figures["edges"] == 3000 and set(figures["ids"]) == {"numbers", "text"}
+    assert all(one["size_bytes"] > 300 * 3 * 4 and one["cpu_seconds"] >= 0 for one in figures["ids"].values())

@@ -163,8 +163,10 @@ def test_a_sparse_adjacency_is_read_by_rows() -> None:
 def test_memory_is_asked_for_before_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAPHSDE_MEMORY_LIMIT", "1")
     ends = np.zeros(100_000, dtype=np.int64)
-    with pytest.raises(NotEnoughMemory, match="100,000 edges would take about 16 MB"):
+    with pytest.raises(NotEnoughMemory, match="100,000 edges would take about 6 MB"):
         clean_edges(ends, ends, None, 2, ReadOptions(), line)
+    with pytest.raises(NotEnoughMemory, match="100,000 edges would take about 16 MB"):
+        clean_edges(ends, ends, np.ones(len(ends)), 2, ReadOptions(), line)
 
 
 def test_a_hub_and_a_complete_graph() -> None:

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphsde.base.errors import BadInput
-from graphsde.graph.ids import locate, parse_ids
+from graphsde.graph import ids as ids_module
+from graphsde.graph.ids import LARGEST, locate, parse_ids
 
 
 def line(row: int) -> str:
@@ -149,3 +150,16 @@ def test_any_values_give_ids_or_the_typed_error(values: list[object]) -> None:
     else:
         assert len(set(ids.tolist())) == len(values)
         assert locate(ids, ids).tolist() == list(range(len(values)))
+
+
+@pytest.mark.parametrize("stretch", [1, 3, 10**6])
+def test_numbers_are_found_by_table_and_by_search_alike(stretch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ids close together are looked up in a table, others searched for; parts of the question end anywhere."""
+    monkeypatch.setattr(ids_module, "_IDS_AT_ONCE", 7)
+    rng = np.random.default_rng(stretch)
+    node_ids = rng.permutation(50).astype(np.int64) * stretch + 4
+    asked = np.concatenate([node_ids, node_ids + 1, [-5, 0, 3, 4 + 50 * stretch, LARGEST]])
+    position = {one: row for row, one in enumerate(node_ids.tolist())}
+    assert locate(asked, node_ids).tolist() == [position.get(one, -1) for one in asked.tolist()]
+    unsigned = np.array([node_ids[3], 2**64 - 1, 2**63], dtype=np.uint64)
+    assert locate(unsigned, node_ids).tolist() == [3, -1, -1]

@@ -199,13 +199,17 @@ class ClassReasons(Reasons):
     def otherwise(self, node: int) -> str:
         return f"the least sure of those left: {self._shares(node, 1)}"
 
+    @cached_property
+    def _votes(self) -> np.ndarray:
+        return self.prediction.votes
+
     def _disagreement(self, node: int) -> str | None:
         if self.prediction.kind != "samples" or self.prediction.num_samples < 2:
             return None
-        votes = np.bincount(self.prediction.probs[:, node].argmax(-1), minlength=self.prediction.num_classes)
+        votes = self._votes[node]
         if votes.max() >= AGREED * votes.sum():
             return None
-        first, second = np.argsort(-votes, kind="stable")[:2]
+        first, second = np.argsort(-votes.astype(np.int64), kind="stable")[:2]
         return (
             f"the samples disagree: {int(votes[first])} of {int(votes.sum())} say {self._name(first)}, "
             f"{int(votes[second])} say {self._name(second)}"

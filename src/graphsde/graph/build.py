@@ -224,15 +224,15 @@ def require_length(what: str, length: int, num_nodes: int) -> None:
 
 
 def _edges(raw: RawGraph, node_ids: np.ndarray, options: ReadOptions) -> tuple[Adjacency, list[Finding]]:
-    written = None
-    sources, targets = raw.sources, raw.targets
-    if raw.edges_by_id:
-        written = (sources, targets)
-        sources, targets = locate(sources, node_ids), locate(targets, node_ids)
+    written = (raw.sources, raw.targets) if raw.edges_by_id else None
+    ends = [locate(end, node_ids) if raw.edges_by_id else np.asarray(end) for end in (raw.targets, raw.sources)]
+    if raw.owned and all(len(end) and int(end.min()) >= 0 for end in ends):
+        # nobody will ask any more how an unknown end was written
+        written, raw.sources, raw.targets = None, (), ()
     try:
         return clean_edges(
-            np.asarray(sources),
-            np.asarray(targets),
+            ends.pop(),  # no longer held here, so that it is gone when it is no longer needed there
+            ends.pop(),
             raw.weights,
             raw.num_nodes,
             options,
@@ -253,7 +253,7 @@ def _features(
     if options.features == "degree":
         return degree_column(adjacency), ("log_degree",), []
     numeric = np.zeros((raw.num_nodes, 0), dtype=np.float32) if raw.numeric is None else raw.numeric
-    features, findings = check_matrix(numeric, raw.feature_names, raw.node_place, options.impute)
+    features, findings = check_matrix(numeric, raw.feature_names, raw.node_place, options.impute, copy=not raw.owned)
     if raw.dense and not isinstance(features, np.ndarray):
         features = features.toarray()
     if features.shape[1] == 0 and not raw.categorical:

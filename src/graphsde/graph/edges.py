@@ -13,9 +13,11 @@ from graphsde.base.errors import BadInput, shorten
 from graphsde.base.memory import require_memory
 from graphsde.graph.adjacency import Adjacency
 from graphsde.graph.features import check_structure
+from graphsde.graph.ids import CodedTexts
 from graphsde.graph.raw import NO_EDGES, Finding, ReadOptions
 
 SHOWN = 5
+_KEYS_AT_ONCE = 1_000_000
 
 
 @dataclass
@@ -23,32 +25,64 @@ class Merged:
     """Edges without duplicates.
 
     Args:
-        sources, targets: the two ends.  # [E]
-        values: the weights.  # [E] float32
+        matrix: the weights, from row to column.  # [N, N] float32
         repeated: how many entries repeated an ordered pair.
         listed: how many ordered pairs there were before the other direction was added.
     """
 
-    sources: np.ndarray
-    targets: np.ndarray
-    values: np.ndarray
+    matrix: sp.csr_array
     repeated: int
     listed: int
 
 
-def merge_plain(sources: np.ndarray, targets: np.ndarray, num_nodes: int, *, directed: bool) -> Merged:
-    """Edges without weights: a set of pairs."""
-    keys = _distinct(sources * num_nodes + targets)
-    repeated, listed = len(sources) - len(keys), len(keys)
+def _pair_keys(sources: np.ndarray, targets: np.ndarray, num_nodes: int) -> np.ndarray:
+    """``source · N + target``.  # [E] int64"""
+    keys = sources.astype(np.int64)
+    keys *= num_nodes
+    keys += targets
+    return keys
+
+
+def merge_plain(keys: np.ndarray, num_nodes: int, *, directed: bool) -> Merged:
+    """Edges without weights: a set of pairs, by their keys."""
+    given = len(keys)
+    keys = _distinct(keys)
+    listed = len(keys)
+    matrix = _of_sorted_keys(keys, num_nodes)
+    del keys
     if not directed:
-        keys = _distinct(np.concatenate([keys, (keys % num_nodes) * num_nodes + keys // num_nodes]))
-    return Merged(keys // num_nodes, keys % num_nodes, np.ones(len(keys), dtype=np.float32), repeated, listed)
+        # rows and columns stay in order in a transpose and in a sum: nothing is sorted twice
+        matrix = sp.csr_array(matrix + sp.csr_array(matrix.T))
+    ones = np.ones(matrix.nnz, dtype=np.float32)
+    plain = sp.csr_array((ones, matrix.indices[: len(ones)], matrix.indptr), shape=matrix.shape)
+    return Merged(plain, given - listed, listed)
+
+
+def _of_sorted_keys(keys: np.ndarray, num_nodes: int) -> sp.csr_array:
+    """A matrix of ones at ``row · N + column``, for keys in order and without repetition.  # [N, N] int8"""
+    kind = sp.get_index_dtype(maxval=max(2 * len(keys), num_nodes))  # of both directions
+    bounds = np.arange(num_nodes + 1, dtype=np.int64) * num_nodes
+    starts = np.searchsorted(keys, bounds).astype(kind)
+    columns = np.empty(len(keys), dtype=kind)
+    for first in range(0, len(keys), _KEYS_AT_ONCE):
+        part = slice(first, first + _KEYS_AT_ONCE)
+        columns[part] = keys[part] % num_nodes
+    matrix = sp.csr_array((np.ones(len(keys), dtype=np.int8), columns, starts), shape=(num_nodes, num_nodes))
+    matrix.has_canonical_format = True
+    return matrix
 
 
 def _distinct(keys: np.ndarray) -> np.ndarray:
-    """As ``np.unique``, whose hashing is several times slower on millions of keys."""
+    """As ``np.unique``, whose hashing is several times slower on millions of keys; in place."""
     keys.sort()
-    return keys[np.concatenate([[True], keys[1:] != keys[:-1]])] if len(keys) else keys
+    kept, last = 0, -1
+    for first in range(0, len(keys), _KEYS_AT_ONCE):
+        part = keys[first : first + _KEYS_AT_ONCE]
+        new = part[np.concatenate([part[:1] != last, part[1:] != part[:-1]])]
+        last = part[-1]
+        keys[kept : kept + len(new)] = new
+        kept += len(new)
+    return keys[:kept]
 
 
 @dataclass(frozen=True)
@@ -79,7 +113,8 @@ class Entries:
             single = single.fold(np.minimum(*ends) * num_nodes + np.maximum(*ends), once=True)
             one, other = single.sources, single.targets
             ends, values = (np.concatenate([one, other]), np.concatenate([other, one])), np.tile(single.values, 2)
-        return Merged(*ends, values, len(self.sources) - listed, listed)
+        matrix = sp.csr_array((values, ends), shape=(num_nodes, num_nodes))
+        return Merged(matrix, len(self.sources) - listed, listed)
 
     def fold(self, key: np.ndarray, *, once: bool) -> Entries:
         """One entry per key; ``once`` counts equal weights a single time even where weights are summed."""
@@ -118,9 +153,10 @@ class Entries:
 
 
 _LOOPS = "dropped: the propagation adds its own"
-BYTES_PER_EDGE = 160  # at the peak of clean_edges: keys, order, both directions, weights; measured 95 to 151
+# at the peak of clean_edges: keys, order, both directions, weights; measured 95 to 151, without weights 30 to 60
+BYTES_PER_EDGE, BYTES_PER_PLAIN_EDGE = 160, 60
 
-Ends = tuple[Sequence[Any] | np.ndarray, Sequence[Any] | np.ndarray]
+Ends = tuple[Sequence[Any] | np.ndarray | CodedTexts, Sequence[Any] | np.ndarray | CodedTexts]
 
 
 def clean_edges(
@@ -156,37 +192,42 @@ def clean_edges(
     """
     _check_columns(sources, targets, weights)
     fix = "use a machine with more memory, or fewer edges"
-    require_memory(len(sources) * BYTES_PER_EDGE, f"cleaning {len(sources):,} edges", fix)
-    values = np.ones(len(sources), dtype=np.float32) if weights is None else _check_weights(weights, edge_place)
+    each = BYTES_PER_PLAIN_EDGE if weights is None else BYTES_PER_EDGE
+    require_memory(len(sources) * each, f"cleaning {len(sources):,} edges", fix)
+    values = None if weights is None else _check_weights(weights, edge_place)
     findings = []
     keep = (sources >= 0) & (sources < num_nodes) & (targets >= 0) & (targets < num_nodes)
     if not keep.all():
         findings.append(_unknown_ends(~keep, sources, targets, num_nodes, written, options, edge_place))
-    for code, one, many, dropped in (
-        ("W-WEIGHT-ZERO", "edge of weight zero dropped", "edges of weight zero dropped", values == 0),
-        ("W-SELF-LOOPS", f"self loop {_LOOPS}", f"self loops {_LOOPS}", sources == targets),
-    ):
+    useless = [("W-SELF-LOOPS", f"self loop {_LOOPS}", f"self loops {_LOOPS}", sources == targets)]
+    if values is not None:
+        words = "edge of weight zero dropped", "edges of weight zero dropped"
+        useless.insert(0, ("W-WEIGHT-ZERO", *words, values == 0))
+    for code, one, many, dropped in useless:
         dropped_rows = np.flatnonzero(dropped & keep)
         if count := len(dropped_rows):
             where = tuple(edge_place(int(row)) for row in dropped_rows[:SHOWN])
             findings.append(Finding(code, "warning", f"{count:,} {many if count > 1 else one}", count, where))
             keep[dropped_rows] = False
-    rows = np.flatnonzero(keep)
-    sources, targets, values = sources[rows].astype(np.int64), targets[rows].astype(np.int64), values[rows]
-    if weights is None:
-        merged = merge_plain(sources, targets, num_nodes, directed=options.directed)
+    if values is None:
+        if not keep.all():
+            sources, targets = sources[keep], targets[keep]
+        keys = [_pair_keys(sources, targets, num_nodes)]
+        del sources, targets, keep, useless, dropped
+        merged = merge_plain(keys.pop(), num_nodes, directed=options.directed)
     else:
-        entries = Entries(sources, targets, values, rows, options.duplicates, edge_place, node_name)
+        rows = np.flatnonzero(keep)
+        ends = sources[rows].astype(np.int64), targets[rows].astype(np.int64)
+        entries = Entries(*ends, values[rows], rows, options.duplicates, edge_place, node_name)
         merged = entries.merge(num_nodes, directed=options.directed)
-    findings += _tell_merged(merged.repeated, merged.listed, len(merged.sources))
-    if not np.isfinite(merged.values).all():
+    findings += _tell_merged(merged.repeated, merged.listed, merged.matrix.nnz)
+    if not np.isfinite(merged.matrix.data).all():
         raise BadInput(
             "a sum of duplicate weights is too large for float32",
             code="E-WEIGHT",
             fix="divide all weights by a constant",
         )
-    matrix = sp.csr_array((merged.values, (merged.sources, merged.targets)), shape=(num_nodes, num_nodes))
-    return Adjacency(matrix, directed=options.directed), findings
+    return Adjacency(merged.matrix, directed=options.directed), findings
 
 
 def edges_of_matrix(matrix: Any, num_nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:

@@ -15,11 +15,17 @@ from graphsde.graph.raw import Finding
 MAX_COLUMNS = 1_000_000  # a first layer of 64 units over more columns would take a quarter of a gigabyte
 MAX_SIDE = 2**31  # more rows than 32-bit sparse indices can count: the header lies
 FLOAT32_STEP = 2.0**-24  # relative size of one rounding
+_NUMBERS_AT_ONCE = 4_000_000
 BLURRED_SHARE = 0.01  # a rounding coarser than this share of a column's range hides its differences
 
 
 def check_matrix(
-    matrix: Any, feature_names: Sequence[str] | None, node_place: Callable[[int], str], impute: str = "none"
+    matrix: Any,
+    feature_names: Sequence[str] | None,
+    node_place: Callable[[int], str],
+    impute: str = "none",
+    *,
+    copy: bool = True,
 ) -> tuple[np.ndarray | sp.csr_array, list[Finding]]:
     """Numeric columns as float32, dense or CSR as given; a copy that shares nothing with the argument.
 
@@ -28,6 +34,7 @@ def check_matrix(
         feature_names: names of the columns, for messages.
         node_place: tells the user where row ``i`` is.
         impute: ``"mean"`` fills missing numbers with the mean of their column, ``"none"`` refuses them.
+        copy: ``False`` lets a float32 matrix that nobody else has stay where it is.
 
     Example:
         >>> values, findings = check_matrix([[1.0, float("nan")], [3.0, 4.0]], None, str, impute="mean")
@@ -43,9 +50,13 @@ def check_matrix(
     _check_names(feature_names, values.shape[1])
     findings = _check_dtype(values.dtype)
     columns = _Columns(values, feature_names, node_place)
-    columns.refuse_infinite()
-    findings += columns.fill_missing(impute)
-    findings += columns.to_float32()
+    finite = columns.are_finite()
+    if not finite:
+        columns.refuse_infinite()
+        findings += columns.fill_missing(impute)
+    plain = columns.data.dtype == np.float32 and columns.data.flags.c_contiguous and not columns.sparse
+    if copy or not finite or not plain:
+        findings += columns.to_float32()
     return columns.values, findings
 
 
@@ -167,6 +178,14 @@ class _Columns:
     def name(self, column: int) -> str:
         return shorten(str(self.names[column]), 60) if self.names is not None else str(column + 1)
 
+    def are_finite(self) -> bool:
+        """Whether every number is; some rows at a time, as flags of all of them take a quarter of the matrix."""
+        data = self.data
+        if data.dtype.kind != "f":
+            return True
+        rows = max(1, _NUMBERS_AT_ONCE // max(1, data[:1].size))
+        return all(np.isfinite(data[start : start + rows]).all() for start in range(0, len(data), rows))
+
     def refuse_infinite(self) -> None:
         if self.data.dtype.kind == "f":
             infinite = np.isinf(self.data)
@@ -200,7 +219,7 @@ class _Columns:
         wide = self.data
         with np.errstate(over="ignore", under="ignore"):
             narrow = wide.astype(np.float32, order="C")  # a copy, also of float32
-        overflow = ~np.isfinite(narrow)
+        overflow = np.zeros(0, dtype=bool) if wide.dtype == np.float32 else ~np.isfinite(narrow)
         if overflow.any():
             what = "too large for float32 (beyond ±3.4e38)"
             raise self._error("E-FEAT-OVERFLOW", overflow, what, "rescale the column, for example by its logarithm")

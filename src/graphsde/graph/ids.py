@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,39 @@ SIGNED = re.compile(r"-[0-9]+")
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 LARGEST = 2**63 - 1
 SHOWN = 5
+# ids in a range up to so many times their number are looked up in a table; a search is slower
+_WIDEST_RANGE = 16
+_IDS_AT_ONCE = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class CodedTexts:
+    """Texts of which many are equal, each different one once.
+
+    Args:
+        codes: positions in :attr:`distinct`, -1 for its last entry.  # [E]
+        spelt: makes the different texts when they are needed: as Python objects they take several times what they
+            take in a file.
+        match: positions of the different texts among others, letter by letter, -1 where there is none.
+    """
+
+    codes: np.ndarray
+    spelt: Callable[[], np.ndarray]
+    match: Callable[[np.ndarray], np.ndarray]
+
+    @property
+    def distinct(self) -> np.ndarray:
+        """The different texts; ``None`` stands for a missing one.  # [D] object"""
+        return self.spelt()
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, row: int) -> Any:
+        return self.distinct[self.codes[row]]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self.distinct[self.codes].astype(dtype or object, copy=False)
 
 
 def parse_ids(values: Sequence[Any] | np.ndarray, place: Callable[[int], str]) -> np.ndarray:
@@ -52,7 +87,7 @@ def parse_ids(values: Sequence[Any] | np.ndarray, place: Callable[[int], str]) -
     return _unique(_object_array(texts), place)
 
 
-def locate(ids: Sequence[Any] | np.ndarray, node_ids: np.ndarray) -> np.ndarray:
+def locate(ids: Sequence[Any] | np.ndarray | CodedTexts, node_ids: np.ndarray) -> np.ndarray:
     """Positions of ``ids`` among ``node_ids``, ``-1`` where there is no such node.
 
     Memory depends on how many ids there are, never on how large they are.
@@ -63,13 +98,30 @@ def locate(ids: Sequence[Any] | np.ndarray, node_ids: np.ndarray) -> np.ndarray:
     """
     if len(ids) == 0:
         return np.zeros(0, dtype=np.int64)
+    if isinstance(ids, CodedTexts):
+        return _locate_coded(ids, node_ids)
     if not isinstance(ids, np.ndarray) and all(type(one) is int for one in ids):
         ids = np.asarray(ids)
     if node_ids.dtype != object and isinstance(ids, np.ndarray) and ids.dtype.kind in "iu":
         return _locate_numbers(ids, node_ids)
-    wanted = ids.tolist() if isinstance(ids, np.ndarray) else ids
-    position = {normal_form(str(node)): row for row, node in enumerate(node_ids.tolist())}
-    return np.fromiter((position.get(normal_form(str(one)), -1) for one in wanted), dtype=np.int64, count=len(wanted))
+    wanted = list(map(str, ids.tolist() if isinstance(ids, np.ndarray) else ids))
+    position = {
+        text if text.isascii() else normal_form(text): row for row, text in enumerate(map(str, node_ids.tolist()))
+    }
+    found = np.fromiter(map(position.get, wanted, repeat(-1)), dtype=np.int64, count=len(wanted))
+    # a text that is not there as it stands may be there in its normal form
+    for row in np.flatnonzero(found < 0).tolist():
+        found[row] = position.get(normal_form(wanted[row]), -1)
+    return found
+
+
+def _locate_coded(ids: CodedTexts, node_ids: np.ndarray) -> np.ndarray:
+    found = ids.match(node_ids) if node_ids.dtype == object else np.full(len(ids.distinct), -1)
+    missing = np.flatnonzero(found < 0)
+    if len(missing) > 1 or ids.codes.min() < 0:  # more than the last entry, or that as well
+        found[missing] = locate(ids.distinct[missing], node_ids)  # in another normal form, or numbers written as text
+    # half the memory, where there are many of them
+    return (found.astype(np.int32) if len(node_ids) <= np.iinfo(np.int32).max else found)[ids.codes]
 
 
 def plain_id(node: Any) -> int | str:
@@ -78,12 +130,27 @@ def plain_id(node: Any) -> int | str:
 
 
 def _locate_numbers(ids: np.ndarray, node_ids: np.ndarray) -> np.ndarray:
-    fits = ids <= np.uint64(LARGEST) if ids.dtype == np.uint64 else np.ones(len(ids), dtype=bool)
-    wanted = np.where(fits, ids, 0).astype(np.int64)
-    order = np.argsort(node_ids, kind="stable")
-    ranked = node_ids[order]
-    slot = np.minimum(np.searchsorted(ranked, wanted), len(ranked) - 1)
-    return np.where(fits & (ranked[slot] == wanted), order[slot], -1)
+    found = np.empty(len(ids), dtype=np.int32 if len(node_ids) <= np.iinfo(np.int32).max else np.int64)
+    first, last = int(node_ids.min()), int(node_ids.max())
+    if last - first < _WIDEST_RANGE * len(node_ids):
+        table = np.full(last - first + 1, -1, dtype=found.dtype)
+        table[node_ids - first] = np.arange(len(node_ids), dtype=found.dtype)
+    else:
+        table, order = None, np.argsort(node_ids, kind="stable")
+        ranked = node_ids[order]
+    for start in range(0, len(ids), _IDS_AT_ONCE):  # all at once would take several times the memory
+        part = ids[start : start + _IDS_AT_ONCE]
+        fits = part <= np.uint64(LARGEST) if part.dtype == np.uint64 else np.ones(len(part), dtype=bool)
+        wanted = np.where(fits, part, 0).astype(np.int64, copy=False)
+        if table is not None:
+            fits &= (wanted >= first) & (wanted <= last)
+            rows = table[np.where(fits, wanted - first, 0)]
+        else:
+            slot = np.minimum(np.searchsorted(ranked, wanted), len(ranked) - 1)
+            fits &= ranked[slot] == wanted
+            rows = order[slot]
+        found[start : start + len(part)] = np.where(fits, rows, -1)
+    return found
 
 
 def normal_form(text: str) -> str:

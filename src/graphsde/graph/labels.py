@@ -135,7 +135,10 @@ def _objects(array: np.ndarray, place: Callable[[int], str], *, named: bool) -> 
     items = array.tolist()
     known = np.array([not is_missing(item) for item in items], dtype=bool)
     first: dict[str, int] = {}
+    first_of_type: dict[type, int] = {}  # there are few types and many rows
     for row in np.flatnonzero(known).tolist():
+        first_of_type.setdefault(type(items[row]), row)
+    for row in first_of_type.values():
         first.setdefault(_kind(items[row]), row)
     if len(first) > 1:
         rows = sorted(first.values())[:2]
@@ -202,6 +205,13 @@ def _refuse_two_spellings(numeric: dict[str, int], place: Callable[[int], str]) 
 
 def _by_order(array: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
     labels = np.full(len(array), -1, dtype=np.int64)
+    if array.dtype == object:  # text: sorting the different ones alone is quicker
+        texts = array[known].tolist()
+        names = sorted(set(texts))
+        _limit(len(names))
+        position = {name: index for index, name in enumerate(names)}
+        labels[known] = np.fromiter(map(position.__getitem__, texts), dtype=np.int64, count=len(texts))
+        return labels, tuple(names)
     classes, positions = np.unique(array[known], return_inverse=True)
     _limit(len(classes))
     labels[known] = positions

@@ -9,6 +9,8 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
+from graphsde.graph.ids import CodedTexts
+
 Level = Literal["problem", "warning", "note"]
 
 
@@ -57,6 +59,7 @@ class RawGraph:
         node_ids: ids as found (integers or text); ``None`` numbers the nodes from 0.
         node_names: names to show beside the ids; ``None`` entries are missing.
         numeric: numeric feature columns, dense or sparse, any dtype.  # [N, d]
+        owned: nobody else has ``numeric``, so that the graph may keep it without a copy.
         dense: make a dense matrix of ``numeric`` once it is checked, although it is handed over as a sparse one.
         feature_names: names of the numeric columns.
         categorical: text columns by name; ``None`` entries are missing.
@@ -75,6 +78,7 @@ class RawGraph:
     node_ids: Sequence[Any] | np.ndarray | None = None
     node_names: Sequence[Any] | np.ndarray | None = None
     numeric: np.ndarray | sp.csr_array | None = None
+    owned: bool = False
     dense: bool = False
     feature_names: Sequence[str] | None = None
     categorical: Mapping[str, Sequence[str | None] | np.ndarray] = field(default_factory=dict)
@@ -82,8 +86,8 @@ class RawGraph:
     labels: Sequence[Any] | np.ndarray | None = None
     split: Sequence[str | None] | np.ndarray | None = None
     masks: Mapping[str, Any] = field(default_factory=dict)
-    sources: Sequence[Any] | np.ndarray = ()
-    targets: Sequence[Any] | np.ndarray = ()
+    sources: Sequence[Any] | np.ndarray | CodedTexts = ()
+    targets: Sequence[Any] | np.ndarray | CodedTexts = ()
     weights: np.ndarray | None = None
     edges_by_id: bool = True
     class_names: Sequence[str] | None = None

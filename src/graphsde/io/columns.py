@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphsde.base.errors import BadInput, shorten
+from graphsde.graph.ids import CodedTexts
 from graphsde.graph.raw import Finding
 
 if TYPE_CHECKING:
@@ -56,6 +57,9 @@ class Table(Protocol):
 
     def ids(self, column: str) -> np.ndarray:
         """Integers where the column has nothing else, otherwise objects.  # [N]"""
+
+    def ends(self, column: str) -> np.ndarray | CodedTexts:
+        """As :meth:`ids`, of one end of every edge: text that repeats may be coded.  # [E]"""
 
     def values(self, column: str) -> np.ndarray:
         """The column as found.  # [N]"""
@@ -127,12 +131,35 @@ def as_objects(column: pa.Array) -> np.ndarray:
 
 
 def _shared(coded: pa.DictionaryArray) -> np.ndarray:
+    return np.asarray(as_coded(coded))
+
+
+def as_coded(column: pa.Array) -> CodedTexts:
+    """Arrow text as codes of different texts; ``None`` where null."""
     import pyarrow as pa
 
-    texts = np.empty(len(coded.dictionary) + 1, dtype=object)
-    texts[:-1] = coded.dictionary.to_pylist()  # the last entry stays None, for nulls
-    codes = coded.indices.cast(pa.int64()).fill_null(-1) if coded.null_count else coded.indices
-    return texts[numpy_values(codes)]
+    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    dictionary = coded.dictionary
+
+    def spelt() -> np.ndarray:
+        texts = np.empty(len(dictionary) + 1, dtype=object)
+        texts[:-1] = dictionary.to_pylist()  # the last entry stays None, for nulls
+        return texts
+
+    def match(texts: np.ndarray) -> np.ndarray:
+        import pyarrow.compute as pc
+
+        try:
+            others = pa.array(texts.tolist(), dictionary.type)
+        except (pa.ArrowException, UnicodeEncodeError):  # not all are text that a file can hold
+            return np.full(len(dictionary) + 1, -1)
+        found = np.append(numpy_values(pc.fill_null(pc.index_in(dictionary, value_set=others), -1)), -1)
+        del others
+        pa.default_memory_pool().release_unused()
+        return found
+
+    codes = coded.indices.cast(pa.int32()).fill_null(-1) if coded.null_count else coded.indices
+    return CodedTexts(numpy_values(codes), spelt, match)
 
 
 MISSING_NUMBERS = ("", "NA", "N/A", "NaN", "nan", "NAN", "null", "NULL", "None", "na", "n/a", "none")

@@ -425,6 +425,9 @@ class CsvTable:
             numbers.append(parsed)
         return np.concatenate(numbers) if numbers else np.zeros(0, dtype=np.int64)
 
+    def ends(self, column: str) -> np.ndarray:
+        return self.ids(column)
+
     def values(self, column: str) -> np.ndarray:
         return as_objects(self._column(column))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from graphsde.base.errors import BadInput, shorten
-from graphsde.io.columns import Features, as_objects
+from graphsde.base.errors import BadInput, StorageError, shorten
+from graphsde.graph.ids import CodedTexts
+from graphsde.io.columns import Features, as_coded, as_objects
 from graphsde.io.csv_table import check_header
 from graphsde.io.opening import opened, refuse_bomb, refuse_cost
 from graphsde.io.words import split_texts
@@ -25,21 +27,27 @@ MOST_COLUMNS = 20_000
 # bytes at the peak of reading and checking, as measured; a microsecond counts as a hundred
 _PER_ROW, _PER_NUMBER, _PER_TEXT, _PER_DECIMAL, _PER_CHUNK = 120, 22, 90, 190, 15_000
 _PER_WORD, _PER_LIST = 120, 150
+# a block of this many rows and columns of a matrix stays in the processor's cache while it is filled
+_ROWS_AT_ONCE, _COLUMNS_AT_ONCE = 16_384, 8
+# pages of a column are read one after the other, not all at once
+_BUFFER = 65_536
 
 
 @dataclass(frozen=True)
 class ParquetTable:
-    """Named, typed columns.
+    """Named, typed columns, each read when it is asked for: all of them at once would take twice the memory.
 
     Args:
-        path: where it was read.
-        schema: the names and types of its columns.
-        table: the columns that hold numbers or text; text is dictionary-encoded.
+        path: where they are.
+        schema: the names and types of the columns.
+        facts: what the file says of itself.
+        stamp: size and time of the file when that was read; a file that has changed since is refused.
     """
 
     path: Path
     schema: pa.Schema
-    table: pa.Table
+    facts: pq.FileMetaData
+    stamp: tuple[int, int]
 
     @property
     def names(self) -> list[str]:
@@ -47,7 +55,7 @@ class ParquetTable:
 
     @property
     def num_rows(self) -> int:
-        return int(self.table.num_rows)
+        return int(self.facts.num_rows)
 
     @property
     def header_place(self) -> str:
@@ -59,6 +67,18 @@ class ParquetTable:
         return lambda row: f"{file}, row {row + 1}"
 
     def ids(self, column: str) -> np.ndarray:
+        return self.values(column)
+
+    def ends(self, column: str) -> np.ndarray | CodedTexts:
+        import pyarrow as pa
+
+        kind = self.schema.field(column).type
+        if pa.types.is_integer(kind) and (numbers := self._whole_numbers(column)) is not None:
+            return numbers
+        if self._kind(column, kind) == "text":
+            array = self._column(column)
+            pa.default_memory_pool().release_unused()  # the dictionaries of parts of it, before they were one
+            return as_coded(array)
         return self.values(column)
 
     def values(self, column: str) -> np.ndarray:
@@ -75,7 +95,7 @@ class ParquetTable:
 
     def words(self, column: str) -> list[list[Any] | None]:
         if self.holds_lists(column):
-            return list(self.table.column(column).to_pylist())
+            return list(self._chunks(column).to_pylist())
         return list(split_texts(self.values(column)))
 
     def holds_lists(self, column: str) -> bool:
@@ -96,9 +116,7 @@ class ParquetTable:
     def features(self, columns: Sequence[str], categorical: Collection[str]) -> Features:
         text = {name for name in columns if self._kind(name, self.schema.field(name).type) == "text"}
         numeric = [name for name in columns if name not in text and name not in categorical]
-        values = np.empty((self.num_rows, len(numeric)))
-        for position, name in enumerate(numeric):
-            values[:, position] = _numbers(self._column(name))
+        values = self._matrix(numeric)
         chosen = set(numeric)
         return Features(
             numeric=values if numeric else None,
@@ -110,10 +128,72 @@ class ParquetTable:
         import pyarrow as pa
 
         self._kind(column, self.schema.field(column).type)
-        array = self.table.column(column).combine_chunks()
+        array = self._chunks(column).combine_chunks()
         if pa.types.is_dictionary(array.type) and not pa.types.is_string(array.type.value_type):
             return array.dictionary_decode()
         return array
+
+    def _chunks(self, column: str) -> pa.ChunkedArray:
+        import pyarrow as pa
+
+        with self._opened([column]) as file:
+            table = file.read(columns=[column], use_threads=False).select([column])
+            table.validate(full=True)
+            if table.num_rows != self.num_rows:
+                raise pa.ArrowInvalid(f"{table.num_rows} rows where {self.num_rows} are announced")
+        return table.column(0)
+
+    def _batches(self, columns: Sequence[str]) -> Iterator[tuple[slice, list[pa.Array]]]:
+        """Some rows at a time: which ones, and their cells column by column."""
+        import pyarrow as pa
+
+        stop = 0
+        with self._opened(columns) as file:
+            for batch in file.iter_batches(_ROWS_AT_ONCE, columns=list(columns), use_threads=False):
+                batch.validate(full=True)
+                start, stop = stop, stop + batch.num_rows
+                if stop <= self.num_rows:
+                    yield slice(start, stop), [batch.column(name) for name in columns]
+            if stop != self.num_rows:
+                raise pa.ArrowInvalid(f"{stop} rows where {self.num_rows} are announced")
+
+    def _matrix(self, columns: Sequence[str]) -> np.ndarray:
+        """Columns of numbers side by side, NaN where missing: float32 where that holds them exactly.  # [N, d]"""
+        narrow = all(_fits_float32(self.schema.field(name).type) for name in columns)
+        values = np.empty((self.num_rows, len(columns)), dtype=np.float32 if narrow else np.float64)
+        for first in range(0, len(columns), _COLUMNS_AT_ONCE):
+            for rows, cells in self._batches(columns[first : first + _COLUMNS_AT_ONCE]):
+                for position, array in enumerate(cells, start=first):
+                    values[rows, position] = _numbers(array, narrow=narrow)
+        return values
+
+    def _whole_numbers(self, column: str) -> np.ndarray | None:
+        """An integer column in its own type; ``None`` where it has gaps.  # [N]"""
+        values = np.empty(self.num_rows, dtype=self.schema.field(column).type.to_pandas_dtype())
+        for rows, (array,) in self._batches([column]):
+            if array.null_count:
+                return None
+            values[rows] = array.to_numpy(zero_copy_only=False)
+        return values
+
+    @contextmanager
+    def _opened(self, columns: Sequence[str]) -> Iterator[pq.ParquetFile]:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        with opened(self.path) as stream, _corrupt(self.path):
+            if _stamp(stream) != self.stamp:
+                raise StorageError(
+                    f"{self.path.name} changed while it was read",
+                    place=str(self.path),
+                    fix="wait until whatever writes it has finished, then read again",
+                )
+            kinds = {name: self.schema.field(name).type for name in columns}
+            # text that repeats stays a dictionary: written out, one long word in many rows could fill the memory
+            text = [name for name, kind in kinds.items() if pa.types.is_string(kind) or pa.types.is_large_string(kind)]
+            yield pq.ParquetFile(
+                stream, metadata=self.facts, read_dictionary=text, buffer_size=_BUFFER, pre_buffer=False
+            )
 
     def _kind(self, column: str, kind: pa.DataType) -> str:
         if (found := _kind_of(kind)) is not None:
@@ -150,13 +230,12 @@ def _holds_lists(kind: pa.DataType) -> bool:
 
 
 def read_parquet(path: Path) -> ParquetTable:
-    """Read a Parquet file, after comparing what it announces with its size."""
+    """Open a Parquet file, after comparing what it announces with its size; columns are read later, one by one."""
     with opened(path) as stream, _corrupt(path):
         return _read(stream, path)
 
 
 def _read(stream: BinaryIO, path: Path) -> ParquetTable:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     file = pq.ParquetFile(stream, thrift_string_size_limit=50_000_000, thrift_container_size_limit=1_000_000)
@@ -174,16 +253,12 @@ def _read(stream: BinaryIO, path: Path) -> ParquetTable:
     groups = sum(max(facts.row_group(group).total_byte_size, 0) for group in range(facts.num_row_groups))
     refuse_bomb(path, declared=max(8 * facts.num_rows * facts.num_columns, groups), compressed=size)
     _refuse_dear(facts, schema, path, size)
-    # records and other lists are not even read
-    readable = [field.name for field in schema if _kind_of(field.type) is not None or _holds_lists(field.type)]
-    # text that repeats stays a dictionary: written out, one long word in many rows could fill the memory
-    text = [field.name for field in schema if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)]
-    file = pq.ParquetFile(stream, metadata=facts, read_dictionary=text)
-    table = file.read(columns=readable, use_threads=False)
-    table.validate(full=True)
-    if table.num_rows != facts.num_rows:
-        raise pa.ArrowInvalid(f"{table.num_rows} rows where {facts.num_rows} are announced")
-    return ParquetTable(path, schema, table)
+    return ParquetTable(path, schema, facts, _stamp(stream))
+
+
+def _stamp(stream: BinaryIO) -> tuple[int, int]:
+    status = os.fstat(stream.fileno())
+    return status.st_size, status.st_mtime_ns
 
 
 def _refuse_dear(facts: pq.FileMetaData, schema: pa.Schema, path: Path, size: int) -> None:
@@ -241,10 +316,18 @@ def _corrupt(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _numbers(array: pa.Array) -> np.ndarray:
+def _fits_float32(kind: pa.DataType) -> bool:
+    """Whether every number of a type is one of float32."""
+    from pyarrow import types
+
+    small = (types.is_int8, types.is_uint8, types.is_int16, types.is_uint16, types.is_boolean, types.is_null)
+    return types.is_float32(kind) or types.is_float16(kind) or any(test(kind) for test in small)
+
+
+def _numbers(array: pa.Array, *, narrow: bool = False) -> np.ndarray:
     import pyarrow as pa
 
-    return array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return array.cast(pa.float32() if narrow else pa.float64(), safe=False).to_numpy(zero_copy_only=False)
 
 
 def _texts(array: pa.Array) -> np.ndarray:

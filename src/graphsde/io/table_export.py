@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SUFFIXES = (".csv", ".parquet")
+ROWS_AT_ONCE = 100_000
 
 
 def require_table_name(path: Path) -> str:
@@ -29,23 +31,47 @@ def require_table_name(path: Path) -> str:
 def write_table(columns: Mapping[str, Any], path: Path) -> None:
     """Write columns as CSV or Parquet, by suffix. Text in CSV can't become a formula in a spreadsheet.
 
+    Some rows are written at a time, so that a long table takes no more memory than its columns.
+
     Args:
         columns: arrays or lists by name, all of one length.
         path: replaced at once; the old file stays until the new one is complete.
     """
     import pyarrow as pa
-    import pyarrow.csv as pa_csv
-    import pyarrow.parquet as pa_parquet
 
     suffix = require_table_name(path)
+    harmless = suffix == ".csv"
+    rows = max((len(values) for values in columns.values()), default=0)
+    # what a column is, all of its rows say: the first ones may all be empty
+    kinds = {name: _kind(values) if rows > ROWS_AT_ONCE else None for name, values in columns.items()}
+    titles = {name: safe_cell(name) if harmless else name for name in columns}
+    with storage.writing(path) as stream, contextlib.ExitStack() as open_:
+        writer: Any = None
+        for start in range(0, max(rows, 1), ROWS_AT_ONCE):
+            part = {name: values[start : start + ROWS_AT_ONCE] for name, values in columns.items()}
+            cells = {name: _harmless(values) if harmless else values for name, values in part.items()}
+            table = pa.table({titles[name]: _arrow(values, kinds[name]) for name, values in cells.items()})
+            if writer is None:
+                writer = open_.enter_context(_writer(suffix, stream, table.schema))
+            writer.write_table(table)
+
+
+def _writer(suffix: str, stream: Any, schema: pa.Schema) -> Any:
     if suffix == ".csv":
-        columns = {safe_cell(name): _harmless(values) for name, values in columns.items()}
-    table = pa.table({name: _arrow(values) for name, values in columns.items()})
-    with storage.writing(path) as stream:
-        if suffix == ".csv":
-            pa_csv.write_csv(table, stream)
-        else:
-            pa_parquet.write_table(table, stream)
+        import pyarrow.csv as pa_csv
+
+        return pa_csv.CSVWriter(stream, schema)
+    import pyarrow.parquet as pa_parquet
+
+    return pa_parquet.ParquetWriter(stream, schema)
+
+
+def _kind(values: Any) -> pa.DataType:
+    import pyarrow as pa
+
+    if isinstance(values, np.ndarray) and values.dtype != object:
+        return _arrow(values[:1]).type
+    return pa.infer_type(values)
 
 
 def _harmless(values: Any) -> Any:
@@ -55,9 +81,16 @@ def _harmless(values: Any) -> Any:
     return [safe_cell(value) if isinstance(value, str) else value for value in values]
 
 
-def _arrow(values: Any) -> pa.Array:
-    """A column for Arrow, whose own door for arrays and lists imports pandas; it is left for what is rare."""
+def _arrow(values: Any, kind: pa.DataType | None = None) -> pa.Array:
+    """A column for Arrow, whose own door for arrays and lists imports pandas; it is left for what is rare.
+
+    ``kind`` is that of the whole column, where these are some of its rows.
+    """
     import pyarrow as pa
+
+    if kind is not None:
+        some = _arrow(values)
+        return some if some.type == kind else some.cast(kind)
 
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.isnative:
         if values.dtype.kind == "b":

@@ -65,11 +65,14 @@ def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None)
         labels = _positions(labels, settings.classes)
     split = nodes.values(settings.split) if settings.split in nodes.names else None
     masks = _joint_roles(split, nodes) if split is not None else {}
+    sources = edges.ends(settings.source)
+    _give_back_cells()
     unused = [name for name in edges.names if name not in (settings.source, settings.target, settings.weight)]
     raw = RawGraph(
         num_nodes=nodes.num_rows,
         node_ids=node_ids,
         numeric=_matrix(features, settings),
+        owned=True,
         dense=not (settings.sparse or features.sparse),
         feature_names=features.numeric_names or None,
         node_names=None if settings.node_name is None else nodes.values(settings.node_name),
@@ -78,8 +81,8 @@ def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None)
         labels=labels,
         split=None if masks else split,
         masks=masks,
-        sources=edges.ids(settings.source),
-        targets=edges.ids(settings.target),
+        sources=sources,
+        targets=edges.ends(settings.target),
         weights=edges.weights(settings.weight) if settings.weight in edges.names else None,
         class_names=settings.classes,
         image_shape=settings.image_shape,
@@ -91,7 +94,7 @@ def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None)
         + features.findings
         + unused_columns(unused, f"columns of {edges.path.name}"),
     )
-    del nodes, edges
+    del nodes, edges, sources
     _give_back_cells()
     return raw, options
 

@@ -17,7 +17,7 @@ from graphsde.base.registry import Rules
 from graphsde.base.seeds import derive
 from graphsde.graph.graph import Graph
 from graphsde.models.base import MODELS, Estimate, Model, ModelSettings, register_model
-from graphsde.models.neural import require_classes
+from graphsde.models.neural import NeuralModel, require_classes
 from graphsde.models.options import EnsembleOptions
 from graphsde.models.sampled import TEMPERATURE_SAMPLES
 from graphsde.nn.callbacks import Callback, EpochRecord
@@ -244,7 +244,10 @@ class Ensemble(Model):
             if number >= samples and answers[0].kind == "samples":
                 break
             share = max(1, -(-(samples - number) // len(self.members)))  # sample k belongs to member k mod M
-            answers.append(member.predict(graph, samples=share, seed=_member_seed(seed, number), perturb=perturb))
+            # members' samples are mixed one by one
+            kept: dict[str, Any] = {"keep_samples": True} if isinstance(member, NeuralModel) else {}
+            own = _member_seed(seed, number)
+            answers.append(member.predict(graph, samples=share, seed=own, perturb=perturb, **kept))
             if (
                 number == 0 and answers[0].kind == "samples"
             ):  # those of every member, and once more all of them in turns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -41,9 +41,11 @@ from graphsde.prediction import (
     Perturb,
     Prediction,
     RegressionPrediction,
+    keeps_samples,
     memory_of_samples,
     require_room_for_samples,
 )
+from graphsde.prediction.base import require_room_for_sums
 from graphsde.uncertainty.calibration.calibrators import best_temperature
 from graphsde.uncertainty.known_state import known_state
 
@@ -135,6 +137,14 @@ class Response:
         """On the CPU, where predictions live."""
         parts = (None if one is None else one.cpu() for one in vars(self).values())
         return Response(*parts)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Draws:
+    """A few samples: their logits, and the sum of their hidden states where there are any."""
+
+    logits: Tensor  # [s, N, C]
+    hidden: Tensor | None = None  # [N, h], float64
 
 
 class GraphLearner:
@@ -308,10 +318,23 @@ class NeuralModel(Model):
         self.settings = parsed
 
     def predict(
-        self, graph: Graph, *, samples: int = 64, seed: int | None = None, perturb: Perturb | None = None
+        self,
+        graph: Graph,
+        *,
+        samples: int = 64,
+        seed: int | None = None,
+        perturb: Perturb | None = None,
+        keep_samples: bool | None = None,
     ) -> Prediction:
-        """Samples are drawn for ``seed`` (default: the model's own); sample k is the same however many are drawn."""
-        return self._answered(graph, samples, seed, perturb, parts=True)
+        """Samples are drawn for ``seed`` (default: the model's own); sample k is the same however many are drawn.
+
+        Args:
+            graph, samples, seed, perturb: as for every model.
+            keep_samples: whether every sample of every node is kept. By default up to 2 GiB of them are
+                (``GRAPHSDE_SAMPLE_MEMORY`` says another number of MiB); of more, sums over samples are
+                (:class:`~graphsde.SummarisedPrediction`), and memory does not depend on how many there are.
+        """
+        return self._answered(graph, samples, seed, perturb, parts=True, keep=keep_samples)
 
     def predict_total(self, graph: Graph, *, samples: int = 64, seed: int | None = None) -> Prediction:
         if type(self).predict is not NeuralModel.predict:
@@ -320,21 +343,37 @@ class NeuralModel(Model):
         return self._answered(graph, samples, seed, None, parts=self.calibrator is not None)
 
     def _answered(
-        self, graph: Graph, samples: int, seed: int | None, perturb: Perturb | None, *, parts: bool
+        self,
+        graph: Graph,
+        samples: int,
+        seed: int | None,
+        perturb: Perturb | None,
+        *,
+        parts: bool,
+        keep: bool | None = None,
     ) -> Prediction:
         """``parts``: whether the variance of the state is asked for, which tells aleatoric from epistemic."""
         self._require_fitted(samples)
         assert self.encoder is not None and self.module is not None
         self._check_classes(graph)
+        size = graph.num_nodes, self._head_width
+        if keep is None:
+            keep = keeps_samples(samples, *size)
+        summarised = self.kind == "samples" and self.target_kind == ClassPrediction.target_kind and not keep
         if self.kind == "samples":
-            require_room_for_samples(samples, graph.num_nodes, self._head_width)
+            (require_room_for_sums if summarised else require_room_for_samples)(samples, *size)
         device = self.device()
         model = self._copy_on(device)
         inputs = Inputs(encode(self.encoder, graph), graph.adjacency.operator).on(device)
         if perturb is not None:
             inputs = replace(inputs, features=moved_features(model, graph, inputs, perturb))
+        seed = self.settings.seed if seed is None else seed
+        if summarised:
+            from graphsde.models.summarise import summarised_answer
+
+            return summarised_answer(model, inputs, graph, samples, seed, parts=parts)
         with torch.no_grad():
-            response = model.respond(inputs, graph, samples, self.settings.seed if seed is None else seed)
+            response = model.respond(inputs, graph, samples, seed)
             if parts and response.variance is None:
                 response = replace(response, variance=model.state_variance(inputs))
         response = response.at_rest()
@@ -379,6 +418,13 @@ class NeuralModel(Model):
         assert self.module is not None
         outputs = self.module(inputs)
         return Response(outputs.logits.cpu().double()[None], outputs.hidden)
+
+    def draws(self, inputs: Inputs, graph: Graph, samples: int, seed: int) -> Iterator[Draws]:
+        """The samples of :meth:`respond`, in their order, a few at a time; all at once where a model can't do that."""
+        response = self.respond(inputs, graph, samples, seed)
+        hidden = response.hidden
+        hidden = None if hidden is None else hidden.cpu().double() * len(response.logits)
+        yield Draws(response.logits.cpu(), hidden)
 
     def state_variance(self, inputs: Inputs) -> Tensor | None:
         """Variance of every node's calibrated logits beyond that of the samples, where a model knows it.  # [N]"""

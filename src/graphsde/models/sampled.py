@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from graphsde.base.device import widened
 from graphsde.base.seeds import derive
 from graphsde.graph.graph import Graph
-from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, Outputs, Response
+from graphsde.models.neural import Draws, GraphLearner, Inputs, NeuralModel, Outputs, Response
 from graphsde.nn.encoding import FeatureEncoder
 from graphsde.nn.keyed_masks import KeyedMasks
 from graphsde.nn.likelihood import validation_of_probs
@@ -61,15 +61,20 @@ class SampledModel(NeuralModel):
         return "samples"
 
     def respond(self, inputs: Inputs, graph: Graph, samples: int, seed: int) -> Response:
-        assert self.module is not None
-        keys = node_keys(graph.node_ids).to(inputs.device)
         logits: list[Tensor] = []
         hidden: Tensor | None = None
+        for draw in self.draws(inputs, graph, samples, seed):
+            logits.append(draw.logits)
+            if draw.hidden is not None:
+                hidden = draw.hidden + (0.0 if hidden is None else hidden)
+        return Response(torch.cat(logits), None if hidden is None else hidden / samples)
+
+    def draws(self, inputs: Inputs, graph: Graph, samples: int, seed: int) -> Iterator[Draws]:
+        assert self.module is not None
+        keys = node_keys(graph.node_ids).to(inputs.device)
         for outputs in passes(self.module, inputs, keys, derive(seed, "prediction samples"), samples):
-            logits.append(outputs.logits.cpu())
-            if outputs.hidden is not None:
-                hidden = widened(outputs.hidden) + (0.0 if hidden is None else hidden)
-        return Response(torch.stack(logits), None if hidden is None else hidden / samples)
+            hidden = None if outputs.hidden is None else widened(outputs.hidden).cpu()
+            yield Draws(outputs.logits.cpu()[None], hidden)
 
 
 def passes(module: nn.Module, inputs: Inputs, keys: Tensor, seed: int, samples: int) -> Iterator[Outputs]:

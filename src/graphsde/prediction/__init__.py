@@ -5,6 +5,7 @@ from graphsde.prediction.base import (
     Perturb,
     Prediction,
     Predictor,
+    keeps_samples,
     memory_of_samples,
     require,
     require_prediction_of,
@@ -12,14 +13,8 @@ from graphsde.prediction.base import (
 )
 from graphsde.prediction.classification import ClassPrediction, Trajectories, entropy
 from graphsde.prediction.regression import RegressionPrediction
+from graphsde.prediction.summarised import SamplesNotKept, SummarisedPrediction
 
 __all__ = ["ClassPrediction", "Kind", "Perturb", "Prediction", "Predictor", "RegressionPrediction"]
-__all__ += ["memory_of_samples"]
-__all__ += [
-    "Trajectories",
-    "entropy",
-    "memory_of_samples",
-    "require",
-    "require_prediction_of",
-    "require_room_for_samples",
-]
+__all__ += ["SamplesNotKept", "SummarisedPrediction", "keeps_samples", "memory_of_samples"]
+__all__ += ["Trajectories", "entropy", "require", "require_prediction_of", "require_room_for_samples"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +25,38 @@ Kind = Literal["deterministic", "samples", "dirichlet", "gaussian"]
 P = TypeVar("P", bound="Prediction")
 SMALL_DRAWS = 10_000_000
 BYTES_PER_DRAW = 24  # of one output of one node: a logit, its probability, and both in double precision on the way
+KEPT_VARIABLE = "GRAPHSDE_SAMPLE_MEMORY"
+MOST_KEPT = 2048
+"""MiB of samples that a prediction of classes keeps; of more than these it keeps sums over them."""
+DRAWS_OF_SUMS = 8  # what the sums take while they are made, in samples
+MOST_SUMMED = 1_000_000
+
+
+def require_room_for_sums(samples: int, nodes: int, outputs: int) -> None:
+    """As :func:`require_room_for_samples`, where only sums over samples are kept: memory does not depend on their
+    number, and a number that nobody can wait for is refused all the same."""
+    if samples > MOST_SUMMED:
+        raise BadUsage(
+            f"{samples:,} samples were asked for",
+            found=samples,
+            expected=f"at most {MOST_SUMMED:,} samples",
+            fix=f"ask for at most {MOST_SUMMED:,} samples: their mean has no digit more",
+        )
+    require_room_for_samples(min(samples, DRAWS_OF_SUMS), nodes, outputs)
+
+
+def keeps_samples(samples: int, nodes: int, outputs: int) -> bool:
+    """Whether a prediction keeps so many samples: :data:`MOST_KEPT` MiB, or what ``GRAPHSDE_SAMPLE_MEMORY`` says.
+
+    Args:
+        samples, nodes, outputs: as for :func:`require_room_for_samples`.
+    """
+    given = os.environ.get(KEPT_VARIABLE)
+    try:
+        most = MOST_KEPT if given is None else float(given)
+    except ValueError:
+        raise BadUsage(f"{KEPT_VARIABLE} is {given!r}", expected="a number of MiB") from None
+    return samples * nodes * outputs * BYTES_PER_DRAW <= most * 2**20
 
 
 def memory_of_samples(samples: int, nodes: int, outputs: int) -> int:

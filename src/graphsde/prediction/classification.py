@@ -23,6 +23,16 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     return shifted / shifted.sum(axis=-1, keepdims=True)
 
 
+SMALLEST_PROBABILITY = 1e-12
+"""That a logarithm is taken of where samples are compared."""
+
+
+def log_sum_exp(logits: np.ndarray) -> np.ndarray:
+    """``ln Σ_c exp(z_c)`` without overflow.  # [N, C] -> [N]"""
+    highest = logits.max(axis=-1, keepdims=True)
+    return highest[:, 0] + np.log(np.exp(logits - highest).sum(axis=-1))
+
+
 @dataclass(frozen=True, eq=False)
 class ClassPrediction(Prediction):
     """Class probabilities of every item, with the spread that the model has over them.
@@ -155,6 +165,62 @@ class ClassPrediction(Prediction):
         if self.kind == "deterministic":
             return np.full(self.num_items, np.nan)
         return np.maximum(self.total - self.aleatoric, 0.0)
+
+    @property
+    def has_logits(self) -> bool:
+        return self.logits is not None
+
+    @property
+    def mean_logits(self) -> np.ndarray | None:
+        """Mean of the logits over samples, in float64; ``None`` where there are none.  # [N, C]"""
+        return None if self.logits is None else self.logits.mean(axis=0, dtype=np.float64)
+
+    @property
+    def votes(self) -> np.ndarray:
+        """How many samples have each class as their most probable one.  # [N, C]"""
+        votes = np.zeros((self.num_items, self.num_classes), dtype=np.int64)
+        nodes = np.arange(self.num_items)
+        for sample in self.probs:
+            votes[nodes, sample.argmax(axis=-1)] += 1
+        return votes
+
+    @property
+    def sample_variance(self) -> np.ndarray:
+        """``Σ_c Var_s(p_sc)`` with denominator S − 1.  # [N]"""
+        mean = self.probs.mean(axis=0, dtype=np.float64)
+        squares = np.zeros(self.num_items)
+        for sample in self.probs:
+            squares += np.sum(np.square(sample - mean), axis=-1)
+        return squares / (self.num_samples - 1)
+
+    @property
+    def pairwise_kl(self) -> np.ndarray:
+        """Mean of ``KL(p_s ‖ p_t)`` over different samples, in nats; logarithms of at least 1e-12.  # [N]"""
+        count = self.num_samples
+        mean = np.zeros((self.num_items, self.num_classes))
+        mean_log = np.zeros_like(mean)
+        negentropy = np.zeros(self.num_items)
+        for sample in self.probs:
+            probs = sample.astype(np.float64)
+            log = np.log(np.maximum(probs, SMALLEST_PROBABILITY))
+            mean += probs / count
+            mean_log += log / count
+            negentropy += np.sum(probs * log, axis=-1) / count
+        # the sum over all pairs factors into means; the S pairs s = t add nothing to it, hence S / (S − 1)
+        over_all_pairs = negentropy - np.sum(mean * mean_log, axis=-1)
+        return np.maximum(over_all_pairs, 0.0) * count / (count - 1)
+
+    def free_energy(self, temperature: float = 1.0) -> np.ndarray:
+        """``−T ln Σ_c exp(z_c / T)``, mean over samples.  # [N]"""
+        assert self.logits is not None
+        total = np.zeros(self.num_items)
+        for logits in self.logits:  # one sample at a time: a float64 copy of all of them could be large
+            total += log_sum_exp(logits.astype(np.float64) / temperature)
+        return -temperature * total / len(self.logits)
+
+    def with_samples(self, items: np.ndarray) -> ClassPrediction:
+        """The prediction of some items (positions) with its samples."""
+        return self.subset(items)
 
     def untempered(self) -> ClassPrediction:
         """The prediction before calibration, for telling OOD nodes.

@@ -84,7 +84,9 @@ def with_node_names(columns: Mapping[str, Any], graph: Graph | None, column: str
 
 
 def _uncertainty(prediction: Prediction) -> dict[str, Any]:
-    known = [None if np.isnan(value) else float(value) for value in prediction.epistemic]
+    known: Any = prediction.epistemic
+    if np.isnan(known).any():  # a list has gaps, and an array takes a quarter of its memory
+        known = [None if np.isnan(value) else float(value) for value in known]
     return {"total": prediction.total, "aleatoric": prediction.aleatoric, "epistemic": known}
 
 

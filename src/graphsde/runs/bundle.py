@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -38,25 +38,25 @@ class Bundle:
         return sum(array.nbytes for array in self.arrays.values())
 
     def write(self, path: Path) -> None:
-        from safetensors.numpy import save
-
+        """One array after the other: memory for a second copy of all of them is not needed."""
         # sums go by the layout in memory, and so do their last bits: an array comes back in the order that it had
         orders = {name: _axes(array) for name, array in self.arrays.items() if not array.flags.c_contiguous}
         arrays = {
-            name: np.ascontiguousarray(array.transpose(orders[name]) if name in orders else array)
-            for name, array in self.arrays.items()
+            name: array.transpose(orders[name]) if name in orders else array for name, array in self.arrays.items()
         }
         text = json.dumps({"format": FORMAT, "orders": orders, **self.values}).encode("ascii")
-        storage.write_bytes(path, save({_VALUES: np.frombuffer(text, dtype=np.uint8), **arrays}))
+        with storage.writing(path) as stream:
+            write_safetensors(stream, {_VALUES: np.frombuffer(text, dtype=np.uint8), **arrays})
 
     @classmethod
     def read(cls, path: Path) -> Bundle:
         """From a file; arrays are the reader's own and can be written into."""
-        from safetensors import SafetensorError
-        from safetensors.numpy import load
+        from safetensors import SafetensorError, safe_open
 
         try:
-            arrays = {name: np.array(array) for name, array in load(path.read_bytes()).items()}
+            path.stat()  # says what is wrong in the words of the system
+            with safe_open(path, framework="np") as file:
+                arrays = {name: np.array(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
             values = json.loads(arrays.pop(_VALUES).tobytes())
             known = values.pop("format") == FORMAT
             for name, axes in values.pop("orders").items():
@@ -68,6 +68,43 @@ class Bundle:
         if not known:
             raise storage.damaged(path, "its format is not known", "use the version that wrote it, or fit again")
         return cls(arrays, values)
+
+
+# in the order in which they are written: the widest first, so that every array begins where its numbers may
+_KINDS = {
+    "uint64": "U64", "int64": "I64", "float64": "F64", "float32": "F32", "uint32": "U32", "int32": "I32",
+    "float16": "F16", "uint16": "U16", "int16": "I16", "int8": "I8", "uint8": "U8", "bool": "BOOL",
+}  # fmt: skip
+_BYTES_AT_ONCE = 2**24
+
+
+def write_safetensors(stream: IO[bytes], arrays: Mapping[str, np.ndarray]) -> None:
+    """The bytes that ``safetensors`` would write, a part of an array at a time.
+
+    The format: the length of a header as 64 bits, the header (JSON, filled up with blanks to a multiple of 8 bytes) and
+    the arrays.
+    """
+    places = {kind: place for place, kind in enumerate(_KINDS.values())}
+    order = sorted(arrays, key=lambda name: (places[_kind(arrays[name])], name))
+    header, start = {}, 0
+    for name in order:
+        stop = start + arrays[name].nbytes
+        header[name] = {"dtype": _kind(arrays[name]), "shape": list(arrays[name].shape), "data_offsets": [start, stop]}
+        start = stop
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    stream.write(len(text).to_bytes(8, "little"))
+    stream.write(text)
+    for name in order:
+        array = arrays[name]
+        rows = max(1, _BYTES_AT_ONCE // max(1, array[:1].nbytes)) if array.ndim else 1
+        for first in range(0, len(array), rows) if array.ndim else (0,):
+            part = array[first : first + rows] if array.ndim else array
+            stream.write(np.ascontiguousarray(part, dtype=part.dtype.newbyteorder("<")).tobytes())
+
+
+def _kind(array: np.ndarray) -> str:
+    return _KINDS[array.dtype.name]
 
 
 def _axes(array: np.ndarray) -> list[int]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from graphsde.graph.graph import Graph
 from graphsde.models import Model
-from graphsde.prediction import Prediction
+from graphsde.prediction import Prediction, SummarisedPrediction
 from graphsde.runs.folder import RunFolder, figures_of, keep_evidence, keep_prediction, write_metrics, write_predictions
 from graphsde.runs.kept_evidence import FILE as EVIDENCE
 from graphsde.runs.opened import OpenedRun
@@ -46,9 +46,12 @@ def calibrate_run(
             require_calibrator(by, model.target_kind)
         bare = _uncalibrated(run, before, drawn)
         model.calibrator = None
-        if by is not None:
-            model.calibrator = fit_calibrator(bare, graph, by=by, linear_filter=model.linear_filter())
-        after = bare if model.calibrator is None else model.calibrator.apply_to(bare, graph)
+        if by is not None and isinstance(bare, SummarisedPrediction):  # its samples must be drawn again
+            after = model.calibrate(graph, by=by, samples=drawn).predict(graph, samples=drawn)
+        else:
+            if by is not None:
+                model.calibrator = fit_calibrator(bare, graph, by=by, linear_filter=model.linear_filter())
+            after = bare if model.calibrator is None else model.calibrator.apply_to(bare, graph)
         figures = figures_of(after, graph)
         *epochs, last = folder.read_metrics()
         with NewState(folder.path) as state:

@@ -26,6 +26,7 @@ import numpy as np
 
 from graphsde.base.errors import BadUsage
 from graphsde.prediction.classification import entropy
+from graphsde.prediction.sample_summary import SampleSummary
 
 _ROWS_AT_ONCE = 50_000
 _TOLERANCE = 1e-10  # nats
@@ -60,7 +61,10 @@ def remaining_entropy(probs: np.ndarray, variance: np.ndarray) -> np.ndarray:
         p = np.asarray(sample, dtype=np.float64)
         own += entropy(p)
         spread += np.sum(p * (1.0 - p), axis=-1)
-    own, spread = own / len(probs), spread / len(probs)
+    return _remaining(own / len(probs), spread / len(probs), variance)
+
+
+def _remaining(own: np.ndarray, spread: np.ndarray, variance: np.ndarray) -> np.ndarray:
     # h √(h / (h + v g)): without a division by an entropy that may be 0
     weight = own + variance * spread
     return own * np.sqrt(np.divide(own, weight, out=np.zeros_like(own), where=weight > 0))
@@ -74,6 +78,12 @@ def known_state(probs: np.ndarray, variance: np.ndarray) -> np.ndarray:
     mean = probs.mean(axis=0, dtype=np.float64)
     mean /= mean.sum(axis=-1, keepdims=True)
     return sharpened(mean, remaining_entropy(probs, variance))[None]
+
+
+def known_state_of(summary: SampleSummary, variance: np.ndarray) -> np.ndarray:
+    """:func:`known_state` of samples that were summed up.  # [1, N, C]"""
+    mean = summary.mean / summary.mean.sum(axis=-1, keepdims=True)
+    return sharpened(mean, _remaining(summary.entropy, summary.gini, variance))[None]
 
 
 def sharpened(probs: np.ndarray, wanted: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ from graphsde.models.lgnsde.module import LGNSDEModule, Noise
 from graphsde.models.lgnsde.presets import REGRESSION, family_settings, follow_parts, preset_for, preset_settings
 from graphsde.models.lgnsde.rule import choose
 from graphsde.models.lgnsde.settings import LGNSDESettings, plain_parts
-from graphsde.models.neural import GraphLearner, Inputs, NeuralModel, Response
+from graphsde.models.neural import Draws, GraphLearner, Inputs, NeuralModel, Response
 from graphsde.models.options import LGNSDEOptions
 from graphsde.models.parameters import merge_settings
 from graphsde.models.race import Candidate
@@ -164,21 +164,32 @@ class LGNSDE(NeuralModel):
 
     def respond(self, inputs: Inputs, graph: Graph, samples: int, seed: int) -> Response:
         """Paths in chunks; path k is the same however many are drawn."""
-        stream, keys = derive(seed, "prediction paths"), node_keys(graph.node_ids).to(inputs.device)
-        kept, width = samples if self.module.noisy else 1, self.module.width
+        kept = samples if self.module.noisy else 1
         logits = torch.empty(kept, graph.num_nodes, self._head_width)
-        embedding = torch.zeros(graph.num_nodes, width, dtype=widest_type(inputs.device), device=inputs.device)
+        embedding = torch.zeros(graph.num_nodes, self.module.width, dtype=torch.float64)
+        first = 0
+        for draw in self.draws(inputs, graph, kept, seed):
+            assert draw.hidden is not None
+            logits[first : first + len(draw.logits)] = draw.logits
+            embedding += draw.hidden
+            first += len(draw.logits)
+        return Response(logits, embedding / kept)
+
+    def draws(self, inputs: Inputs, graph: Graph, samples: int, seed: int) -> Iterator[Draws]:
+        stream, keys, width = (
+            derive(seed, "prediction paths"),
+            node_keys(graph.node_ids).to(inputs.device),
+            self.module.width,
+        )
         flow = self.module.mean_path(inputs) if self.module.noisy and self.settings.noise_by == "marginals" else None
-        for paths, used in chunks(kept, graph.num_nodes * width):
+        for paths, used in chunks(samples, graph.num_nodes * width):
             noise = Noise(stream, keys, paths)
             if flow is None:
                 state = self.module.evolve(inputs, noise, None).state
             else:  # one solve serves all draws
                 state = self.module.beside(self.module.around(inputs, flow[1], noise), flow[0])
             drawn = self.module.decode(inputs, state).transpose(0, 1)  # [S, N, C]
-            logits[paths.start : paths.start + used] = drawn[:used]
-            embedding += widened(state[:, :used, :width]).sum(1)
-        return Response(logits, embedding / kept)
+            yield Draws(drawn[:used].cpu(), widened(state[:, :used, :width]).sum(1).cpu())
 
     def state_variance(self, inputs: Inputs) -> Tensor | None:
         """Variance of every node's calibrated logits, given which nodes were trained on.  # [N]"""

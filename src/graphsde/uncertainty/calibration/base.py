@@ -155,7 +155,12 @@ def centred_logits(prediction: ClassPrediction) -> Tensor:
     A model's own temperature is in them, so that a calibrator goes on from it. Models without logits, and those whose
     probabilities are no softmax, are treated alike.  # [S, N, C], float64
     """
-    logs = torch.from_numpy(np.asarray(prediction.probs, dtype=np.float64)).clamp_min(_SMALLEST).log()
+    return centred(prediction.probs)
+
+
+def centred(probs: np.ndarray) -> Tensor:
+    """:func:`centred_logits` of probabilities.  # [S, N, C], float64"""
+    logs = torch.from_numpy(np.asarray(probs, dtype=np.float64)).clamp_min(_SMALLEST).log()
     return logs - logs.mean(-1, keepdim=True)
 
 

@@ -15,7 +15,7 @@ from graphsde.base.errors import BadInput, BadUsage, Diverged
 from graphsde.base.registry import Rules
 from graphsde.base.seeds import torch_stream
 from graphsde.graph.graph import Graph
-from graphsde.prediction import ClassPrediction, Prediction, RegressionPrediction, require
+from graphsde.prediction import ClassPrediction, Prediction, RegressionPrediction, SummarisedPrediction, require
 from graphsde.uncertainty.calibration.base import (
     CALIBRATORS,
     Calibrator,
@@ -340,7 +340,11 @@ def _fit_to_classes(
             fix="use a split with validation nodes, or in Python name others (nodes=…)",
         )
     calibrator = kind(prediction.num_classes, graph.node_ids[graph.role("train")].tolist())
-    logits, truth = centred_logits(prediction), torch.from_numpy(labels[rows].copy())
+    truth = torch.from_numpy(labels[rows].copy())
+    if isinstance(prediction, SummarisedPrediction) and not kind.listens:
+        # samples of the nodes that it is fitted to are all that is needed
+        prediction, rows = prediction.with_samples(rows), np.arange(len(rows))
+    logits = centred_logits(prediction)
     if isinstance(calibrator, Temperature):
         # one parameter: a search in an interval, which no start can mislead
         chosen = logits[:, torch.from_numpy(rows)].transpose(0, 1)

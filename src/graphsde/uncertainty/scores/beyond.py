@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.graph.adjacency import Adjacency
 from graphsde.prediction import ClassPrediction, Perturb, Predictor, require
+from graphsde.prediction.classification import log_sum_exp
 from graphsde.uncertainty.held_out import TrainingNodes, embedding_of, require_same_nodes, training_nodes
-from graphsde.uncertainty.scores.outputs import log_sum_exp
 from graphsde.uncertainty.scores.propagation import require_smoothing, require_temperature
 from graphsde.uncertainty.scores.registry import SCORES
 
@@ -147,9 +147,9 @@ def _distances(embedding: np.ndarray, mean: np.ndarray, variance: np.ndarray) ->
 
 
 def _mean_logits(prediction: ClassPrediction) -> np.ndarray:
-    if prediction.logits is None:
+    if (logits := prediction.mean_logits) is None:
         raise BadUsage("gebm reads logits, and this prediction has none", code="E-SCORE", fix="use mahalanobis")
-    return prediction.logits.mean(axis=0, dtype=np.float64)
+    return logits
 
 
 def _energy(evidence: np.ndarray, temperature: float) -> np.ndarray:

@@ -10,10 +10,10 @@ import numpy as np
 
 from graphsde.base.errors import BadUsage
 from graphsde.prediction import ClassPrediction
+from graphsde.prediction.classification import log_sum_exp
 from graphsde.uncertainty.evidence import Evidence, evidence_of, upper_tail, validation_nodes
 from graphsde.uncertainty.held_out import require_same_nodes
 from graphsde.uncertainty.mismatch import feature_mismatch
-from graphsde.uncertainty.scores.outputs import log_sum_exp
 from graphsde.uncertainty.scores.propagation import propagate
 from graphsde.uncertainty.scores.registry import SCORES
 from graphsde.uncertainty.surrogates import surrogates_of
@@ -158,8 +158,9 @@ def _fields(
     """Each part, averaged with the neighbours'; ``fitted`` is the graph that the evidence is of.  # [N] each"""
     found = {}
     if "energy" in parts:
-        assert prediction.logits is not None
-        found["energy"] = propagate(-log_sum_exp(prediction.logits.mean(axis=0, dtype=np.float64)), graph)
+        logits = prediction.mean_logits
+        assert logits is not None
+        found["energy"] = propagate(-log_sum_exp(logits), graph)
     if "evidence" in parts:
         found["evidence"] = evidence.propagated if graph is fitted else propagate(evidence.of(graph), graph)
     if "features" in parts:

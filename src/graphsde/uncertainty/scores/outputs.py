@@ -59,12 +59,9 @@ def energy(prediction: ClassPrediction, *, temperature: float = 1.0) -> np.ndarr
         temperature: ``T > 0``.
     """
     require_temperature("energy", temperature)
-    if prediction.logits is None:
+    if not prediction.has_logits:
         raise BadUsage("energy reads logits, and this prediction has none", code="E-SCORE", fix="use entropy or msp")
-    total = np.zeros(prediction.num_items)
-    for logits in prediction.logits:  # one sample at a time: a float64 copy of all of them could be large
-        total += log_sum_exp(logits.astype(np.float64) / temperature)
-    return -temperature * total / len(prediction.logits)
+    return prediction.free_energy(temperature)
 
 
 @SCORES.register(
@@ -86,12 +83,6 @@ def gnnsafe(
 ) -> np.ndarray:
     """:func:`energy`, then :func:`graphsde.uncertainty.scores.propagate`.  # [N]"""
     return propagate(energy(prediction, temperature=temperature), graph, alpha=alpha, steps=steps, isolated=isolated)
-
-
-def log_sum_exp(logits: np.ndarray) -> np.ndarray:
-    """``ln Σ_c exp(z_c)`` without overflow.  # [N, C] -> [N]"""
-    highest = logits.max(axis=-1, keepdims=True)
-    return highest[:, 0] + np.log(np.exp(logits - highest).sum(axis=-1))
 
 
 @SCORES.register(

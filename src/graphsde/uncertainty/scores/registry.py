@@ -183,7 +183,7 @@ def _obstacle(
         return why, _others() + ", or a model of kind " + " or ".join(kinds)
     if "alpha" in needs and getattr(prediction, "alpha", None) is None:
         return "reads Dirichlet concentrations, and this prediction has none", "use a Dirichlet model"
-    if "logits" in needs and getattr(prediction, "logits", None) is None:
+    if "logits" in needs and not getattr(prediction, "has_logits", False):
         return "reads logits, and this prediction has none", _others() + ", or a model that keeps its logits"
     if "samples" in needs and prediction.kind == "samples" and prediction.num_samples < 2:
         return "compares samples, and this prediction has only one", "predict with samples=20 or more"

@@ -11,8 +11,6 @@ from graphsde.base.errors import BadUsage
 from graphsde.prediction import ClassPrediction, Prediction
 from graphsde.uncertainty.scores.registry import SCORES
 
-_SMALLEST = 1e-12
-
 
 @SCORES.register(
     "variance",
@@ -28,11 +26,7 @@ def variance(prediction: ClassPrediction) -> np.ndarray:
         strength = prediction.alpha.sum(axis=-1, dtype=np.float64)
         mean = prediction.alpha / strength[:, None]
         return np.sum(mean * (1.0 - mean), axis=-1) / (strength + 1.0)
-    mean = prediction.probs.mean(axis=0, dtype=np.float64)
-    squares = np.zeros(prediction.num_items)
-    for sample in prediction.probs:
-        squares += np.sum(np.square(sample - mean), axis=-1)
-    return squares / (prediction.num_samples - 1)
+    return prediction.sample_variance
 
 
 @SCORES.register(
@@ -45,11 +39,7 @@ def variance(prediction: ClassPrediction) -> np.ndarray:
 )
 def variation_ratio(prediction: ClassPrediction) -> np.ndarray:
     """``1 − max_c #{s : argmax p_s = c} / S``.  # [N]"""
-    votes = np.zeros((prediction.num_items, prediction.num_classes))
-    nodes = np.arange(prediction.num_items)
-    for sample in prediction.probs:
-        votes[nodes, sample.argmax(axis=-1)] += 1.0
-    return 1.0 - votes.max(axis=-1) / prediction.num_samples
+    return 1.0 - prediction.votes.max(axis=-1) / prediction.num_samples
 
 
 @SCORES.register(
@@ -67,19 +57,7 @@ def expected_pairwise_kl(prediction: ClassPrediction) -> np.ndarray:
     """
     if prediction.kind == "dirichlet" and prediction.alpha is not None:
         return (prediction.num_classes - 1) / prediction.alpha.sum(axis=-1, dtype=np.float64)
-    count = prediction.num_samples
-    mean = np.zeros((prediction.num_items, prediction.num_classes))
-    mean_log = np.zeros_like(mean)
-    negentropy = np.zeros(prediction.num_items)
-    for sample in prediction.probs:
-        probs = sample.astype(np.float64)
-        log = np.log(np.maximum(probs, _SMALLEST))
-        mean += probs / count
-        mean_log += log / count
-        negentropy += np.sum(probs * log, axis=-1) / count
-    # the sum over all pairs factors into means; the S pairs s = t add nothing to it, hence S / (S − 1)
-    over_all_pairs = negentropy - np.sum(mean * mean_log, axis=-1)
-    return np.maximum(over_all_pairs, 0.0) * count / (count - 1)
+    return prediction.pairwise_kl
 
 
 @dataclass(frozen=True, eq=False)
