@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-import numpy as np
 import scipy.sparse as sp
 import torch
 from pydantic import Field, field_validator
@@ -18,11 +17,11 @@ from graphsde.base.device import check_device_name, device_for, widest_type
 from graphsde.base.errors import BadUsage, Diverged
 from graphsde.base.interrupt import InterruptGuard
 from graphsde.base.memory import give_back_free_memory, peak_bytes, require_memory, resident_bytes
-from graphsde.base.registry import Rules
 from graphsde.base.seeds import torch_stream
 from graphsde.graph.build import require_trainable
 from graphsde.graph.graph import Graph
 from graphsde.graph.sparse import SparseMatrix
+from graphsde.models.answers import ANSWERS
 from graphsde.models.base import Estimate, Model, ModelSettings, encode
 from graphsde.models.cost import rehearse_fit, seconds_of
 from graphsde.models.parameters import merge_settings
@@ -32,7 +31,7 @@ from graphsde.nn.callbacks import Callback
 from graphsde.nn.checkpoint import Checkpoint
 from graphsde.nn.encoding import FeatureEncoder, Scaling
 from graphsde.nn.layers import Features, bring_home, features_on, place
-from graphsde.nn.likelihood import LIKELIHOODS, NOISE, TargetScale, mean_and_variance
+from graphsde.nn.likelihood import LIKELIHOODS, TargetScale
 from graphsde.nn.settings import TrainSettings
 from graphsde.nn.training import RandomStream, Training, Validation, rows_of_masks
 from graphsde.prediction import (
@@ -40,14 +39,12 @@ from graphsde.prediction import (
     Kind,
     Perturb,
     Prediction,
-    RegressionPrediction,
     keeps_samples,
     memory_of_samples,
     require_room_for_samples,
 )
 from graphsde.prediction.base import require_room_for_sums
 from graphsde.uncertainty.calibration.calibrators import best_temperature
-from graphsde.uncertainty.known_state import known_state
 
 FIRST_STEP = 40_000_000
 """Bytes that the first backward pass of a process takes for libraries and their threads."""
@@ -579,44 +576,4 @@ def _side_by_side(models: Sequence[NeuralModel], graph: Graph) -> int:
     """Bytes of several trainings that take turns."""
     return max(one.memory(graph) - one.standing_memory(graph) for one in models) + sum(
         one.standing_memory(graph) for one in models
-    )
-
-
-ANSWERS: Rules[Callable[[NeuralModel, Response, np.ndarray], Prediction]] = Rules("a network's prediction")
-
-
-@ANSWERS.register("classification")
-def _classes(model: NeuralModel, response: Response, ids: np.ndarray) -> ClassPrediction:
-    temperature = model.temperature_of_logits()
-    if response.alpha is None:
-        probs = torch.softmax(response.logits.double() / temperature, -1)
-    else:
-        probs = (response.alpha / response.alpha.sum(-1, keepdim=True))[None]
-    values = (probs.float() if model.kind == "samples" else probs).numpy()
-    known = None if response.variance is None else known_state(values, response.variance.numpy())
-    return ClassPrediction(
-        probs=values,
-        ids=ids,
-        class_names=model._require_fitted(),
-        # whoever left the variance of the state out has no other spread
-        kind="deterministic" if model.kind == "gaussian" and known is None else model.kind,
-        logits=response.logits.numpy(),
-        embedding=None if response.hidden is None else response.hidden.float().numpy(),
-        alpha=None if response.alpha is None else response.alpha.numpy(),
-        temperature=temperature,
-        known_state=None if known is None else known.astype(values.dtype),
-    )
-
-
-@ANSWERS.register("regression")
-def _numbers(model: NeuralModel, response: Response, ids: np.ndarray) -> RegressionPrediction:
-    assert model.module is not None and model._target_scale is not None
-    scale, log_noise = model._target_scale, model.module.get_parameter(NOISE).detach().double()
-    mean, variance = mean_and_variance(response.logits.double(), log_noise)
-    return RegressionPrediction(
-        means=scale.mean + scale.scale * mean.numpy(),
-        variances=scale.scale**2 * variance.numpy(),
-        ids=ids,
-        kind="samples" if model.kind == "samples" else "deterministic",
-        embedding=None if response.hidden is None else response.hidden.float().numpy(),
     )

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from graphsde.base.errors import Diverged
 from graphsde.graph.graph import Graph
-from graphsde.models.neural import ANSWERS, Inputs, NeuralModel, Response
+from graphsde.models.answers import ANSWERS
+from graphsde.models.neural import Inputs, NeuralModel, Response
 from graphsde.prediction import ClassPrediction, SummarisedPrediction, require
 from graphsde.prediction.classification import entropy, softmax
 from graphsde.prediction.sample_summary import ROWS_AT_ONCE, SampleSums

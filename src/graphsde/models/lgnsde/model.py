@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from graphsde.base.device import widened, widest_type
+from graphsde.base.device import widened
 from graphsde.base.errors import BadUsage
 from graphsde.base.seeds import derive
 from graphsde.graph.graph import Graph

@@ -1,0 +1,56 @@
+"""What a network says of nodes, made into a prediction: one rule for each kind of target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from graphsde.base.registry import Rules
+from graphsde.nn.likelihood import NOISE, mean_and_variance
+from graphsde.prediction import ClassPrediction, Prediction, RegressionPrediction
+from graphsde.uncertainty.known_state import known_state
+
+if TYPE_CHECKING:
+    from graphsde.models.neural import NeuralModel, Response
+
+ANSWERS: Rules[Callable[[NeuralModel, Response, np.ndarray], Prediction]] = Rules("a network's prediction")
+
+
+@ANSWERS.register("classification")
+def _classes(model: NeuralModel, response: Response, ids: np.ndarray) -> ClassPrediction:
+    temperature = model.temperature_of_logits()
+    if response.alpha is None:
+        probs = torch.softmax(response.logits.double() / temperature, -1)
+    else:
+        probs = (response.alpha / response.alpha.sum(-1, keepdim=True))[None]
+    values = (probs.float() if model.kind == "samples" else probs).numpy()
+    known = None if response.variance is None else known_state(values, response.variance.numpy())
+    return ClassPrediction(
+        probs=values,
+        ids=ids,
+        class_names=model._require_fitted(),
+        # whoever left the variance of the state out has no other spread
+        kind="deterministic" if model.kind == "gaussian" and known is None else model.kind,
+        logits=response.logits.numpy(),
+        embedding=None if response.hidden is None else response.hidden.float().numpy(),
+        alpha=None if response.alpha is None else response.alpha.numpy(),
+        temperature=temperature,
+        known_state=None if known is None else known.astype(values.dtype),
+    )
+
+
+@ANSWERS.register("regression")
+def _numbers(model: NeuralModel, response: Response, ids: np.ndarray) -> RegressionPrediction:
+    assert model.module is not None and model._target_scale is not None
+    scale, log_noise = model._target_scale, model.module.get_parameter(NOISE).detach().double()
+    mean, variance = mean_and_variance(response.logits.double(), log_noise)
+    return RegressionPrediction(
+        means=scale.mean + scale.scale * mean.numpy(),
+        variances=scale.scale**2 * variance.numpy(),
+        ids=ids,
+        kind="samples" if model.kind == "samples" else "deterministic",
+        embedding=None if response.hidden is None else response.hidden.float().numpy(),
+    )
