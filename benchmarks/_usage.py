@@ -23,15 +23,27 @@ def resident(field: str) -> int:
     raise RuntimeError(f"no {field} in /proc/self/status")
 
 
+class Meter:
+    """What this process takes from :meth:`start` on."""
+
+    def start(self) -> None:
+        forget_the_peak()
+        self._before, self._begin = resource.getrusage(resource.RUSAGE_SELF), time.process_time()
+
+    def read(self) -> dict[str, float]:
+        """CPU seconds, those of the system among them, page faults, and the process's peak meanwhile."""
+        seconds, now = time.process_time() - self._begin, resource.getrusage(resource.RUSAGE_SELF)
+        return {
+            "seconds": round(seconds, 5),
+            "system_seconds": round(now.ru_stime - self._before.ru_stime, 5),
+            "page_faults": now.ru_minflt - self._before.ru_minflt,
+            "peak_bytes": resident("VmHWM"),
+        }
+
+
 def usage_of(work: Callable[[], object]) -> dict[str, float]:
-    """CPU seconds of ``work``, those of the system among them, its page faults, and the process's peak meanwhile."""
-    forget_the_peak()
-    before, begin = resource.getrusage(resource.RUSAGE_SELF), time.process_time()
+    """A :class:`Meter`'s reading after ``work``."""
+    meter = Meter()
+    meter.start()
     work()
-    seconds, after = time.process_time() - begin, resource.getrusage(resource.RUSAGE_SELF)
-    return {
-        "seconds": round(seconds, 5),
-        "system_seconds": round(after.ru_stime - before.ru_stime, 5),
-        "page_faults": after.ru_minflt - before.ru_minflt,
-        "peak_bytes": resident("VmHWM"),
-    }
+    return meter.read()
