@@ -20,7 +20,10 @@ from graphsde._version import __version__
 
 INSTRUCTIONS = ("avx2", "fma", "avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512_vnni", "avx512_bf16", "asimd")
 """Those that change how fast a matrix product or a logarithm is; of ARM's only the common one."""
-SWITCHES = ("NPY_DISABLE_CPU_FEATURES", "ATEN_CPU_CAPABILITY", "OMP_NUM_THREADS", "MALLOC_MMAP_THRESHOLD_")
+SWITCHES = (
+    "NPY_DISABLE_CPU_FEATURES", "ATEN_CPU_CAPABILITY", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA",
+    "NUMBA_CPU_NAME", "OMP_NUM_THREADS", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_",
+)  # fmt: skip
 """Variables of the environment with which one machine can stand in for another, or flatter itself."""
 
 
@@ -64,6 +67,25 @@ def revision() -> str:
     for path in sorted(root.rglob("*.py")):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:12]
+
+
+def as_without_avx512() -> dict[str, str]:
+    """An environment in which torch, numpy, their products and numba use no more than AVX2."""
+    newer = [name for name in _numpy_uses() if name == "X86_V4" or name.startswith("AVX512")]
+    return {
+        "NPY_DISABLE_CPU_FEATURES": " ".join(newer),
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "NUMBA_CPU_NAME": "haswell",
+    }
+
+
+def variant(*, kernels: bool) -> str:
+    """What a result's name ends with: how it differs from everything switched on."""
+    ends = [] if kernels else ["no-kernels"]
+    ends += ["avx2"] if os.environ.get("ATEN_CPU_CAPABILITY") == "avx2" else []
+    return "".join(f"-{end}" for end in ends)
 
 
 def without_kernels() -> None:

@@ -19,7 +19,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
 from _family_products import products, products_of
-from _machine import kernels_at_hand, without_kernels
+from _machine import kernels_at_hand, variant, without_kernels
 from _report import answer, arguments, verdict
 from _timing import speedup, take_turns
 
@@ -129,7 +129,7 @@ def main() -> None:
     if given.no_kernels:
         without_kernels()
     graphs = ["synthetic:200"] if given.quick else given.graphs.split(",")
-    name = "default-no-kernels" if given.no_kernels else "default"
+    name = "default" + variant(kernels=not given.no_kernels)
     answer(name, lambda: measure(graphs, quick=given.quick, kernels=not given.no_kernels), given, print_table)
 
 

@@ -14,6 +14,7 @@ unless --again asks for it; the last line of a point counts.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -22,7 +23,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -90,7 +91,7 @@ SWEEPS: dict[str, dict[str, list[Point]]] = {
 }
 QUICK: dict[str, dict[str, list[Point]]] = {
     "nodes": {"default": [Point("default", nodes, 5, 2) for nodes in (100, 200)]},
-    "steps": {"paper": [Point("paper", 100, 5, steps) for steps in (2, 4)]},
+    "steps": {"paper": [Point("paper", 100, 5, 2)]},
 }
 LARGE = Point("paper", 1_000_000, 10, 10)
 """10⁶ nodes, 10⁷ edges, d = 64, L = 10: to be trained on the whole graph within 8 GiB."""
@@ -164,8 +165,10 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        # a process that was stopped may have left half a line
-        self.lines = [json.loads(line) for line in lines if line.endswith("}")]
+        self.lines: list[dict[str, Any]] = []
+        for line in lines:
+            with contextlib.suppress(json.JSONDecodeError):  # half a line, of a process that was stopped
+                self.lines.append(json.loads(line))
 
     def last(self, point: Point) -> dict[str, Any] | None:
         found = [line for line in self.lines if line["point"] == asdict(point)]
@@ -179,9 +182,17 @@ class Journal:
     def add(self, point: Point, found: dict[str, Any], here: dict[str, Any]) -> None:
         line = {"point": asdict(point), **found, "machine": here}
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        with self.path.open("a+b") as file:
+            # half a line must not swallow this one
+            if file.seek(0, os.SEEK_END) and not _ends_a_line(file):
+                file.write(b"\n")
+            file.write(json.dumps(line).encode() + b"\n")
         self.lines.append(line)
+
+
+def _ends_a_line(file: IO[bytes]) -> bool:
+    file.seek(-1, os.SEEK_END)
+    return file.read(1) == b"\n"
 
 
 def exponents(sizes: list[float], values: list[float]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import Any, get_args
 
 import torch
 from _floor import products_of_an_epoch
-from _machine import kernels_at_hand, without_kernels
+from _machine import kernels_at_hand, variant, without_kernels
 from _peers import PlainGCN, ReferenceSDE, TorchsdeEuler, TorchsdeEulerCSR
 from _report import answer, arguments, verdict
 from _timing import Times, speedup, take_turns
@@ -220,7 +220,7 @@ def main() -> None:
     if given.no_kernels:
         without_kernels()
     measure, show = (run_adjoint, print_adjoint) if given.adjoint else (run, print_table)
-    name = ("adjoint" if given.adjoint else "solver") + ("-no-kernels" if given.no_kernels else "")
+    name = ("adjoint" if given.adjoint else "solver") + variant(kernels=not given.no_kernels)
     answer(name, lambda: measure(given.graph, quick=given.quick, kernels=not given.no_kernels), given, show)
 
 

@@ -15,7 +15,7 @@ from graphsde.runs.folder import RunFolder
 
 pytest.importorskip("torchsde", reason="torchsde, the peer, is not installed")
 pytest.importorskip("torch_geometric", reason="torch_geometric, the peer, is not installed")
-BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
 def test_solver_benchmark_prints_one_object() -> None:
@@ -67,3 +67,14 @@ def test_the_wide_table_benchmark_prints_one_object() -> None:
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout)
     assert len(figures["cpu_seconds"]) == 1 and figures["nodes"] == 60
+
+
+def test_the_default_is_measured_beside_its_products(tmp_path: Path) -> None:
+    command = [sys.executable, BENCHMARKS / "default.py", "--quick", "--json", "--out", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert figures == json.loads((tmp_path / "default.json").read_text())
+    found = figures["graphs"]["synthetic:200"]
+    assert found["epoch_over_products"] > 1
+    assert found["predict64_over_noise_free"] > 0 and found["validation32_over_epoch"] > 0
