@@ -43,7 +43,7 @@ from graphsde.sde.brownian import node_keys
 GRAPHS = ("cora", "pubmed", "computers")
 SAMPLES, LATENT_SAMPLES = 64, 32
 GOAL = 3.0
-PLAIN = Schedule(epochs=200, patience=50, lr=0.01)
+PLAIN = Schedule(epochs=1000, patience=50, lr=0.02)
 LATENT = Schedule(epochs=100, patience=20, lr=0.01)
 DECAYS = {"gcn": 5e-4, "appnp": 5e-3}
 
@@ -192,7 +192,7 @@ def default_over_gcn(name: str, samples: int, epochs: dict[str, int]) -> dict[st
     probs = model.predict(graph, samples=samples).probs.mean(0)
     predicted = time.process_time()
     count = len(model.history)
-    schedule = Schedule(count, count, 0.01, every=model.settings.evaluate_every)
+    schedule = Schedule(count, count, s.lr, every=model.settings.evaluate_every)
     peer = pyg("gcn", graph, learner, schedule, layout, **more)(0)
     ended = time.process_time()
     return {
@@ -221,7 +221,7 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
         }
     else:
         parts = {f"default {name}": lambda name=name: default_over_gcn(name, SAMPLES, {}) for name in GRAPHS}
-        parts |= {f"plain {name}": lambda name=name: plain_networks(name, PLAIN, 3) for name in GRAPHS[:2]}
+        parts |= {f"plain {name}": lambda name=name: plain_networks(name, PLAIN, 2) for name in GRAPHS[:2]}
         parts["latent cora"] = lambda: latent_sde("cora", LATENT, LATENT_SAMPLES, STEPS, WIDTH)
     found: dict[str, dict[str, Any]] = {"plain": {}, "latent": {}, "default": {}}
     for label, part in parts.items():

@@ -78,3 +78,12 @@ def test_the_default_is_measured_beside_its_products(tmp_path: Path) -> None:
     found = figures["graphs"]["synthetic:200"]
     assert found["epoch_over_products"] > 1
     assert found["predict64_over_noise_free"] > 0 and found["validation32_over_epoch"] > 0
+
+
+def test_what_a_race_costs_is_written_down(tmp_path: Path) -> None:
+    command = [sys.executable, BENCHMARKS / "race.py", "--quick", "--out", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "race.json").read_text())
+    assert found["race_over_fit"]["synthetic:200"]["mean"] > 0 and found["quick"]
+    assert found["machine"]["cpu"] in done.stdout
