@@ -10,6 +10,10 @@ from typing import Any
 
 from _machine import describe, machine
 
+from graphsde.base import storage
+
+SAME = ("revision", "cpu", "torch", "torch_uses")
+"""What must be the same of two machines so that a figure need not be measured again."""
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "benchmarks"
 """Where the figures of docs/performance.md are."""
 
@@ -35,10 +39,29 @@ def answer(
         print(json.dumps(result))
     else:
         show(result)
+    keep(name, result, given)
+    return result
+
+
+def keep(name: str, result: dict[str, Any], given: argparse.Namespace) -> None:
+    """Write a result, whole or in part, where the options name a folder."""
     if given.out is not None:
         given.out.mkdir(parents=True, exist_ok=True)
-        (given.out / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    return result
+        storage.write_text(given.out / f"{name}.json", json.dumps(result, indent=1) + "\n")
+
+
+def same_source(found: dict[str, Any], here: dict[str, Any]) -> bool:
+    """Whether a result is what would be measured here and now: the same source, CPU and instruction sets, no trial."""
+    return not found["quick"] and all(found["machine"].get(key) == here[key] for key in SAME)
+
+
+def kept(name: str, given: argparse.Namespace) -> dict[str, Any]:
+    """What an earlier run has left, whole or in part; nothing where it was of another source or machine."""
+    path = None if given.out is None else given.out / f"{name}.json"
+    if path is None or not path.exists():
+        return {}
+    found = json.loads(path.read_text(encoding="utf-8"))
+    return found if same_source(found, machine()) else {}
 
 
 def verdict(reached: float, sense: str, goal: float) -> str:

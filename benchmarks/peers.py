@@ -10,7 +10,8 @@ patience and most epochs, stop on validation NLL and keep their best epoch; accu
 - The default LGNSDE (``race=False``, 64 samples) against a PyG GCN of the same width for as many epochs.
 
 One process, one thread, CPU time, contenders in turns. A fit begins with a graph in memory: scaling features, building
-tensors and, for JAX, compiling belong to it.
+tensors and, for JAX, compiling belong to it. With --out a run that was stopped goes on where it was; --only measures a
+part anew and leaves the others.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ import torch
 from _diffrax_peer import DiffraxSDE
 from _fit import Schedule, test_accuracy, train
 from _latent_peers import STEPS, WIDTH, FittedSDE, latent_settings, task_of
-from _machine import kernels_at_hand, variant, without_kernels
+from _machine import kernels_at_hand, machine, variant, without_kernels
 from _pyg_networks import Layout, PyGNetwork, fastest_layout
-from _report import answer, arguments, verdict
+from _report import answer, arguments, keep, kept, verdict
 
 import graphsde as gs
 from graphsde.datasets.source import open_graph
@@ -223,12 +224,20 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
         parts = {f"default {name}": lambda name=name: default_over_gcn(name, SAMPLES, {}) for name in GRAPHS}
         parts |= {f"plain {name}": lambda name=name: plain_networks(name, PLAIN, 2) for name in GRAPHS[:2]}
         parts["latent cora"] = lambda: latent_sde("cora", LATENT, LATENT_SAMPLES, STEPS, WIDTH)
-    found: dict[str, dict[str, Any]] = {"plain": {}, "latent": {}, "default": {}}
+    name = "peers" + variant(kernels=not given.no_kernels)
+    earlier = kept(name, given)
+    if earlier.get("complete") and not given.only:
+        earlier = {}
+    found: dict[str, dict[str, Any]] = {kind: earlier.get(kind, {}) for kind in ("default", "plain", "latent")}
+    rest = {"kernels": compiled, "samples": 4 if given.quick else SAMPLES, "goal": GOAL}
     for label, part in parts.items():
-        if given.only in label:
-            kind, _, graph = label.partition(" ")
+        kind, _, graph = label.partition(" ")
+        wanted = given.only in label if given.only else graph not in found[kind]
+        if wanted:
             found[kind][graph] = part()
-    return {**found, "kernels": compiled, "samples": 4 if given.quick else SAMPLES, "goal": GOAL}
+            keep(name, {**found, **rest, "complete": False, "quick": given.quick, "machine": machine()}, given)
+    whole = all(graph in found[kind] for kind, _, graph in (label.partition(" ") for label in parts))
+    return {**found, **rest, "complete": whole}
 
 
 def print_table(result: dict[str, Any]) -> None:

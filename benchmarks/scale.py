@@ -29,7 +29,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 from _machine import machine
-from _report import RESULTS, answer, arguments
+from _report import RESULTS, answer, arguments, same_source
 from _scale_picture import draw
 from _usage import Meter, resident, usage_of
 
@@ -176,8 +176,7 @@ class Journal:
 
     def has(self, point: Point, here: dict[str, Any]) -> bool:
         last = self.last(point)
-        same = last is not None and all(last["machine"][key] == here[key] for key in ("revision", "cpu", "torch_uses"))
-        return same and "failed" not in (last or {})
+        return last is not None and "failed" not in last and same_source({"quick": False, **last}, here)
 
     def add(self, point: Point, found: dict[str, Any], here: dict[str, Any]) -> None:
         line = {"point": asdict(point), **found, "machine": here}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 import subprocess
@@ -153,3 +154,29 @@ def test_peers_are_fitted_and_named() -> None:
     default = found["default"]["synthetic:200"]
     assert default["ours"]["epochs"] == default["pyg"]["epochs"] == 4
     assert default["fit_over_gcn"] > 0 and found["machine"]["cpu"]
+
+
+def test_a_stopped_run_goes_on_and_a_part_can_be_measured_anew(
+    script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peers = script("peers")
+    measured: list[str] = []
+
+    def part(name: str, *rest: Any) -> dict[str, Any]:
+        measured.append(name)
+        if measured.count("pubmed") == 1 and name == "pubmed":
+            raise KeyboardInterrupt
+        return {"times": len(measured)}
+
+    for name in ("default_over_gcn", "plain_networks", "latent_sde"):
+        monkeypatch.setattr(peers, name, part)
+    given = argparse.Namespace(out=tmp_path, quick=False, no_kernels=True, only="")
+    with pytest.raises(KeyboardInterrupt):
+        peers.measure(given)
+    found = peers.measure(given)
+    assert measured == ["cora", "pubmed", "pubmed", "computers", "cora", "pubmed", "cora"]
+    assert found["complete"] and found["default"]["cora"] == {"times": 1}
+    report = {"quick": False, "machine": script("_machine").machine()}
+    script("_report").keep("peers-no-kernels", {**found, **report}, given)
+    again = peers.measure(argparse.Namespace(**{**vars(given), "only": "latent"}))
+    assert again["latent"]["cora"] == {"times": 8} and again["default"] == found["default"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -63,13 +64,35 @@ def test_a_page_that_differs_is_noticed_and_mended(tmp_path: Path) -> None:
 
 def test_a_run_is_done_once_per_source_and_machine(script: Script, tmp_path: Path) -> None:
     everything = script("everything")
-    here = {"revision": "a", "cpu": "c", "torch": "t"}
+    here = {"revision": "a", "cpu": "c", "torch": "t", "torch_uses": "AVX512"}
     step = everything.Step("memory", "memory.py")
     assert not step.done(tmp_path, here)
     write(tmp_path, "memory", machine=here)
     assert step.done(tmp_path, here) and not step.done(tmp_path, {**here, "revision": "b"})
+    write(tmp_path, "memory", machine=here, complete=False)
+    assert not step.done(tmp_path, here)
     (tmp_path / "memory.json").write_text(json.dumps({"quick": True, "machine": here}))
     assert not step.done(tmp_path, here)
+
+
+def test_a_run_by_other_instruction_sets_is_another(script: Script, tmp_path: Path) -> None:
+    everything = script("everything")
+    here = {"revision": "a", "cpu": "c", "torch": "t", "torch_uses": "AVX512"}
+    write(tmp_path, "solver", machine={**here, "torch_uses": "AVX2"})
+    assert not everything.Step("solver", "solver.py").done(tmp_path, here)
+    assert everything.Step("solver", "solver.py", environment={"ATEN_CPU_CAPABILITY": "avx2"}).done(tmp_path, here)
+
+
+def test_what_a_stopped_run_has_left_is_gone_on_with(script: Script, tmp_path: Path) -> None:
+    report, here = script("_report"), script("_machine").machine()
+    given = argparse.Namespace(out=tmp_path)
+    assert report.kept("peers", given) == {}
+    report.keep("peers", {"plain": {"cora": 1}, "quick": False, "complete": False, "machine": here}, given)
+    assert report.kept("peers", given)["plain"] == {"cora": 1}
+    report.keep("peers", {"quick": False, "complete": False, "machine": {**here, "revision": "other"}}, given)
+    assert report.kept("peers", given) == {}
+    report.keep("peers", {"quick": True, "complete": True, "machine": here}, given)
+    assert report.kept("peers", given) == {}
 
 
 def test_make_bench_is_short_enough(script: Script) -> None:

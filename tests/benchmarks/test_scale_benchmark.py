@@ -38,7 +38,7 @@ def test_what_the_paper_claims(script: Script) -> None:
 
 def test_a_journal_knows_what_is_left_to_measure(script: Script, tmp_path: Path) -> None:
     scale = script("scale")
-    here = {"revision": "a", "cpu": "c", "torch_uses": "AVX2"}
+    here = {"revision": "a", "cpu": "c", "torch": "t", "torch_uses": "AVX2"}
     point, other = scale.Point("paper", 10, 2, 3), scale.Point("default", 10, 2, 3)
     path = tmp_path / "deep" / "journal.jsonl"
     scale.Journal(path).add(point, {"epoch": {"seconds": 1.0}}, here)
@@ -55,7 +55,7 @@ def test_a_journal_knows_what_is_left_to_measure(script: Script, tmp_path: Path)
 
 def test_a_line_after_half_a_line_is_not_lost(script: Script, tmp_path: Path) -> None:
     scale = script("scale")
-    here = {"revision": "a", "cpu": "c", "torch_uses": "AVX2"}
+    here = {"revision": "a", "cpu": "c", "torch": "t", "torch_uses": "AVX2"}
     path, point = tmp_path / "journal.jsonl", scale.Point("paper", 10, 2, 3)
     path.write_text('{"point": {"mod')
     scale.Journal(path).add(point, {"epoch": {"seconds": 1.0}}, here)
