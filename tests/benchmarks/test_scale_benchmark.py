@@ -34,6 +34,8 @@ def test_what_the_paper_claims(script: Script) -> None:
     assert claimed("steps", "epoch_seconds", sizes)[1] / claimed("steps", "epoch_seconds", sizes)[0] == pytest.approx(8)
     assert claimed("steps", "epoch_peak_gb", sizes).tolist() == [1.0, 1.0]
     assert claimed("nodes", "epoch_seconds", sizes).tolist() == sizes.tolist()
+    assert claimed("degree", "epoch_seconds", sizes).tolist() == [5.0, 17.0]  # |E| + |V| edges and nodes for each node
+    assert claimed("nodes", "epoch_peak_gb", sizes) is None
 
 
 def test_a_journal_knows_what_is_left_to_measure(script: Script, tmp_path: Path) -> None:
