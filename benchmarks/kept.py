@@ -1,8 +1,9 @@
 """What a verb costs after a fit: CPU seconds beyond importing, with what the run keeps and without it.
 
-python benchmarks/kept.py RUN [--node ID] [--json]
+    python benchmarks/kept.py [RUN] [--node ID] [--json] [--quick] [--out DIR]
 
-Each figure is of a process of its own, which runs the verb on a small run first, so that nothing is imported later.
+Without a run, one of the default model on a made graph is fitted for it. Each figure is of a process of its own, which
+runs the verb on a small run first, so that nothing is imported later.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from solver import machine
+from _report import answer, arguments
 
 from graphsde.cli.app import app
 from graphsde.datasets.source import GraphSource
@@ -74,23 +76,37 @@ def measured(verb: str, run: Path, node: str, kept: bool) -> float:
         return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1])
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("run", type=Path)
+def measure(given: argparse.Namespace) -> dict[str, Any]:
+    verbs = VERBS[:1] if given.quick else VERBS
+    with tempfile.TemporaryDirectory() as place:
+        run, graph = given.run, "given"
+        if run is None:
+            run, graph = Path(place) / "run", f"synthetic:{200 if given.quick else 5000}"
+            settings = {"race": False, "epochs": 5 if given.quick else 100}
+            fit_run(FitRequest(GraphSource(graph), "lgnsde", settings), RunFolder(run))
+        found = {
+            verb: {name: round(measured(verb, run, given.node, name == "kept"), 2) for name in ("solved", "kept")}
+            for verb in verbs
+        }
+    return {"seconds": found, "graph": graph}
+
+
+def print_table(result: dict[str, Any]) -> None:
+    for verb, row in result["seconds"].items():
+        print(f"{verb:10} {row['solved']:6.2f} without, {row['kept']:6.2f} with what is kept")
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("run", type=Path, nargs="?")
     parser.add_argument("--node", default="0")
     parser.add_argument("--verb", choices=VERBS, help=argparse.SUPPRESS)
-    parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     if given.verb:
         print(seconds(given.verb, given.run, given.node))
     else:
-        found = {
-            verb: {name: round(measured(verb, given.run, given.node, name == "kept"), 2) for name in ("solved", "kept")}
-            for verb in VERBS
-        }
-        if given.json:
-            print(json.dumps({"machine": machine(), "seconds": found}))
-        else:
-            print(machine())
-            for verb, row in found.items():
-                print(f"{verb:10} {row['solved']:6.2f} without, {row['kept']:6.2f} with what is kept")
+        answer("kept", lambda: measure(given), given, print_table)
+
+
+if __name__ == "__main__":
+    main()

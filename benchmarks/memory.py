@@ -1,7 +1,7 @@
 """Memory that one training epoch adds, by the way gradients reach back; each figure from a process of its own.
 
-    python benchmarks/memory.py [--json] [--quick] [--graph cora]
-    python benchmarks/memory.py --computers [--json]
+    python benchmarks/memory.py [--json] [--quick] [--out DIR] [--graph cora]
+    python benchmarks/memory.py --computers [--json] [--out DIR]
 
 Added memory is the peak resident set during an epoch minus the resident set before it, after a short epoch has made the
 optimiser's state and everything else that stays. Every tensor is mapped by itself (``MALLOC_MMAP_THRESHOLD_``), so that
@@ -16,10 +16,11 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
-MEBIBYTE = 2**20
+from _report import answer, arguments
+from _usage import MEBIBYTE, forget_the_peak, resident
+
 STEPS = (10, 40, 100)
 WIDTH = 64
 COMPUTERS = {"graph": "computers", "width": 128, "steps": 20, "kind": "checkpoint"}
@@ -73,22 +74,11 @@ def measure_here(kind: str, graph: str, width: int, steps: int) -> dict[str, flo
     model.zero_grad()
     model.steps = steps
     gc.collect()
-    _forget_the_peak()
-    before = _status("VmRSS")
+    forget_the_peak()
+    before = resident("VmRSS")
     epoch()
-    peak = _status("VmHWM")
+    peak = resident("VmHWM")
     return {"added": peak - before, "peak": peak, "before": before, "nodes": task.nodes}
-
-
-def _forget_the_peak() -> None:
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-
-
-def _status(field: str) -> int:
-    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-        if line.startswith(field + ":"):
-            return int(line.split()[1]) * 1024
-    raise RuntimeError(f"no {field} in /proc/self/status")
 
 
 def table(graph: str, width: int) -> dict[str, Any]:
@@ -125,25 +115,23 @@ def print_table(result: dict[str, Any]) -> None:
     print(f"\ncheckpoints, L = 100 over L = 10: {result['peak_ratio_L100_L10']} (goal: at most {GOAL})")
 
 
+def print_computers(result: dict[str, Any]) -> None:
+    print(", ".join(f"{name} {value}" for name, value in result.items() if name != "machine"))
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--quick", action="store_true", help="a small graph: whether it runs, not how much it takes")
+    parser = arguments(__doc__)
     parser.add_argument("--graph", default="cora")
     parser.add_argument("--computers", action="store_true", help="the Computers graph instead, within 3 GB")
     parser.add_argument("--one", nargs=4, metavar=("KIND", "GRAPH", "WIDTH", "STEPS"), help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.one:
-        kind, graph, width, steps = options.one
+    given = parser.parse_args()
+    if given.one:
+        kind, graph, width, steps = given.one
         print(json.dumps(measure_here(kind, graph, int(width), int(steps))))
-        return
-    result = computers() if options.computers else table("tiny" if options.quick else options.graph, WIDTH)
-    if options.json:
-        print(json.dumps(result))
-    elif options.computers:
-        print(", ".join(f"{name} {value}" for name, value in result.items()))
+    elif given.computers:
+        answer("memory-computers", computers, given, print_computers)
     else:
-        print_table(result)
+        answer("memory", lambda: table("tiny" if given.quick else given.graph, WIDTH), given, print_table)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Time of training and prediction with a latent SDE against the libraries that one would reach for today.
 
-    python benchmarks/solver.py [--json] [--quick] [--adjoint] [--no-kernels] [--graph cora]
+    python benchmarks/solver.py [--json] [--quick] [--out DIR] [--adjoint] [--no-kernels] [--graph cora]
 
 Cora, sparse encoder to width d, two graph convolutions with time as drift, Ornstein-Uhlenbeck prior, constant σ, path
 KL, linear decoder, Adam; L steps; one epoch = forward, backward and optimiser step. One process, one thread, contenders
@@ -12,25 +12,19 @@ compiled loops of the extra "kernels" where that is installed, as in any longer 
 
 from __future__ import annotations
 
-import argparse
-import contextlib
-import json
-import os
-import platform
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, get_args
 
 import torch
 from _floor import products_of_an_epoch
+from _machine import kernels_at_hand, variant, without_kernels
 from _peers import PlainGCN, ReferenceSDE, TorchsdeEuler, TorchsdeEulerCSR
+from _report import answer, arguments, verdict
 from _timing import Times, speedup, take_turns
 from _workload import LatentSDE, Task, Written, epochs_of, make_task
 from memory import checkpoint_peak_ratio
 from torch import nn
-
-from graphsde.base.keyed_normals import load as load_kernels
 
 ROUNDS, PREDICTION_ROUNDS = 5, 3
 SAMPLES = 32
@@ -141,7 +135,7 @@ ADJOINT: dict[str, tuple[int, int, dict[str, Any]]] = {
 def run_adjoint(graph: str, *, quick: bool, kernels: bool) -> dict[str, Any]:
     """What writing the gradient out by hand is worth: time without over time with it."""
     torch.set_num_threads(1)
-    compiled = kernels and load_kernels() is not None
+    compiled = kernels and kernels_at_hand()
     task = make_task("tiny" if quick else graph)
     times: dict[str, Times] = {}
     ratios: dict[str, dict[str, float]] = {}
@@ -159,35 +153,20 @@ def run_adjoint(graph: str, *, quick: bool, kernels: bool) -> dict[str, Any]:
         "n": 1 if quick else ROUNDS,
         "kernels": compiled,
         "graph": task.name,
-        "machine": machine(),
     }
 
 
 def print_adjoint(result: dict[str, Any]) -> None:
-    found = result["machine"]
-    print(f"{result['graph']}; {found['cpu']}, torch {found['torch']}; n = {result['n']}\n")
+    print(f"{result['graph']}; n = {result['n']}\n")
     print("| epoch | ms | drift alone written, over that | nothing written, over that |\n|---|---|---|---|")
     for name, ratio in result["adjoint"].items():
         milliseconds = 1e3 * result["seconds"][f"{name}, solve written"]["median"]
         print(f"| {name} | {milliseconds:.1f} | {ratio['drift']:.2f} | {ratio['nothing']:.2f} |")
 
 
-def machine() -> dict[str, Any]:
-    cpu = platform.processor()
-    with contextlib.suppress(OSError):  # elsewhere than on Linux
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        cpu = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), cpu)
-    return {
-        "cpu": cpu,
-        "cpus": os.cpu_count(),
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-    }
-
-
 def run(graph: str, *, quick: bool, kernels: bool) -> dict[str, Any]:
     torch.set_num_threads(1)
-    compiled = kernels and load_kernels() is not None
+    compiled = kernels and kernels_at_hand()
     rounds, prediction_rounds = (0, 0) if quick else (ROUNDS, PREDICTION_ROUNDS)
     graph = "tiny" if quick else graph
     task = make_task(graph)
@@ -215,20 +194,17 @@ def run(graph: str, *, quick: bool, kernels: bool) -> dict[str, Any]:
         "n": {"epochs": rounds or 1, "predict32": prediction_rounds or 1, "threads": 2 * rounds or 1, "memory": 1},
         "kernels": compiled,
         "graph": task.name,
-        "machine": machine(),
     }
 
 
 def print_table(result: dict[str, Any]) -> None:
-    found = result["machine"]
-    print(f"{result['graph']}; {found['cpus']} processors, {found['cpu']}, torch {found['torch']}; n = {result['n']}")
+    print(f"{result['graph']}; n = {result['n']}")
     print(f"compiled noise: {'yes' if result['kernels'] else 'no'}\n")
     print("| figure | goal | reached | |\n|---|---|---|---|")
     for name, (sense, goal) in GOALS.items():
         key, _, size = name.partition(" ")
         reached = result[key][size] if size else result[key]
-        good = reached >= goal if sense == "at least" else reached <= goal
-        print(f"| {name} | {sense} {goal:g} | {reached:.2f} | {'yes' if good else 'no'} |")
+        print(f"| {name} | {sense} {goal:g} | {reached:.2f} | {verdict(reached, sense, goal)} |")
     print("\n| contender | median ms | fastest | slowest |\n|---|---|---|---|")
     for name, seconds in result["seconds"].items():
         figures = " | ".join(f"{1e3 * seconds[which]:.1f}" for which in ("median", "min", "max"))
@@ -236,19 +212,16 @@ def print_table(result: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--quick", action="store_true", help="a small graph, once: whether it runs, not how fast")
+    parser = arguments(__doc__)
     parser.add_argument("--no-kernels", action="store_true", help="torch and numpy alone")
     parser.add_argument("--adjoint", action="store_true", help="the written-out gradient on and off, nothing else")
     parser.add_argument("--graph", default="cora")
-    options = parser.parse_args()
-    measure, show = (run_adjoint, print_adjoint) if options.adjoint else (run, print_table)
-    result = measure(options.graph, quick=options.quick, kernels=not options.no_kernels)
-    if options.json:
-        print(json.dumps(result))
-    else:
-        show(result)
+    given = parser.parse_args()
+    if given.no_kernels:
+        without_kernels()
+    measure, show = (run_adjoint, print_adjoint) if given.adjoint else (run, print_table)
+    name = ("adjoint" if given.adjoint else "solver") + variant(kernels=not given.no_kernels)
+    answer(name, lambda: measure(given.graph, quick=given.quick, kernels=not given.no_kernels), given, show)
 
 
 if __name__ == "__main__":

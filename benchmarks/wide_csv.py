@@ -1,6 +1,6 @@
 """CPU seconds of ``graphsde check`` on a CSV table of words: a row per node, thousands of columns of zeros and ones.
 
-    python benchmarks/wide_csv.py [--json] [--nodes 22470] [--words 4714] [--sparse]
+    python benchmarks/wide_csv.py [--json] [--quick] [--out DIR] [--nodes 22470] [--words 4714] [--sparse]
 
 The table is made up, with the size and the share of ones of the Facebook pages. Each figure is of a process of its own,
 imports included; CPU time of the system counts, waiting does not.
@@ -8,15 +8,15 @@ imports included; CPU time of the system counts, waiting does not.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from _report import answer, arguments
 
 SHARE = 0.003
 EDGES_PER_NODE = 8
@@ -45,23 +45,28 @@ def cpu_seconds(words: list[str]) -> float:
     return round(after.children_user + after.children_system - before.children_user - before.children_system, 2)
 
 
+def measure(nodes: int, words: int, repeats: int, *, sparse: bool) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        write_tables(Path(folder), nodes, words)
+        options = ["--read", "sparse=true"] if sparse else []
+        times = [cpu_seconds(["check", folder, *options]) for _ in range(repeats)]
+    return {"nodes": nodes, "words": words, "sparse": sparse, "cpu_seconds": times, "goal": GOAL}
+
+
+def print_line(found: dict[str, Any]) -> None:
+    times = found["cpu_seconds"]
+    print(f"{found['nodes']:,} × {found['words']:,}: {min(times):.2f} s of CPU at best of {times}; goal {GOAL} s")
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("--nodes", type=int, default=22_470)
     parser.add_argument("--words", type=int, default=4_714)
     parser.add_argument("--sparse", action="store_true", help="keep the features sparse (--read sparse=true)")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        write_tables(Path(folder), given.nodes, given.words)
-        options = ["--read", "sparse=true"] if given.sparse else []
-        times = [cpu_seconds(["check", folder, *options]) for _ in range(given.repeats)]
-    found = {"nodes": given.nodes, "words": given.words, "sparse": given.sparse, "cpu_seconds": times, "goal": GOAL}
-    if given.json:
-        print(json.dumps(found))
-    else:
-        print(f"{given.nodes:,} × {given.words:,}: {min(times):.2f} s of CPU at best of {times}; goal {GOAL} s")
+    nodes, words, repeats = (60, 300, 1) if given.quick else (given.nodes, given.words, given.repeats)
+    answer("wide_csv", lambda: measure(nodes, words, repeats, sparse=given.sparse), given, print_line)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from graphsde.runs.folder import RunFolder
 
 pytest.importorskip("torchsde", reason="torchsde, the peer, is not installed")
 pytest.importorskip("torch_geometric", reason="torch_geometric, the peer, is not installed")
-BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
 def test_solver_benchmark_prints_one_object() -> None:
@@ -78,3 +78,23 @@ def test_the_reading_benchmark_prints_one_object() -> None:
     figures = json.loads(done.stdout)
     assert figures["edges"] == 3000 and set(figures["ids"]) == {"numbers", "text"}
     assert all(one["size_bytes"] > 300 * 3 * 4 and one["cpu_seconds"] >= 0 for one in figures["ids"].values())
+
+
+def test_the_default_is_measured_beside_its_products(tmp_path: Path) -> None:
+    command = [sys.executable, BENCHMARKS / "default.py", "--quick", "--json", "--out", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert figures == json.loads((tmp_path / "default.json").read_text())
+    found = figures["graphs"]["synthetic:200"]
+    assert found["epoch_over_products"] > 0
+    assert found["predict64_over_noise_free"] > 0 and found["validation32_over_epoch"] > 0
+
+
+def test_what_a_race_costs_is_written_down(tmp_path: Path) -> None:
+    command = [sys.executable, BENCHMARKS / "race.py", "--quick", "--out", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "race.json").read_text())
+    assert found["race_over_fit"]["synthetic:200"]["mean"] > 0 and found["quick"]
+    assert found["machine"]["cpu"] in done.stdout

@@ -1,0 +1,289 @@
+"""The tables of docs/performance.md, made from the JSON of the benchmarks: nothing is there that was not measured.
+
+    python benchmarks/page.py [--check] [--page FILE] [--results DIR]
+
+A table stands between ``<!-- table: NAME -->`` and ``<!-- end -->``. With --check nothing is written, and a page that
+differs from the figures is an exit code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).resolve().parents[1] / "results" / "benchmarks"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "performance.md"
+MISSING = "not measured"
+COLUMNS = {"": "with the extra `kernels`", "-no-kernels": "torch and numpy alone", "-avx2": "as without AVX-512"}
+"""How the name of a result ends, and what its column is called."""
+
+SOLVER_ROWS = {
+    "epoch_speedup_vs_torchsde d64_L10": ("torchsde's epoch over ours, d = 64, L = 10", "≥ 8"),
+    "epoch_speedup_vs_torchsde d16_L100": ("the same, d = 16, L = 100", "≥ 17"),
+    "epoch_speedup_vs_torchsde d256_L10": ("the same, d = 256, L = 10", "≥ 7"),
+    "euler_like_for_like_by_size d64_L10": ("torchsde's Euler on the same CSR over ours, d = 64, L = 10", "≥ 2.5"),
+    "euler_like_for_like_by_size d16_L100": ("the same, d = 16, L = 100", ""),
+    "predict32_speedup": ("32 predictions by torchsde over ours, no KL", "≥ 8"),
+    "epoch_over_gcn": ("our epoch over one of a PyG GCN with dense features", "≤ 4"),
+    "epoch_over_floor": ("our epoch over its matrix products alone", "≤ 3"),
+    "checkpoint_time_ratio": ("checkpointed over stored time, d = 64, L = 100", "≤ 1.8"),
+    "peak_ratio_L100_L10": ("memory added with √L checkpoints, L = 100 over L = 10", "≤ 1.5"),
+    "threads2_speedup": ("one thread over two, d = 256", "≥ 1.5"),
+}
+DEFAULT_ROWS = {
+    "epoch_over_products": ("an epoch over its matrix products", {"computers": "≤ 1.3", "pubmed": "≤ 2.5"}),
+    "noisy_epoch_over_products": ("the same with noise, σ = 0.25", {"computers": "≤ 1.3", "pubmed": "≤ 2.5"}),
+    "predict64_over_noise_free": (
+        "64 samples over a noise-free prediction",
+        dict.fromkeys(("computers", "pubmed", "cora"), "≤ 3"),
+    ),
+    "validation32_over_epoch": ("validation by 32 draws over an epoch", {}),
+}
+WHO = {"ours": "graphsde", "pyg": "PyG", "torchsde": "torchsde", "diffrax": "JAX, diffrax"}
+
+
+class Results:
+    """The JSON files of a folder by name; one that is not there, or only tried with ``--quick``, is empty."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, name: str) -> dict[str, Any]:
+        path = self.folder / f"{name}.json"
+        if not path.exists():
+            return {}
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return {} if found.get("quick") else found
+
+    def variants(self, name: str) -> dict[str, dict[str, Any]]:
+        """The columns of a table: always the first two, others where they were measured."""
+        found = {end: self(name + end) for end in COLUMNS}
+        return {end: one for end, one in found.items() if one or end in ("", "-no-kernels")}
+
+
+def met(figure: float, goal: str) -> bool:
+    """Whether a figure meets a goal as the tables spell it; one without a goal does.
+
+    Example:
+        >>> met(7.9, "≥ 8"), met(1.3, "≤ 1.3"), met(5.0, "")
+        (False, True, True)
+    """
+    if not goal:
+        return True
+    limit = float(goal[2:])
+    return figure >= limit if goal[0] == "≥" else figure <= limit
+
+
+def cell(figure: float | None, goal: str = "") -> str:
+    if figure is None:
+        return MISSING
+    return f"{figure:.2f}" if met(figure, goal) else f"{figure:.2f}, **missed**"
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    if not rows:
+        return f"({MISSING})"
+    lines = ["| " + " | ".join(row) + " |" for row in (head, *rows)]
+    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]])
+
+
+def at(found: dict[str, Any], name: str) -> Any:
+    """A figure by the name of its key and, after a space, of one inside."""
+    for key in name.split(" "):
+        found = found.get(key, {}) if isinstance(found, dict) else {}
+    return found if found != {} else None
+
+
+def solver(results: Results) -> str:
+    columns = results.variants("solver")
+    head = ["figure", "goal", *(COLUMNS[end] for end in columns)]
+    rows = [
+        [words, goal, *(cell(at(one, name), goal) for one in columns.values())]
+        for name, (words, goal) in SOLVER_ROWS.items()
+    ]
+    return table(head, rows)
+
+
+def default(results: Results) -> str:
+    columns = results.variants("default")
+    graphs = list(dict.fromkeys(graph for one in columns.values() for graph in one.get("graphs", {})))
+    head = ["figure", "graph", "goal", *(COLUMNS[end] for end in columns)]
+    rows = []
+    for name, (words, goals) in DEFAULT_ROWS.items():
+        for graph in graphs:
+            goal = goals.get(graph, "")
+            figures = [cell(at(one, f"graphs {graph} {name}"), goal) for one in columns.values()]
+            rows.append([words, graph, goal, *figures])
+    return table(head, rows)
+
+
+def fits(results: Results) -> str:
+    found = results("peers")
+    rows = []
+    for graph, kinds in found.get("plain", {}).items():
+        for kind, one in kinds.items():
+            rows += _fit_rows(
+                kind.upper(), graph, {name: one[name] for name in ("ours", "pyg")}, {"pyg": one["speedup"]}
+            )
+    for graph, one in found.get("latent", {}).items():
+        who = {name: one[name] for name in WHO if name in one}
+        rows += _fit_rows("latent SDE", graph, who, one["speedup"])
+    return table(["fit", "graph", "by", "CPU s", "epochs", "ms an epoch", "test accuracy", "over ours"], rows)
+
+
+def _fit_rows(kind: str, graph: str, who: dict[str, Any], speedups: dict[str, float]) -> list[list[str]]:
+    return [
+        [
+            kind, graph, WHO[name], f"{fit['seconds']:.2f}", ", ".join(map(str, fit["epochs"])),
+            f"{fit['milliseconds_per_epoch']:.1f}", f"{fit['accuracy']:.3f}",
+            f"{speedups[name]:.2f}" if name in speedups else "",
+        ]
+        for name, fit in who.items()
+    ]  # fmt: skip
+
+
+def default_fit(results: Results) -> str:
+    head = [
+        "graph",
+        "epochs",
+        "ours, CPU s",
+        "of it prediction",
+        "PyG GCN, CPU s",
+        "accuracy",
+        "GCN's",
+        "ratio, goal ≤ 3",
+    ]
+    rows = []
+    for graph, one in results("peers").get("default", {}).items():
+        ours, pyg = one["ours"], one["pyg"]
+        seconds = [f"{ours['seconds']:.2f}", f"{ours['prediction_seconds']:.2f}", f"{pyg['seconds']:.2f}"]
+        accuracy = [f"{ours['accuracy']:.3f}", f"{pyg['accuracy']:.3f}"]
+        rows.append([graph, str(ours["epochs"]), *seconds, *accuracy, cell(one["fit_over_gcn"], "≤ 3")])
+    return table(head, rows)
+
+
+def memory(results: Results) -> str:
+    added = results("memory").get("added_mib", {})
+    steps = ("L10", "L40", "L100")
+    rows = [[kind, *(f"{one[size]:.0f}" if size in one else "" for size in steps)] for kind, one in added.items()]
+    return table(["MiB that an epoch adds", *(f"L = {size[1:]}" for size in steps)], rows)
+
+
+def large(results: Results) -> str:
+    rows, found = [], results("memory-computers")
+    if found:
+        sizes = f"Computers ({found['nodes']:,} nodes), d = {found['width']}, L = {found['steps']}, √L checkpoints"
+        rows.append([sizes, f"{found['peak_gb']:.2f} GB", f"≤ {found['limit_gb']:g} GB"])
+    million = results("scale").get("million_nodes")
+    if million:
+        words = f"{million['peak_gib']:.2f} GiB" + ("" if million["within"] else ", **missed**")
+        rows.append(["10⁶ nodes, 10⁷ edges, d = 64, L = 10, full batch", words, f"≤ {million['limit_gib']} GiB"])
+    return table(["one training epoch", "peak of the process", "goal"], rows)
+
+
+SWEEPS = {"nodes": "nodes", "degree": "edges a node", "steps": "steps L"}
+MODELS = {"default": "default, σ = 0.25", "paper": "`lgnsde@paper`"}
+
+
+def scale(results: Results) -> str:
+    rows = []
+    for models in results("scale").get("sweeps", {}).values():
+        for model, found in models.items():
+            for row in found["rows"]:
+                sample = row["sample_seconds"]
+                rows.append(
+                    [
+                        MODELS[model], f"{row['nodes']:,}", str(row["degree"]), str(row["steps"]),
+                        f"{row['epoch_seconds']:.3g}", f"{100 * row['system_share']:.0f} %", f"{row['page_faults']:,}",
+                        f"{row['epoch_peak_gb']:.2f}", "" if sample is None else f"{64 * sample:.3g}",
+                        str(row["samples"]) if sample is not None else "",
+                        "" if row["prediction_peak_gb"] is None else f"{row['prediction_peak_gb']:.2f}",
+                    ]
+                )  # fmt: skip
+    head = ["model", "nodes", "edges a node", "L", "epoch, CPU s", "of it system", "page faults", "peak, GB"]
+    unique = list(dict.fromkeys(map(tuple, rows)))
+    return table([*head, "64 samples, CPU s", "drawn", "peak, GB"], [list(row) for row in unique])
+
+
+def growth(results: Results) -> str:
+    rows = []
+    for sweep, models in results("scale").get("sweeps", {}).items():
+        for model, found in models.items():
+            sizes = [row["size"] for row in found["rows"]]
+            span = f"{SWEEPS[sweep]}, {sizes[0]:,} to {sizes[-1]:,}" if sizes else SWEEPS[sweep]
+            cells = [_powers(found["exponents"][what]) for what in ("epoch", "sample")]
+            rows.append([MODELS[model], span, *cells])
+    return table(["model", "growing", "exponent of an epoch (from size to size)", "of a sample"], rows)
+
+
+def _powers(found: dict[str, Any]) -> str:
+    if found["overall"] is None:
+        return MISSING
+    return f"{found['overall']:.2f} ({', '.join(f'{one:.2f}' for one in found['steps'])})"
+
+
+def adjoint(results: Results) -> str:
+    rows = [
+        [name, f"{one['drift']:.2f}", f"{one['nothing']:.2f}"]
+        for name, one in results("adjoint").get("adjoint", {}).items()
+    ]
+    return table(["epoch, Cora", "only the drift's is written", "nothing is written"], rows)
+
+
+def machines(results: Results) -> str:
+    """Which figures are from where."""
+    rows = []
+    for path in sorted(results.folder.glob("*.json")):
+        found = results(path.stem)
+        if not found:
+            continue
+        one = found["machine"]
+        rows.append(
+            [
+                f"`{path.stem}`", f"{one['cpu']}, {one['cpus']} processors", f"{one['torch_uses']}",
+                " ".join(one["numpy_uses"]), f"{one['load']}", f"{one['torch']}", f"`{one['revision']}`",
+            ]
+        )  # fmt: skip
+    return table(["result", "CPU", "torch uses", "numpy uses", "load before", "torch", "source"], rows)
+
+
+TABLES: dict[str, Callable[[Results], str]] = {
+    "solver": solver,
+    "default": default,
+    "default fit": default_fit,
+    "fits": fits,
+    "memory": memory,
+    "large": large,
+    "growth": growth,
+    "scale": scale,
+    "adjoint": adjoint,
+    "machines": machines,
+}
+MARKED = re.compile(r"(<!-- table: (?P<name>[\w ]+) -->\n)(?P<body>.*?)(<!-- end -->)", flags=re.DOTALL)
+
+
+def written(text: str, results: Results) -> str:
+    """The page with its tables made anew."""
+    return MARKED.sub(lambda found: f"{found[1]}\n{TABLES[found['name']](results)}\n\n{found[4]}", text)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; say whether the page is up to date")
+    parser.add_argument("--page", type=Path, default=PAGE)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    given = parser.parse_args()
+    before = given.page.read_text(encoding="utf-8")
+    after = written(before, Results(given.results))
+    if given.check:
+        sys.exit(0 if after == before else f"{given.page} differs from the figures: python benchmarks/page.py")
+    given.page.write_text(after, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
