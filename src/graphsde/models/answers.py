@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from graphsde.base.registry import Rules
 from graphsde.nn.likelihood import NOISE, mean_and_variance
@@ -22,11 +23,12 @@ ANSWERS: Rules[Callable[[NeuralModel, Response, np.ndarray], Prediction]] = Rule
 @ANSWERS.register("classification")
 def _classes(model: NeuralModel, response: Response, ids: np.ndarray) -> ClassPrediction:
     temperature = model.temperature_of_logits()
-    if response.alpha is None:
-        probs = torch.softmax(response.logits.double() / temperature, -1)
+    if response.alpha is not None:
+        values = (response.alpha / response.alpha.sum(-1, keepdim=True))[None].numpy()
+    elif model.kind == "samples":
+        values = _of_samples(response.logits, temperature).numpy()
     else:
-        probs = (response.alpha / response.alpha.sum(-1, keepdim=True))[None]
-    values = (probs.float() if model.kind == "samples" else probs).numpy()
+        values = torch.softmax(response.logits.double() / temperature, -1).numpy()
     known = None if response.variance is None else known_state(values, response.variance.numpy())
     return ClassPrediction(
         probs=values,
@@ -40,6 +42,18 @@ def _classes(model: NeuralModel, response: Response, ids: np.ndarray) -> ClassPr
         temperature=temperature,
         known_state=None if known is None else known.astype(values.dtype),
     )
+
+
+def _of_samples(logits: Tensor, temperature: float) -> Tensor:
+    """In single precision, sample by sample and with the classes first in memory, which is several times faster.
+
+    # [S, N, C]
+    """
+    probs = torch.empty(logits.shape, dtype=torch.float32, device=logits.device)
+    for one, place in zip(logits, probs, strict=True):
+        turned = one.t().to(torch.float64, memory_format=torch.contiguous_format)
+        place.copy_(torch.softmax(turned / temperature, 0).t())
+    return probs
 
 
 @ANSWERS.register("regression")
