@@ -34,6 +34,7 @@ class MaskStream:
     def __init__(self, seed: int, purpose: str) -> None:
         self._words = np.random.SFC64(derive(seed, "masks", purpose))
         self.generator = torch_stream(seed, purpose)
+        self._twin: MaskStream | None = None
 
     def bits(self, size: int, rate: float, copies: int = 1) -> Tensor:
         """Bit c of an entry says whether copy c keeps it, with probability 1 − ``rate``; other bits mean nothing.
@@ -60,11 +61,12 @@ class MaskStream:
         return torch.from_numpy(self._words.state["state"]["state"].view(np.int64).copy())
 
     def at(self, state: Tensor) -> MaskStream:
-        """Another stream that stands where ``state`` says."""
-        other = object.__new__(MaskStream)
-        other._words, other.generator = np.random.SFC64(0), self.generator
-        other.set_state(state)
-        return other
+        """Another stream, always the same one, that now stands where ``state`` says."""
+        if self._twin is None:
+            self._twin = object.__new__(MaskStream)
+            self._twin._words, self._twin.generator = np.random.SFC64(0), self.generator
+        self._twin.set_state(state)
+        return self._twin
 
     def set_state(self, state: Tensor) -> None:
         words = self._words.state

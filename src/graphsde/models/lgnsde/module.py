@@ -93,6 +93,7 @@ class LGNSDEModule(nn.Module):
             self.encoder = (Linear if settings.encoder == "linear" else GraphConv)(width, hidden, generator)
         self.norm = BatchNorm(hidden) if settings.encoder_norm == "batch" else None
         self.drift = make_part(DRIFTS, settings.drift, hidden, generator=generator)
+        self.solver = make_part(SOLVERS, settings.solver)
         self.prior = make_part(PRIORS, settings.prior, hidden)
         # relative noise is simulated at unit scale and multiplied afterwards
         sigma = 1.0 if settings.sigma_is == "ratio" else settings.sigma
@@ -221,7 +222,7 @@ class LGNSDEModule(nn.Module):
             initial,
             horizon=s.horizon,
             steps=s.steps,
-            solver=make_part(SOLVERS, s.solver),
+            solver=self.solver,
             diffusion=bound,
             noise_kind=self.diffusion.noise,
             brownian=motion,
