@@ -79,6 +79,8 @@ from .nn.layers import Linear as Linear
 from .prediction import ClassPrediction as ClassPrediction
 from .prediction import Prediction as Prediction
 from .prediction import RegressionPrediction as RegressionPrediction
+from .prediction import SamplesNotKept as SamplesNotKept
+from .prediction import SummarisedPrediction as SummarisedPrediction
 from .runs.given import save_run as save_run
 from .runs.opened import OpenedRun as OpenedRun
 from .runs.opened import open_run as open_run

@@ -151,3 +151,26 @@ def test_nobody_writes_csv_around_the_guard() -> None:
 def test_the_page_hides_the_button_of_its_framework() -> None:
     style = (ROOT / "src/graphsde/view/app/panels/style.css").read_text(encoding="utf-8")
     assert re.search(r'aria-label\^="Download as CSV"\]\) \{ display: none; \}', style)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_long_table_is_written_part_by_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+    """Columns whose first rows are empty, or whole numbers, have the type that all of their rows have."""
+    columns = {
+        "id": np.array([f"={row}" for row in range(10)], dtype=object),
+        "known": [None] * 7 + [0.5, None, 2.0],
+        "split": np.array([None] * 9 + ["test"], dtype=object),
+        "count": np.arange(10),
+        "share": [1, 2, 3, 4, 5, 6, 7, 8, 9, 0.25],
+        "nothing": [None] * 10,
+        "flag": np.arange(10) % 2 == 0,
+    }
+    write_table(columns, tmp_path / f"whole.{suffix}")
+    monkeypatch.setattr("graphsde.io.table_export.ROWS_AT_ONCE", 3)
+    write_table(columns, tmp_path / f"parts.{suffix}")
+    if suffix == "csv":
+        assert (tmp_path / "parts.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+        return
+    whole, parts = (pq.read_table(tmp_path / f"{name}.parquet") for name in ("whole", "parts"))
+    assert parts.equals(whole) and parts.schema == whole.schema
+    assert pq.ParquetFile(tmp_path / "parts.parquet").metadata.num_row_groups == 4

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -65,18 +65,18 @@ def summarised_answer(
         calibrator = model.calibrator
         listens = calibrator is not None and calibrator.listens
         calibrated = None if calibrator is None else _Calibrated(calibrator, graph, model.temperature_of_logits())
-        own = _own(question, variance, None if listens else calibrated)
+        own = _own(question, variance, calibrated)
         if calibrated is None:
             return own
         if listens:
-            calibrated.go_by_mean(question.logits())
+            calibrated.go_by_mean()
             for logits in question.logits():
                 calibrated.add(logits)
         return calibrated.finished(own)
 
 
 def _own(question: _Question, variance: Tensor | None, calibrated: _Calibrated | None) -> SummarisedPrediction:
-    """Before any calibrator; ``calibrated`` is told of every sample on the way."""
+    """Before any calibrator, which gets every sample on the way."""
     model, nodes, classes = question.model, question.graph.num_nodes, len(question.model._require_fitted())
     temperature = model.temperature_of_logits()
     sums = SampleSums(nodes, classes, logits=True)
@@ -95,7 +95,7 @@ def _own(question: _Question, variance: Tensor | None, calibrated: _Calibrated |
             if plain is not None:
                 plain.next()
             if calibrated is not None:
-                calibrated.add(logits)
+                (calibrated.watch if calibrated.calibrator.listens else calibrated.add)(logits)
         if draw.hidden is not None:
             hidden = draw.hidden if hidden is None else hidden.add_(draw.hidden)
     summary = sums.finished()
@@ -130,22 +130,26 @@ class _Calibrated:
         self.surroundings = calibrator.surroundings(graph)
         self.sums = SampleSums(graph.num_nodes, calibrator.classes, logits=False)
         self.remaining: np.ndarray | None = None
-        self.mean: Tensor | None = None
+        self.watched: Tensor | None = None
+        self.count = 0
+        self.mapped: Callable[[Tensor], Tensor] = lambda logits: calibrator(logits, self.surroundings)
 
-    def go_by_mean(self, samples: Iterator[Tensor]) -> None:
+    def watch(self, logits: Tensor) -> None:
+        """A sample that will come again, once the mean over all of them is known.  # [N, C]"""
+        own = self._centred(logits)
+        self.watched = own if self.watched is None else self.watched.add_(own)
+        self.count += 1
+
+    def go_by_mean(self) -> None:
         """Let the map of every sample be that of their mean, as of all samples at once."""
-        count = 0
-        for logits in samples:
-            own = self._centred(logits)
-            self.mean = own if self.mean is None else self.mean.add_(own)
-            count += 1
-        if self.mean is not None:
-            self.mean /= count
+        assert self.watched is not None
+        self.mapped = self.calibrator.bound(self.watched / self.count, self.surroundings)
+        self.watched = None
 
     def add(self, logits: Tensor) -> None:
         """The next sample, of all nodes.  # [N, C]"""
         own = self._centred(logits)
-        probs = torch.softmax(self._mapped(own), -1)[0].float().numpy()
+        probs = torch.softmax(self.mapped(own), -1)[0].float().numpy()
         self.sums.add(probs)
         known = self.calibrator.known_state(own, self.surroundings)
         if known is not None:
@@ -157,7 +161,7 @@ class _Calibrated:
         summary = replace(self.sums.finished(), logits=own.summary.logits, log_sum_exp=own.summary.log_sum_exp)
         known = None
         if self.remaining is None and own.known_state is not None:
-            known = torch.softmax(self._mapped(centred(own.known_state)), -1).float().numpy()
+            known = torch.softmax(self.mapped(centred(own.known_state)), -1).float().numpy()
         return SummarisedPrediction(
             summary,
             own.ids,
@@ -173,11 +177,6 @@ class _Calibrated:
         """As a calibrator sees the sample.  # [1, N, C]"""
         probs = [_probabilities(logits[rows].contiguous(), self.temperature) for rows in _blocks(len(logits))]
         return centred(np.concatenate(probs)[None])
-
-    def _mapped(self, logits: Tensor) -> Tensor:
-        if self.mean is None:
-            return self.calibrator(logits, self.surroundings)
-        return self.calibrator.likewise(logits, self.mean, self.surroundings)
 
 
 def _probabilities(logits: Tensor, temperature: float) -> np.ndarray:

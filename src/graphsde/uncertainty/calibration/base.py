@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -97,6 +97,11 @@ class Calibrator(nn.Module, ABC):
         """Other logits of the same nodes under the map that ``logits`` get: a calibrator whose map depends on them, say
         by a temperature per node, takes that of ``logits``.  # [R, N, C], [S, N, C] -> [R, N, C]"""
         return self(other, surroundings)
+
+    def bound(self, logits: Tensor, surroundings: Surroundings) -> Callable[[Tensor], Tensor]:
+        """:meth:`likewise` for many logits in turn: what depends on ``logits`` or the surroundings alone may be made
+        once.  # [1, N, C]: the mean over samples"""
+        return lambda other: self.likewise(other, logits, surroundings)
 
     def plain_values(self) -> dict[str, Any]:
         """What must be kept besides the tensors, such as ids: whatever JSON can hold."""

@@ -136,7 +136,11 @@ class GATS(Calibrator):
         return logits / self.temperatures(logits.mean(0), surroundings)[None, :, None]
 
     def likewise(self, other: Tensor, logits: Tensor, surroundings: Surroundings) -> Tensor:
-        return other / self.temperatures(logits.mean(0), surroundings)[None, :, None]
+        return self.bound(logits, surroundings)(other)
+
+    def bound(self, logits: Tensor, surroundings: Surroundings) -> Callable[[Tensor], Tensor]:
+        temperatures = self.temperatures(logits.mean(0), surroundings)[None, :, None]
+        return lambda other: other / temperatures
 
     def resting_place(self) -> list[Tensor]:
         """The temperature 1 for every node; weights start at random only so that heads differ."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -148,6 +148,10 @@ class DiffusionTemperature(Calibrator):
 
     def forward(self, logits: Tensor, surroundings: Surroundings) -> Tensor:
         return logits / self.temperatures(surroundings)[None, :, None]
+
+    def bound(self, logits: Tensor, surroundings: Surroundings) -> Callable[[Tensor], Tensor]:
+        temperatures = self.temperatures(surroundings)[None, :, None]
+        return lambda other: other / temperatures
 
     def temperatures(self, surroundings: Surroundings) -> Tensor:
         """One per node.  # [N]"""
