@@ -11,12 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import graphsde as gs
 from graphsde.base.errors import BadInput, StorageError
 from graphsde.graph.ids import CodedTexts, locate
 from graphsde.io import parquet
 from graphsde.io.columns import as_coded
 from graphsde.io.parquet import read_parquet
 from graphsde.io.read import read
+
+from support import needs_real_data
 
 NODES = 200
 
@@ -36,6 +39,8 @@ def folder_of(
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet, "_ROWS_AT_ONCE", 5)
     monkeypatch.setattr(parquet, "_COLUMNS_AT_ONCE", 2)
+    monkeypatch.setattr("graphsde.graph.edges._KEYS_AT_ONCE", 4)
+    monkeypatch.setattr("graphsde.graph.ids._IDS_AT_ONCE", 7)
 
 
 @pytest.mark.parametrize("dictionary", [True, False])
@@ -45,7 +50,7 @@ def test_the_graph_of_many_parts_is_the_graph(tmp_path: Path, small_parts: None,
     numbers = rng.permutation(NODES) * 5 + 1
     ids = np.array([f"node {one}" for one in numbers], dtype=object) if text else numbers
     values = rng.standard_normal((NODES, 5)).astype(np.float32)
-    ends = rng.integers(NODES, size=(2, 600))
+    ends = rng.integers(60, size=(2, 600))  # so few nodes that many edges come twice
     columns = {"id": ids.tolist()} | {f"x{column}": pa.array(values[:, column]) for column in range(5)}
     edges = {"source": ids[ends[0]].tolist(), "target": ids[ends[1]].tolist()}
     graph = read(folder_of(tmp_path / "g", columns, edges, dictionary=dictionary))
@@ -134,3 +139,12 @@ def test_a_file_that_changes_between_two_columns_is_refused(tmp_path: Path) -> N
     os.utime(path, ns=(1, 1))
     with pytest.raises(StorageError, match="changed while it was read"):
         table.features(["x"], set())
+
+
+@needs_real_data
+def test_a_real_graph_is_the_same_from_both_formats(tmp_path: Path) -> None:
+    graph = gs.load("photo")
+    for form in ("csv", "parquet"):
+        gs.write_tables(graph, tmp_path / form, form)  # type: ignore[arg-type]
+    one, other = (read(tmp_path / form, name="photo") for form in ("csv", "parquet"))
+    assert one.fingerprint == other.fingerprint and one.num_edges == graph.num_edges

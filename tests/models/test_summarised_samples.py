@@ -13,6 +13,8 @@ from graphsde.prediction import sample_summary as sample_summary_module
 from graphsde.prediction.sample_summary import SampleSums
 from graphsde.uncertainty.scores.registry import available_scores, score
 
+from support import needs_real_data
+
 CALIBRATORS = (None, "temperature", "vector", "gats", "diffusion")
 
 
@@ -184,3 +186,13 @@ def test_the_spread_of_samples_that_hardly_differ(monkeypatch: pytest.MonkeyPatc
         sums.add(one)
     expected = 2 * np.var(offsets[..., 0], axis=0, ddof=1)
     np.testing.assert_allclose(sums.finished().variance, expected, rtol=1e-5)
+
+
+@needs_real_data
+def test_figures_of_a_real_graph_are_the_same() -> None:
+    graph = gs.load("cora")
+    whole, summed = both(gs.LGNSDE(preset="universal", epochs=3, seed=0).fit(graph), graph)
+    expected, found = (gs.evaluate(one, graph) for one in (whole, summed))
+    assert found.keys() == expected.keys()
+    np.testing.assert_allclose(list(found.values()), list(expected.values()), rtol=0, atol=1e-12)
+    assert gs.ask(summed, graph, 10).as_dict() == gs.ask(whole, graph, 10).as_dict()
