@@ -182,12 +182,13 @@ class LGNSDE(NeuralModel):
             self.module.width,
         )
         flow = self.module.mean_path(inputs) if self.module.noisy and self.settings.noise_by == "marginals" else None
+        deviation = None if flow is None else self.module.unit_deviation(inputs)
         for paths, used in chunks(samples, graph.num_nodes * width):
             noise = Noise(stream, keys, paths)
             if flow is None:
                 state = self.module.evolve(inputs, noise, None).state
             else:  # one solve serves all draws
-                state = self.module.beside(self.module.around(inputs, flow[1], noise), flow[0])
+                state = self.module.beside(self.module.around(inputs, flow[1], noise, deviation=deviation), flow[0])
             drawn = self.module.decode(inputs, state).transpose(0, 1)  # [S, N, C]
             yield Draws(drawn[:used].cpu(), widened(state[:, :used, :width]).sum(1).cpu())
 

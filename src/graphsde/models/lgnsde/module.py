@@ -291,12 +291,14 @@ class LGNSDEModule(nn.Module):
             state = mean + self.gain * (self.unit_noise(inputs, noise) if unit is None else unit)
         return Latent(state, self._closed_kl(initial, self._amount()) if kl else None)
 
-    def around(self, inputs: Inputs, mean: Tensor, noise: Noise, rows: Tensor | None = None) -> Tensor:
+    def around(
+        self, inputs: Inputs, mean: Tensor, noise: Noise, rows: Tensor | None = None, deviation: Tensor | None = None
+    ) -> Tensor:
         """States from their exact law at the horizon; a draw is a function of seed, path and node key alone.
 
-        # [N, 1 or S, d] -> [N or n, S, d]
+        ``deviation`` is :meth:`unit_deviation` where the caller has it already.  # [N, 1 or S, d] -> [N or n, S, d]
         """
-        deviation = self.unit_deviation(inputs)
+        deviation = self.unit_deviation(inputs) if deviation is None else deviation
         keys = noise.keys
         if rows is not None:
             mean, deviation, keys = mean[rows], deviation[rows], keys[rows]
