@@ -49,21 +49,21 @@ class Step:
 def steps() -> list[Step]:
     """The short ones first."""
     found = [
-        Step("default", "default.py", minutes=1.5),
-        Step("default-no-kernels", "default.py", ("--no-kernels",), 1.5),
+        Step("default", "default.py", minutes=1.2),
+        Step("default-no-kernels", "default.py", ("--no-kernels",), 1.2),
         Step("memory-computers", "memory.py", ("--computers",), 0.3),
         Step("memory", "memory.py", minutes=1),
         Step("kept", "kept.py", minutes=2),
         Step("wide_csv", "wide_csv.py", minutes=1),
         Step("race", "race.py", minutes=1.5),
-        Step("solver", "solver.py", minutes=2.5),
-        Step("solver-no-kernels", "solver.py", ("--no-kernels",), 2.5),
+        Step("solver", "solver.py", minutes=3),
+        Step("solver-no-kernels", "solver.py", ("--no-kernels",), 3),
         Step("adjoint", "solver.py", ("--adjoint",), 2),
-        Step("peers", "peers.py", minutes=4),
-        Step("scale", "scale.py", minutes=8),
+        Step("peers", "peers.py", minutes=10),
+        Step("scale", "scale.py", minutes=13),
     ]
     if torch.backends.cpu.get_cpu_capability() != "AVX2":  # else it is what has been measured already
-        found.insert(-2, Step("solver-avx2", "solver.py", (), 2.5, as_without_avx512()))
+        found.insert(-2, Step("solver-avx2", "solver.py", (), 3, as_without_avx512()))
     return found
 
 

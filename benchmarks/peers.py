@@ -222,10 +222,7 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
         }
     else:
         parts = {f"default {name}": lambda name=name: default_over_gcn(name, SAMPLES, {}) for name in GRAPHS}
-        parts |= {
-            f"plain {name}": lambda name=name: plain_networks(name, PLAIN, 2 if name == "cora" else 1)
-            for name in GRAPHS[:2]
-        }
+        parts["plain cora"] = lambda: plain_networks("cora", PLAIN, 2)
         parts["latent cora"] = lambda: latent_sde("cora", LATENT, LATENT_SAMPLES, STEPS, WIDTH)
     name = "peers" + variant(kernels=not given.no_kernels)
     earlier = kept(name, given)

@@ -37,8 +37,8 @@ FEATURES, CLASSES = 64, 5
 SAMPLES = 64
 GIBIBYTE = 2**30
 LIMIT = 8 * GIBIBYTE
-# state entries (nodes · width · steps · samples) that a prediction may have before it takes fewer samples: a minute
-PREDICTED_ENTRIES = 3_000_000_000
+# state entries (nodes · width · steps · samples) that a prediction may have before it takes fewer samples: some 20 s
+PREDICTED_ENTRIES = 500_000_000
 # the same of the states that an epoch may store before it keeps √L checkpoints
 STORED_ENTRIES = 200_000_000
 LONG_EPOCH = 300_000_000  # entries from which on one epoch says as much as the second
