@@ -2,7 +2,8 @@
 
 No implementation of that member is faster than these, in their shapes and as often: per path the encoder's two layers
 with their gradients (masks differ from path to path, so nothing is shared), then every step's product with the graph
-for all paths at once, forward and back. Draws, activations, the loss and the optimiser are not among them.
+for all paths at once, forward and back. Products with few columns are made the way round that is faster. Draws,
+activations, the loss and the optimiser are not among them.
 """
 
 from __future__ import annotations
@@ -62,11 +63,11 @@ def products(learner: LGNSDELearner) -> list[Product]:
     state = dense(nodes, paths * second)
     return [
         Product("features × W₁", features, dense(inputs, first), paths),
-        Product("hidden × W₂", hidden, dense(first, second), paths),
+        Product("hidden × W₂", dense(first, second).t(), hidden.t(), paths),
         Product("Â × state", adjacency, state, settings.steps),
         Product("Âᵀ × gradient", adjacency.transposed(), state, settings.steps),
         Product("gradient × W₂ᵀ", logits, dense(second, first), paths),
-        Product("hiddenᵀ × gradient", hidden.t(), logits, paths),
+        Product("hiddenᵀ × gradient", logits.t(), hidden, paths),
         Product("featuresᵀ × gradient", turned, hidden, paths),
     ]
 

@@ -62,7 +62,7 @@ def epochs_of(learner: LGNSDELearner) -> Callable[[], None]:
     def run() -> None:
         nonlocal epoch
         epoch += 1
-        optimizer.zero_grad(set_to_none=True)
+        optimizer.zero_grad()
         learner.loss(epoch).backward()
         optimizer.step()
 

@@ -1,6 +1,6 @@
 """What ``graphsde fit`` says it will take, and what it took: peak memory and time, each graph in a process of its own.
 
-    python benchmarks/estimates.py [--json] [--graphs cora,synthetic:10000] [--epochs 20] [--settings preset=universal]
+    python benchmarks/estimates.py [--json] [--quick] [--out DIR] [--graphs cora,synthetic:10000] [--epochs 20] [--settings preset=universal]
 
 The estimate is the one that is printed before a fit. The peak is that of the whole process (VmHWM): libraries, reading,
 training, validation, prediction, controls, writing. Time is from the estimate to the prediction, with as many epochs as
@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from _report import answer, arguments
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 GRAPHS = ("synthetic:1000", "cora", "synthetic:10000", "computers", "coauthor-physics", "synthetic:100000")
@@ -85,10 +86,19 @@ def measure_here(graph: str, epochs: int, model: str, settings: dict[str, Any]) 
     }
 
 
+def measure_all(graphs: list[str], epochs: int, model: str, settings: dict[str, Any]) -> dict[str, Any]:
+    rows = []
+    for graph in graphs:
+        if graph in FILES and not FILES[graph].is_file():
+            print(f"{graph} is left out: {FILES[graph].name} is not there", file=sys.stderr)
+            continue
+        rows.append(measure(graph, epochs=epochs, model=model, settings=settings))
+    return {"model": model, "settings": settings, "epochs": epochs, "within": WITHIN, "graphs": rows}
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--graphs", default=",".join(GRAPHS), help=f"with commas between; {LARGEST} takes several GB")
+    parser = arguments(__doc__)
+    parser.add_argument("--graphs", default=",".join((*GRAPHS, LARGEST)), help="with commas between")
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--model", default="lgnsde")
     parser.add_argument("--settings", default="race=False", help="with commas between, e.g. preset=universal")
@@ -99,17 +109,9 @@ def main() -> None:
         return
     settings: dict[str, Any] = dict(part.split("=", 1) for part in filter(None, given.settings.split(",")))
     settings = {name: {"True": True, "False": False}.get(value, value) for name, value in settings.items()}
-    rows = []
-    for graph in given.graphs.split(","):
-        if graph in FILES and not FILES[graph].is_file():
-            print(f"{graph} is left out: {FILES[graph].name} is not there", file=sys.stderr)
-            continue
-        rows.append(measure(graph, epochs=given.epochs, model=given.model, settings=settings))
-        if not given.json:
-            print(line(rows[-1]), flush=True)
-    if given.json:
-        about = {"model": given.model, "settings": settings, "epochs": given.epochs, "machine": platform.machine()}
-        print(json.dumps({**about, "within": WITHIN, "graphs": rows}, indent=2))
+    graphs = ["synthetic:300"] if given.quick else given.graphs.split(",")
+    found = lambda: measure_all(graphs, given.epochs, given.model, settings)  # noqa: E731
+    answer("estimates", found, given, lambda result: print(*map(line, result["graphs"]), sep="\n"))
 
 
 def line(row: dict[str, Any]) -> str:

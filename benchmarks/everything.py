@@ -56,6 +56,8 @@ def steps() -> list[Step]:
         Step("kept", "kept.py", minutes=2),
         Step("wide_csv", "wide_csv.py", minutes=1),
         Step("race", "race.py", minutes=1.5),
+        Step("reading", "reading.py", minutes=1.5),
+        Step("estimates", "estimates.py", minutes=8),
         Step("solver", "solver.py", minutes=3),
         Step("solver-no-kernels", "solver.py", ("--no-kernels",), 3),
         Step("adjoint", "solver.py", ("--adjoint",), 2),

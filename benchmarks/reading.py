@@ -1,6 +1,6 @@
 """CPU seconds and memory of reading a folder of Parquet tables, with ids that are numbers and ids that are text.
 
-    python benchmarks/reading.py [--json] [--nodes 100000] [--edges-per-node 10] [--columns 64]
+    python benchmarks/reading.py [--json] [--quick] [--out DIR] [--nodes 1000000] [--edges-per-node 10] [--columns 64]
 
 The tables are made up: random edges, float32 features, five classes, a split. Each figure is of a process of its own
 that has read a small folder before, so that imports count for nothing. Memory is the peak resident set while reading
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _report import answer, arguments
 
 CLASSES = ("alpha", "beta", "gamma", "delta", "epsilon")
 IDS = ("numbers", "text")
@@ -95,37 +96,42 @@ def measure(folder: Path) -> dict[str, float]:
     return json.loads(done.stdout)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--nodes", type=int, default=100_000)
-    parser.add_argument("--edges-per-node", type=int, default=10)
-    parser.add_argument("--columns", type=int, default=64)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.one is not None:
-        print(json.dumps(measure_here(given.one)))
-        return
+def measure_all(nodes: int, edges_per_node: int, columns: int) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "nodes": given.nodes,
-        "edges": given.nodes * given.edges_per_node,
-        "columns": given.columns,
+        "nodes": nodes,
+        "edges": nodes * edges_per_node,
+        "columns": columns,
         "goals": {"nodes": GOAL_NODES, **GOALS},
         "ids": {},
     }
     with tempfile.TemporaryDirectory() as folder:
         for ids in IDS:
-            write_tables(Path(folder) / ids, ids, given.nodes, given.edges_per_node, given.columns)
+            write_tables(Path(folder) / ids, ids, nodes, edges_per_node, columns)
             found["ids"][ids] = measure(Path(folder) / ids)
-    if given.json:
-        print(json.dumps(found))
-        return
+    return found
+
+
+def show(found: dict[str, Any]) -> None:
     for ids, one in found["ids"].items():
         print(
-            f"{given.nodes:,} nodes, {found['edges']:,} edges, ids are {ids}: {one['cpu_seconds']:.2f} s of CPU, "
+            f"{found['nodes']:,} nodes, {found['edges']:,} edges, ids are {ids}: {one['cpu_seconds']:.2f} s of CPU, "
             f"peak {one['peak_over_size']:.2f} times the graph's {one['size_bytes'] / 1e6:,.0f} MB"
         )
     print(f"goals at {GOAL_NODES:,} nodes: {GOALS['cpu_seconds']:.0f} s, {GOALS['peak_over_size']} times")
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--nodes", type=int, default=GOAL_NODES)
+    parser.add_argument("--edges-per-node", type=int, default=10)
+    parser.add_argument("--columns", type=int, default=64)
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one is not None:
+        print(json.dumps(measure_here(given.one)))
+        return
+    nodes = 300 if given.quick else given.nodes
+    answer("reading", lambda: measure_all(nodes, given.edges_per_node, given.columns), given, show)
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ def test_a_large_graph_comes_in_a_large_file(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_file_may_cost(monkeypatch: pytest.MonkeyPatch, cost: int, size: int, code: str | None) -> None:
-    monkeypatch.setattr("graphsde.base.memory.available_bytes", lambda: 2_000_000_000_000)
+    monkeypatch.setattr("graphsde.base.memory.available_bytes", lambda device=None: 2_000_000_000_000)
     try:
         refuse_cost(Path("graph.npz"), cost=cost, size=size, fix="…")
         found = None

@@ -137,7 +137,7 @@ class _Perceptron(torch.autograd.Function):
                 copies, hidden = _hidden(part, ctx.rates, masks, ctx.paths, weights)
             grad = wide.new_zeros(ctx.paths * (stop - start), wide.shape[1])  # [S·n, w]
             grad[:, :width].view(ctx.paths, -1, width).copy_(grads[0][start:stop].transpose(0, 1))
-            sums[2].addmm_(grad.t(), hidden.flatten(0, 1))
+            sums[2] = torch.addmm(sums[2], grad.t(), hidden.flatten(0, 1))
             sums[3] += grad.sum(0)[:width]
             back = (grad @ wide.t()).view(hidden.shape)
             torch.ops.aten.threshold_backward.grad_input(back, hidden, 0, grad_input=back)

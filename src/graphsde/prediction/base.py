@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVa
 
 import numpy as np
 
-from graphsde.base.errors import BadUsage
+from graphsde.base.errors import BadUsage, NotEnoughMemory
 from graphsde.base.memory import available_bytes, require_memory
 from graphsde.graph.graph import Graph
 
@@ -36,9 +36,8 @@ def require_room_for_sums(samples: int, nodes: int, outputs: int) -> None:
     """As :func:`require_room_for_samples`, where only sums over samples are kept: memory does not depend on their
     number, and a number that nobody can wait for is refused all the same."""
     if samples > MOST_SUMMED:
-        raise BadUsage(
+        raise NotEnoughMemory(
             f"{samples:,} samples were asked for",
-            found=samples,
             expected=f"at most {MOST_SUMMED:,} samples",
             fix=f"ask for at most {MOST_SUMMED:,} samples: their mean has no digit more",
         )
