@@ -101,10 +101,11 @@ def main() -> None:
     settings = {name: {"True": True, "False": False}.get(value, value) for name, value in settings.items()}
     rows = []
     for graph in given.graphs.split(","):
-        if graph in FILES and not FILES[graph].is_file():
-            print(f"{graph} is left out: {FILES[graph].name} is not there", file=sys.stderr)
+        try:
+            rows.append(measure(graph, epochs=given.epochs, model=given.model, settings=settings))
+        except RuntimeError as error:  # files that are not there, not enough memory
+            print(f"{graph} is left out: {str(error).strip().splitlines()[-1]}", file=sys.stderr)
             continue
-        rows.append(measure(graph, epochs=given.epochs, model=given.model, settings=settings))
         if not given.json:
             print(line(rows[-1]), flush=True)
     if given.json:
