@@ -4,7 +4,8 @@
 
 The estimate is the one that is printed before a fit. The peak is that of the whole process (VmHWM): libraries, reading,
 training, validation, prediction, controls, writing. Time is from the estimate to the prediction, with as many epochs as
-the estimate is for: nothing stops early. Ratios are estimate over measured.
+the estimate is for: nothing stops early. Ratios are estimate over measured; those of time mean little while others use
+the same cores.
 """
 
 from __future__ import annotations
@@ -82,6 +83,7 @@ def measure_here(graph: str, epochs: int, model: str, settings: dict[str, Any]) 
         "seconds": round(predicted - told, 2),
         "time_ratio": round(estimate.seconds / (predicted - told), 3),
         "estimating_seconds": round(told - begin, 2),
+        "epochs": epochs,
     }
 
 
@@ -109,7 +111,7 @@ def main() -> None:
         if not given.json:
             print(line(rows[-1]), flush=True)
     if given.json:
-        about = {"model": given.model, "settings": settings, "epochs": given.epochs, "machine": platform.machine()}
+        about = {"model": given.model, "settings": settings, "machine": platform.machine()}
         print(json.dumps({**about, "within": WITHIN, "graphs": rows}, indent=2))
 
 
