@@ -180,7 +180,8 @@ def test_without_validation_nodes_there_is_nothing_to_race_by(graph: Graph) -> N
 
 def test_the_estimate_covers_all_members(graph: Graph) -> None:
     alone = gs.GCN(epochs=EPOCHS)
-    assert raced(graph).estimate(graph).bytes > 2 * alone.estimate(graph).bytes
+    # libraries and what passes with an epoch count once, what stands side by side for every member
+    assert raced(graph).estimate(graph).bytes > alone.estimate(graph).bytes + alone.standing_memory(graph)
 
 
 def test_every_candidate_is_a_valid_setting_of_its_model(graph: Graph) -> None:

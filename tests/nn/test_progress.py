@@ -49,6 +49,25 @@ class Terminal:
     def flush(self) -> None: ...
 
 
+def test_a_bar_that_nobody_sees_is_not_made(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    bar = gs.ProgressBar("fitting")
+    bar.on_race(0, 5)
+    bar.on_start(3, 1)
+    bar.on_epoch(EpochRecord(1, 0.5, None, None, False, 0.1))
+    bar.on_note("a word " * 30)
+    bar.on_end(1)
+    assert bar._bar is None and capsys.readouterr().err == "a word " * 30 + "\n"
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    bar.on_start(3, 1)
+    assert bar._bar is not None
+    bar.on_end(3)
+    assert bar._bar is None
+
+
 def test_nothing_is_shown_in_a_script(bars: list[Spy]) -> None:
     gs.GCN(epochs=2, hidden=4).fit(block_graph())
     assert not bars

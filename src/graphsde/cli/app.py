@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import os
 import sys
 import warnings
@@ -46,6 +47,8 @@ VERBS: dict[str, Callable[..., None]] = {
 
 
 def main() -> None:
+    # the collector would go through all that torch and others bring along again and again while they are imported
+    gc.set_threshold(20_000, 20, 50)
     guard_output()  # for good: a traceback is printed after everything else has ended
     app()
 

@@ -88,6 +88,8 @@ class ProgressBar(Callback):
             self._close()
 
     def _open(self, title: str, total: int, completed: int) -> None:
+        if not _drawn():  # rich would draw nothing either, but its import takes as long as some fits
+            return
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         self._bar = Progress(
@@ -149,6 +151,13 @@ def shown_progress(callbacks: Sequence[Callback], title: str) -> Iterator[Sequen
         yield [ProgressBar(title)]
     finally:
         _FITTING.reset(token)
+
+
+def _drawn() -> bool:
+    """Whether a bar on standard error may be seen; where rich is told by a variable, it decides."""
+    if "ipykernel" in sys.modules or {"FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"} & set(os.environ):
+        return True
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 def _watched() -> bool:

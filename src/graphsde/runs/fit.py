@@ -156,10 +156,8 @@ def estimate_run(model: Model, graph: Graph, samples: int = SAMPLES) -> Estimate
 
 def _bytes_after_fit(graph: Graph) -> int:
     """Memory of what follows a prediction, by arithmetic: controls, the evidence that is kept, tables."""
-    if graph.features is None:
-        entries, each = graph.num_nodes, 0
-    elif sp.issparse(graph.features):
-        entries, each = int(graph.features.nnz), 70  # type: ignore[union-attr]
+    if sp.issparse(graph.features):
+        entries, each = int(graph.features.nnz), 90  # type: ignore[union-attr]
     else:
         entries, each = int(graph.features.size), 16
     controls = 28 * entries + 48 * (graph.num_edges + graph.num_nodes)
