@@ -39,6 +39,7 @@ EXACT_WEIGHTS = 30_000_000_000
 """The same of :func:`propagation_weights`, which save products through the graph at every later call."""
 KEPT_ENTRIES = 40_000_000
 """Entries of such weights at most, 160 MB in single precision."""
+_LEAST_COLUMNS = 8
 _BLOCK_ENTRIES = 1 << 19  # of one dense block: small enough for a cache, measured as the fastest
 
 _ENERGIES: Kept[Tensor] = Kept(4)
@@ -236,7 +237,8 @@ def _products(adjacency: SparseMatrix, columns: int, steps: int) -> int:
 
 
 def _blocks(columns: int, size: int) -> list[range]:
-    width = max(1, min(columns, _BLOCK_ENTRIES // max(size, 1)))
+    # on a large graph a product costs as much for a few columns as for one
+    width = max(1, min(columns, max(_LEAST_COLUMNS, _BLOCK_ENTRIES // max(size, 1))))
     return [range(start, min(start + width, columns)) for start in range(0, columns, width)]
 
 
