@@ -284,9 +284,14 @@ def test_no_training_is_lost(tables: Path, tmp_path: Path, monkeypatch: pytest.M
         def die(*args: Any, **kwargs: Any) -> None:
             raise Killed
 
-        patch.setattr(gs.GCN, where, die)
+        class Afterwards(Callback):
+            """Once all epochs are done: before, a prediction is rehearsed."""
+
+            def on_end(self, best_epoch: int) -> None:
+                patch.setattr(gs.GCN, where, die)
+
         with pytest.raises(Killed):
-            fit_run(request(tables), folder)
+            fit_run(request(tables), folder, callbacks=[Afterwards()])
     epochs = Epochs()
     outcome = fit_run(request(tables), folder, callbacks=[epochs])
     assert outcome.resumed and epochs.seen == 0 and len(outcome.model.history) == 4

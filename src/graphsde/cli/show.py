@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_format
 import os
 import sys
-from importlib import resources
+from importlib import import_module, resources
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -155,18 +155,18 @@ def listing(
 def rows_of(kind: str) -> list[dict[str, Any]]:
     """What a registry says of its entries.
 
-    Importing one takes seconds, so that as long as nobody has, its entries are those of the package, which are in
-    ``catalogue.json``; a plugin can't add to a registry without importing it.
+    Importing one takes seconds, so that as long as nobody has imported torch, its entries are those of the package,
+    which are in ``catalogue.json``; nobody can add to a registry without it.
     """
     if kind not in KINDS:
         raise unknown_name("list", kind, list(KINDS))
     module, name, _ = KINDS[kind]
-    loaded = sys.modules.get(f"graphsde.{module}")
-    if loaded is None:
-        text = resources.files(__package__).joinpath(CATALOGUE).read_text(encoding="utf-8")
-        rows: list[dict[str, Any]] = json_format.loads(text)[kind]
+    rows: list[dict[str, Any]]
+    if "torch" in sys.modules:
+        rows = getattr(import_module(f"graphsde.{module}"), name).describe()
     else:
-        rows = getattr(loaded, name).describe()
+        text = resources.files(__package__).joinpath(CATALOGUE).read_text(encoding="utf-8")
+        rows = json_format.loads(text)[kind]
     return rows
 
 
