@@ -14,6 +14,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from graphsde.base.errors import BadUsage
+from graphsde.sde import gradients
 from graphsde.sde.gradients import segment_starts
 from graphsde.sde.integrate import Path, integrate
 from graphsde.testing.solvers import ConstantNoise, Field, ornstein_uhlenbeck
@@ -97,6 +98,17 @@ def test_equal_to_stored(solver: str, kind: str, mode: str, steps: int) -> None:
     stored = model.gradients(solver, kind, "store", steps=steps)
     assert_same(stored, model.gradients(solver, kind, mode, steps=steps), rtol=1e-6 if mode == "reversible" else 1e-10)
     assert torch.equal(model.solve(solver, kind, mode, steps).final, model.solve(solver, kind, "store", steps).final)
+
+
+@pytest.mark.parametrize("solver", ["sra1", "euler", "reversible-heun"])
+@pytest.mark.parametrize("steps", [1, 2, 5, 10, 23])
+def test_large_states_are_kept_more_rarely(monkeypatch: pytest.MonkeyPatch, solver: str, steps: int) -> None:
+    model = Model()
+    stored = model.gradients(solver, "additive", "store", steps=steps)
+    monkeypatch.setattr(gradients, "LARGE_BYTES", 0)
+    assert_same(stored, model.gradients(solver, "additive", "checkpoint", steps=steps))
+    kept = gradients.segment_starts(steps, gradients.FEWEST_OF_LARGE)
+    assert len(kept) <= min(steps, len(gradients.segment_starts(steps))) and (steps < 10 or len(kept) < steps)
 
 
 @pytest.mark.parametrize(("solver", "mode"), [("sra1", "checkpoint"), ("reversible-heun", "reversible")])

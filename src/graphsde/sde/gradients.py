@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from graphsde.base.errors import BadUsage
+from graphsde.graph.sparse import LARGE_BYTES
 from graphsde.sde.brownian import Increment, spent
 from graphsde.sde.plan import Plan
 from graphsde.sde.solvers.adjoint import WayBack, is_written, run_written
@@ -145,6 +146,7 @@ def run_stored(plan: Plan, initial: Tensor) -> tuple[list[Tensor], Tensor | None
 
 
 FEWEST = 10  # states: the graph of one step holds more, so that saving below this would not be felt
+FEWEST_OF_LARGE = 3  # where a state is so large that saving is felt, at the price of taking steps once more
 NOISE = 2  # states: increment and area of one step
 
 
@@ -156,14 +158,19 @@ def run_checkpointed(plan: Plan, initial: Tensor) -> tuple[list[Tensor], Tensor 
     return plan.handed_out(initial, _Checkpointed.apply(plan, initial, *tensors))
 
 
-def segment_starts(steps: int) -> list[int]:
+def fewest_alive(state: Tensor) -> int:
+    """How many states may be alive at any rate."""
+    return FEWEST if state.numel() * state.element_size() <= LARGE_BYTES else FEWEST_OF_LARGE
+
+
+def segment_starts(steps: int, fewest: int = FEWEST) -> list[int]:
     """Where segments begin: as many of them as states may be alive, which is the less, the shorter the segments are.
 
     Example:
         >>> segment_starts(12)
         [0, 3, 4, 5, 6, 7, 8, 9, 10, 11]
     """
-    alive = FEWEST
+    alive = fewest
     while sum(_longest(alive)) < steps:
         alive += 1
     starts, left = [0], min(alive, steps)
@@ -182,8 +189,8 @@ def _longest(alive: int) -> list[int]:
 class _Kept:
     """Carries at the starts of segments; each is handed out once."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.starts = set(segment_starts(plan.steps))
+    def __init__(self, plan: Plan, fewest: int) -> None:
+        self.starts = set(segment_starts(plan.steps, fewest))
         self.carries: dict[int, tuple[Carry, list[int]]] = {}
 
     def keep(self, step: int, carry: Carry) -> None:
@@ -202,7 +209,7 @@ class _Checkpointed(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, plan: Plan, initial: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
         ctx.set_materialize_grads(False)
-        ctx.kept = _Kept(plan)
+        ctx.kept = _Kept(plan, fewest_alive(initial))
         states, kl, last = plan.walk(initial, ctx.kept.keep)
         ctx.plan, ctx.parts, ctx.tensors = plan, len(last), tensors
         ctx.save_for_backward(initial, *tensors)
@@ -219,9 +226,10 @@ class _Checkpointed(torch.autograd.Function):
                 plan.walk(initial, kept.keep)
         back = WayBack(ctx, grads) if is_written(plan) else Pullback(ctx, grads)
         retraced = plan.without_kl() if ctx.parts == 1 else plan  # a carry of several parts may hold KL rates
-        starts, end = segment_starts(plan.steps), plan.steps
+        fewest = fewest_alive(initial)
+        starts, end = segment_starts(plan.steps, fewest), plan.steps
         for before, start in reversed(list(enumerate(starts))):
-            room = max(FEWEST, len(starts)) + 1 - before - (end - start)
+            room = max(fewest, len(starts)) + 1 - before - (end - start)
             held = _retrace(retraced, kept.give(start), start, end, room // NOISE)
             for step in reversed(range(start, end)):
                 carry, noise = held.pop()
