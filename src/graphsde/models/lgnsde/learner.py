@@ -171,6 +171,11 @@ class LGNSDELearner(GraphLearner):
         if self._validation_noise is None and self.module.noisy and ratio and not marginal:
             self._validation_noise = self.module.unit_noise(self.inputs, noise)
         with torch.no_grad():
+            if marginal and self.module.noisy:  # one solve serves the signal and all draws
+                initial, mean = self.module.mean_path(self.inputs)
+                self.module.measure_signal(self.inputs, noise, mean)
+                state = self.module.around(self.inputs, mean, noise, self.val)
+                return self.module.decode(self.inputs, self.module.beside(state, initial[self.val]))
             self.module.measure_signal(self.inputs, noise)
             if self.module.by_node:
                 state = self.module.evolve(self.inputs, noise, None, unit=self._validation_noise, rows=self.val).state

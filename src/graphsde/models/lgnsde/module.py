@@ -355,11 +355,15 @@ class LGNSDEModule(nn.Module):
         initial = self.initial(inputs, 1, None)
         return initial, self._flow(inputs, initial, None).final
 
-    def measure_signal(self, inputs: Inputs, noise: Noise) -> None:
-        """Make sigma what it says: the noise-to-signal ratio at the horizon of predictions."""
+    def measure_signal(self, inputs: Inputs, noise: Noise, mean: Tensor | None = None) -> None:
+        """Make sigma what it says: the noise-to-signal ratio at the horizon of predictions.
+
+        ``mean`` is the second of :meth:`mean_path` where the caller has it already.
+        """
         if self.noisy and self.settings.sigma_is == "ratio" and self.settings.signal == "prediction":
             with torch.no_grad():
-                self._set_signal(inputs, noise, signal_level(self.mean_path(inputs)[1]))
+                mean = self.mean_path(inputs)[1] if mean is None else mean
+                self._set_signal(inputs, noise, signal_level(mean))
 
     def _set_signal(self, inputs: Inputs, noise: Noise, level: Tensor) -> None:
         self.signal.copy_(level)
