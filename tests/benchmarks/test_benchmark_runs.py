@@ -18,6 +18,7 @@ pytest.importorskip("torch_geometric", reason="torch_geometric, the peer, is not
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
+@pytest.mark.slow
 def test_solver_benchmark_prints_one_object() -> None:
     done = subprocess.run(
         [sys.executable, BENCHMARKS / "solver.py", "--quick", "--json"], capture_output=True, text=True, check=False
@@ -33,6 +34,7 @@ def test_solver_benchmark_prints_one_object() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_written_gradient_can_be_switched_off() -> None:
     command = [sys.executable, BENCHMARKS / "solver.py", "--adjoint", "--quick", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

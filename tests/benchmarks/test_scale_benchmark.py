@@ -71,6 +71,7 @@ def test_the_large_point_is_one_of_those_measured(script: Script) -> None:
 
 
 @linux
+@pytest.mark.slow
 def test_a_quick_run_measures_draws_and_resumes(tmp_path: Path) -> None:
     journal, picture = tmp_path / "scale.jsonl", tmp_path / "scale.png"
     command = [sys.executable, BENCHMARKS / "scale.py", "--quick", "--json", "--journal", journal]

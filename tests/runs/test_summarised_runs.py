@@ -196,7 +196,7 @@ def test_memory_does_not_depend_on_the_number_of_samples(tmp_path: Path) -> None
     if not Path("/proc/self/clear_refs").exists():
         pytest.skip("peaks of memory are read from /proc")
     peaks = []
-    for samples in (16, 256):
+    for samples in (16, 128):
         done = subprocess.run(
             [sys.executable, "-c", PEAK, str(samples), str(tmp_path)],
             capture_output=True,
