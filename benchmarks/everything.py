@@ -58,6 +58,8 @@ def steps() -> list[Step]:
         Step("race", "race.py", minutes=1.5),
         Step("reading", "reading.py", minutes=1.5),
         Step("estimates", "estimates.py", minutes=8),
+        Step("threads", "solver.py", ("--threads",), 0.5),
+        Step("threads-no-kernels", "solver.py", ("--threads", "--no-kernels"), 0.5),
         Step("solver", "solver.py", minutes=3),
         Step("solver-no-kernels", "solver.py", ("--no-kernels",), 3),
         Step("adjoint", "solver.py", ("--adjoint",), 2),

@@ -102,6 +102,8 @@ def at(found: dict[str, Any], name: str) -> Any:
 def solver(results: Results) -> str:
     columns = results.variants("solver")
     head = ["figure", "goal", *(COLUMNS[end] for end in columns)]
+    for end, one in columns.items():
+        columns[end] = {**one, **{"threads2_speedup": results("threads" + end).get("threads2_speedup")}}
     rows = [
         [words, goal, *(cell(at(one, name), goal) for one in columns.values())]
         for name, (words, goal) in SOLVER_ROWS.items()

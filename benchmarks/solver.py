@@ -1,13 +1,13 @@
 """Time of training and prediction with a latent SDE against the libraries that one would reach for today.
 
-    python benchmarks/solver.py [--json] [--quick] [--out DIR] [--adjoint] [--no-kernels] [--graph cora]
+    python benchmarks/solver.py [--json] [--quick] [--out DIR] [--adjoint | --threads] [--no-kernels] [--graph cora]
 
 Cora, sparse encoder to width d, two graph convolutions with time as drift, Ornstein-Uhlenbeck prior, constant σ, path
 KL, linear decoder, Adam; L steps; one epoch = forward, backward and optimiser step. One process, one thread, contenders
-in turns, medians of CPU time, the first round thrown away. Both sides take exactly L steps. Two threads are timed by
-the wall clock, the best run of each, as another process on the machine can only add to it. The noise is drawn by the
+in turns, medians of CPU time, the first round thrown away. Both sides take exactly L steps. The noise is drawn by the
 compiled loops of the extra "kernels" where that is installed, as in any longer training, unless --no-kernels is given.
---adjoint measures another thing: epochs with the gradient written out by hand and without, in turns in one process.
+Two measure other things: --adjoint epochs with the gradient written out by hand and without, in turns in one process;
+--threads two threads against one, by the wall clock, the best run of each, on a machine where nothing else runs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ GOALS: dict[str, tuple[str, float]] = {
     "predict32_speedup": ("at least", 8.0),
     "epoch_over_gcn": ("at most", 4.0),
     "epoch_over_floor": ("at most", 3.0),
-    "threads2_speedup": ("at least", 1.5),
     "peak_ratio_L100_L10": ("at most", 1.5),
     "checkpoint_time_ratio": ("at most", 1.8),
 }
@@ -122,6 +121,24 @@ def time_threads(task: Task, rounds: int) -> dict[str, Times]:
         torch.set_num_threads(1)
 
 
+def run_threads(graph: str, *, quick: bool, kernels: bool) -> dict[str, Any]:
+    compiled = kernels and kernels_at_hand()
+    rounds = 0 if quick else ROUNDS
+    times = time_threads(make_task("tiny" if quick else graph), rounds)
+    one, two = (min(times[f"ours d256_L10 {word}"].seconds) for word in ("one thread", "two threads"))
+    return {
+        "threads2_speedup": round(one / two, 3),
+        "seconds": {name: found.as_dict() for name, found in times.items()},
+        "n": 2 * rounds or 1,
+        "kernels": compiled,
+    }
+
+
+def print_threads(result: dict[str, Any]) -> None:
+    reached = result["threads2_speedup"]
+    print(f"one thread over two, d = 256: {reached:.2f} (at least 1.5: {verdict(reached, 'at least', 1.5)})")
+
+
 ADJOINT: dict[str, tuple[int, int, dict[str, Any]]] = {
     "sra1 d64_L10": (64, 10, {}),
     "sra1 d16_L100": (16, 100, {}),
@@ -173,11 +190,9 @@ def run(graph: str, *, quick: bool, kernels: bool) -> dict[str, Any]:
     times = time_epochs(task, rounds)
     times |= time_predictions(task, prediction_rounds, 2 if quick else SAMPLES)
     times |= time_checkpoints(task, rounds)
-    times |= time_threads(task, rounds)
     sizes = ("d64_L10", "d16_L100", "d256_L10")
     speedups = {size: speedup(times[f"torchsde {size}"], times[f"ours {size}"]) for size in sizes}
     euler = {size: speedup(times[f"torchsde euler, CSR {size}"], times[f"ours euler {size}"]) for size in EULER_SIZES}
-    one, two = (min(times[f"ours d256_L10 {word}"].seconds) for word in ("one thread", "two threads"))
     return {
         "epoch_speedup_vs_torchsde": speedups,
         "euler_like_for_like": euler["d64_L10"],
@@ -187,11 +202,10 @@ def run(graph: str, *, quick: bool, kernels: bool) -> dict[str, Any]:
         "epoch_over_gcn": speedup(times["ours d64_L10"], times["gcn"]),
         "epoch_over_floor": speedup(times["ours d64_L10"], times["floor d64_L10"]),
         "floor_ratios": {size: speedup(times[f"ours {size}"], times[f"floor {size}"]) for size in sizes},
-        "threads2_speedup": round(one / two, 3),
         "peak_ratio_L100_L10": checkpoint_peak_ratio(graph),
         "checkpoint_time_ratio": speedup(times["checkpoint d64_L100"], times["store d64_L100"]),
         "seconds": {name: one.as_dict() for name, one in times.items()},
-        "n": {"epochs": rounds or 1, "predict32": prediction_rounds or 1, "threads": 2 * rounds or 1, "memory": 1},
+        "n": {"epochs": rounds or 1, "predict32": prediction_rounds or 1, "memory": 1},
         "kernels": compiled,
         "graph": task.name,
     }
@@ -215,12 +229,17 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--no-kernels", action="store_true", help="torch and numpy alone")
     parser.add_argument("--adjoint", action="store_true", help="the written-out gradient on and off, nothing else")
+    parser.add_argument("--threads", action="store_true", help="two threads against one, nothing else")
     parser.add_argument("--graph", default="cora")
     given = parser.parse_args()
     if given.no_kernels:
         without_kernels()
-    measure, show = (run_adjoint, print_adjoint) if given.adjoint else (run, print_table)
-    name = ("adjoint" if given.adjoint else "solver") + variant(kernels=not given.no_kernels)
+    name, measure, show = "solver", run, print_table
+    if given.adjoint:
+        name, measure, show = "adjoint", run_adjoint, print_adjoint
+    elif given.threads:
+        name, measure, show = "threads", run_threads, print_threads
+    name += variant(kernels=not given.no_kernels)
     answer(name, lambda: measure(given.graph, quick=given.quick, kernels=not given.no_kernels), given, show)
 
 
