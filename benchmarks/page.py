@@ -103,7 +103,7 @@ def solver(results: Results) -> str:
     columns = results.variants("solver")
     head = ["figure", "goal", *(COLUMNS[end] for end in columns)]
     for end, one in columns.items():
-        columns[end] = {**one, **{"threads2_speedup": results("threads" + end).get("threads2_speedup")}}
+        columns[end] = {**one, "threads2_speedup": results("threads" + end).get("threads2_speedup")}
     rows = [
         [words, goal, *(cell(at(one, name), goal) for one in columns.values())]
         for name, (words, goal) in SOLVER_ROWS.items()
