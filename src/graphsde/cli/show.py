@@ -155,14 +155,14 @@ def listing(
 def rows_of(kind: str) -> list[dict[str, Any]]:
     """What a registry says of its entries.
 
-    Importing one takes seconds, so that as long as nobody has imported torch, its entries are those of the package,
-    which are in ``catalogue.json``; nobody can add to a registry without it.
+    Importing one takes seconds, so that as long as nobody has imported it, or torch, its entries are those of the
+    package, which are in ``catalogue.json``; nobody can add to a registry without either.
     """
     if kind not in KINDS:
         raise unknown_name("list", kind, list(KINDS))
     module, name, _ = KINDS[kind]
     rows: list[dict[str, Any]]
-    if "torch" in sys.modules:
+    if not sys.modules.keys().isdisjoint(("torch", f"graphsde.{module}")):
         rows = getattr(import_module(f"graphsde.{module}"), name).describe()
     else:
         text = resources.files(__package__).joinpath(CATALOGUE).read_text(encoding="utf-8")
