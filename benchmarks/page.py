@@ -229,6 +229,30 @@ def _powers(found: dict[str, Any]) -> str:
     return f"{found['overall']:.2f} ({', '.join(f'{one:.2f}' for one in found['steps'])})"
 
 
+def reading(results: Results) -> str:
+    found = results("reading")
+    goals = found.get("goals", {})
+    rows = []
+    for ids, one in found.get("ids", {}).items():
+        limits = [f"≤ {goals[name]:g}" for name in ("cpu_seconds", "peak_over_size")]
+        figures = [
+            cell(one[name], limit) for name, limit in zip(("cpu_seconds", "peak_over_size"), limits, strict=True)
+        ]
+        rows.append([f"{found['nodes']:,} nodes, {found['edges']:,} edges, ids are {ids}", *figures])
+    return table(["Parquet folder", "CPU s, goal ≤ 15", "peak over the graph's size, goal ≤ 1.5"], rows)
+
+
+def estimates(results: Results) -> str:
+    found = results("estimates")
+    rows = []
+    for one in found.get("graphs", []):
+        said, taken = (f"{one[name] / 1e6:,.0f}" for name in ("estimated_bytes", "peak_bytes"))
+        off = "" if abs(one["memory_ratio"] - 1) <= found["within"] else ", **missed**"
+        times = [f"{one[name]:.1f}" for name in ("estimated_seconds", "seconds")]
+        rows.append([one["graph"], f"{one['nodes']:,}", said, taken, f"{one['memory_ratio']:.2f}{off}", *times])
+    return table(["graph", "nodes", "MB said", "MB taken", "ratio, goal 0.7 to 1.3", "s said", "s taken"], rows)
+
+
 def adjoint(results: Results) -> str:
     rows = [
         [name, f"{one['drift']:.2f}", f"{one['nothing']:.2f}"]
@@ -264,6 +288,8 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "growth": growth,
     "scale": scale,
     "adjoint": adjoint,
+    "reading": reading,
+    "estimates": estimates,
     "machines": machines,
 }
 MARKED = re.compile(r"(<!-- table: (?P<name>[\w ]+) -->\n)(?P<body>.*?)(<!-- end -->)", flags=re.DOTALL)
