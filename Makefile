@@ -10,10 +10,10 @@ JOBS ?= 2
 help:
 	@echo "make install   build .venv with graphsde and its development tools"
 	@echo "make demo      train on the embedded graph, write runs/demo/report.html"
-	@echo "make test      lint, types, tests (some 7 minutes on two quiet cores; a busy machine only takes longer)"
+	@echo "make test      lint, types, tests (under ten minutes on two quiet cores; a busy machine only takes longer)"
 	@echo "make search    property tests on examples drawn anew, which may find what the suite has not"
 	@echo "make slow      the longer studies"
-	@echo "make bench     time and memory beside peers, then docs/performance.md (some 40 minutes on a quiet machine; resumes)"
+	@echo "make bench     time and memory beside peers, then docs/performance.md (some 50 minutes on a quiet machine; resumes)"
 	@echo "make reliability  kills, failing disks, damaged files, hostile input, rival writers (under an hour; resumes)"
 	@echo "make mutants   small mistakes planted in the numerical core: does a test notice each? (an hour; resumes)"
 	@echo "make systems   every system beside its published figures (hours; resumes)"

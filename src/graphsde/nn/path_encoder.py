@@ -196,12 +196,17 @@ def _again(masks: MaskStream | None, state: Tensor | None) -> MaskStream | None:
     return masks.at(state)
 
 
+def _groups(paths: int, dropped: bool) -> list[int]:
+    """How many paths are made at once, as many as a byte has masks for; one where nothing is dropped."""
+    return [min(COPIES, paths - first) for first in range(0, paths, COPIES)] if dropped else [1]
+
+
 def projected(x: Features, weight: Tensor, rate: float, masks: MaskStream | None, paths: int) -> Tensor:
     """Features of every path times ``weight``; differentiable in ``weight``, once.
 
     # [N, F] @ [F, h] -> [S, N, h], or [1, N, h] where nothing is dropped
     """
-    groups = [min(COPIES, paths - first) for first in range(0, paths, COPIES)] if masks is not None and rate else [1]
+    groups = _groups(paths, masks is not None and rate > 0.0)
     parts = [_Projected.apply(x, rate, masks, group, weight) for group in groups]
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
@@ -226,6 +231,6 @@ def perceptron(
     Returns:
         One initial state per path, or a single one where nothing is dropped.  # [N, S, w] or [N, 1, w]
     """
-    groups = [min(COPIES, paths - one) for one in range(0, paths, COPIES)] if masks is not None and any(rates) else [1]
+    groups = _groups(paths, masks is not None and any(rates))
     parts = [_Perceptron.apply(x, rates, masks, group, *first, *second) for group in groups]
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)

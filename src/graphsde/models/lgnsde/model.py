@@ -68,7 +68,7 @@ class LGNSDE(NeuralModel):
     Example:
         >>> import graphsde as gs
         >>> graph = gs.load("digits")
-        >>> model = gs.LGNSDE(epochs=5, seed=0).fit(graph)
+        >>> model = gs.LGNSDE(epochs=5, seed=0, sigma=0.5, race=False).fit(graph)
         >>> model.predict(graph, samples=8).probs.shape
         (8, 1797, 10)
     """
