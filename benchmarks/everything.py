@@ -57,6 +57,8 @@ def steps() -> list[Step]:
         Step("wide_csv", "wide_csv.py", minutes=1),
         Step("race", "race.py", minutes=1.5),
         Step("reading", "reading.py", minutes=1.5),
+        Step("limits", "limits.py", minutes=12),
+        Step("ways", "ways.py", minutes=12),
         Step("estimates", "estimates.py", minutes=8),
         Step("threads", "solver.py", ("--threads",), 0.5),
         Step("threads-no-kernels", "solver.py", ("--threads", "--no-kernels"), 0.5),
@@ -64,6 +66,7 @@ def steps() -> list[Step]:
         Step("solver-no-kernels", "solver.py", ("--no-kernels",), 3),
         Step("adjoint", "solver.py", ("--adjoint",), 2),
         Step("peers", "peers.py", minutes=10),
+        Step("workers", "scale.py", ("--workers",), 6),
         Step("scale", "scale.py", minutes=13),
     ]
     if torch.backends.cpu.get_cpu_capability() != "AVX2":  # else it is what has been measured already

@@ -1,4 +1,4 @@
-"""The tables of docs/performance.md, made from the JSON of the benchmarks: nothing is there that was not measured.
+"""The tables of docs/performance.md and docs/scale.md, made from JSON: nothing is there that was not measured.
 
     python benchmarks/page.py [--check] [--page FILE] [--results DIR]
 
@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "benchmarks"
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "performance.md"
+PAGES = [Path(__file__).resolve().parents[1] / "docs" / name for name in ("performance.md", "scale.md")]
 MISSING = "not measured"
+METHODS = ("metis", "stream")
+RENTED, RENTED_GBIT = (16, 64, 256), 25.0
 COLUMNS = {"": "with the extra `kernels`", "-no-kernels": "torch and numpy alone", "-avx2": "as without AVX-512"}
 """How the name of a result ends, and what its column is called."""
 
@@ -51,7 +53,12 @@ class Results:
     """The JSON files of a folder by name; one that is not there, or only tried with ``--quick``, is empty."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder, self.scale = folder, folder.parent / "scale"
+
+    def traffic(self) -> dict[str, Any]:
+        """What benchmarks/traffic.py has found."""
+        path = self.scale / "traffic.json"
+        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
 
     def __call__(self, name: str) -> dict[str, Any]:
         path = self.folder / f"{name}.json"
@@ -229,6 +236,72 @@ def _powers(found: dict[str, Any]) -> str:
     return f"{found['overall']:.2f} ({', '.join(f'{one:.2f}' for one in found['steps'])})"
 
 
+def workers(results: Results) -> str:
+    """One model in parts by several processes, beside the whole graph in one."""
+    rows = []
+    for row in results("workers").get("rows", []):
+        parts = row["workers"] > 0
+        rows.append(
+            [
+                row["graph"], MODELS[row["model"]].partition(",")[0], str(row["workers"]) if parts else "whole graph",
+                f"{row['cpu_seconds']:.2f}",
+                f"{row['largest_cpu_seconds']:.2f}" if parts else f"{row['cpu_seconds']:.2f}",
+                f"{row['halo_bytes_per_step'] / 1e6:.2f}" if parts else "", f"{row['exchanges']:.0f}" if parts else "",
+                f"{row['sent_bytes_per_epoch'] / 1e6:.1f}" if parts else "", f"{row['anonymous_bytes'] / 1e6:.0f}",
+            ]
+        )  # fmt: skip
+    head = ["graph", "model", "workers", "epoch, CPU s of all", "of the busiest", "halo MB a step", "steps"]
+    return table([*head, "sent MB an epoch", "anonymous MB a worker"], rows)
+
+
+def halos(results: Results) -> str:
+    """Rows fetched for a product over the graph's nodes, METIS / streaming, by the number of parts."""
+    path = results.scale / "halos.jsonl"
+    found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
+    by = {(one["graph"], one["parts"], one["method"]): one["halo"] / one["nodes"] for one in found}
+    counts = sorted({one["parts"] for one in found})
+    rows = []
+    for one in {one["graph"]: one for one in found}.values():
+        each = [
+            " / ".join(f"{by[key]:.2f}" if (key := (one["graph"], count, method)) in by else "–" for method in METHODS)
+            for count in counts
+        ]
+        rows.append([one["graph"], f"{one['nodes']:,}", f"{one['entries']:,}", *each])
+    return table(["graph", "nodes", "entries", *(f"P = {count}" for count in counts)], rows)
+
+
+def traffic_check(results: Results) -> str:
+    rows = [
+        [one["graph"], one["model"], str(one["workers"]), *(f"{one[key]:.2f}" for key in ("predicted", "measured"))]
+        for one in results.traffic().get("check", [])
+    ]
+    return table(["graph", "model", "workers", "predicted, CPU s", "measured, CPU s"], rows)
+
+
+def _seconds(found: float) -> str:
+    return f"{found:,.0f}" if found >= 100 else f"{found:.3g}"
+
+
+def traffic(results: Results) -> str:
+    rows, head = [], ["halos like", "Gbit/s"]
+    for one in results.traffic().get("tables", []):
+        head = ["halos like", "Gbit/s", *(f"W = {row['workers']:,}" for row in one["rows"]), "hardly faster beyond"]
+        cells = [_seconds(row["seconds"]) for row in one["rows"]]
+        rows.append([one["like"], f"{one['gbit']:g}", *cells, str(one["stops_helping"] or "")])
+    return table(head, rows)
+
+
+def machines_to_rent(results: Results) -> str:
+    rows = []
+    for one in results.traffic().get("tables", []):
+        for row in one["rows"]:
+            if one["gbit"] == RENTED_GBIT and row["workers"] in RENTED:
+                halo, memory = f"{row['halo_bytes'] / 1e6:,.0f}", f"{row['memory_bytes'] / 1e9:,.1f}"
+                network = f"{row['bits_per_second'] / 1e9:.1f}"
+                rows.append([one["like"], f"{row['workers']:,}", halo, memory, network, _seconds(row["seconds"])])
+    return table(["halos like", "workers", "halo MB a step", "memory GB", "Gbit/s on average", "epoch, s"], rows)
+
+
 def reading(results: Results) -> str:
     found = results("reading")
     goals = found.get("goals", {})
@@ -240,6 +313,38 @@ def reading(results: Results) -> str:
         ]
         rows.append([f"{found['nodes']:,} nodes, {found['edges']:,} edges, ids are {ids}", *figures])
     return table(["Parquet folder", "CPU s, goal ≤ 15", "peak over the graph's size, goal ≤ 1.5"], rows)
+
+
+def limits(results: Results) -> str:
+    found = results("limits")
+    limit = found.get("limit_mib", 0)
+    rows = []
+    for verb, one in found.get("verbs", {}).items():
+        missed = "" if one["anonymous_mib"] <= limit else ", **missed**"
+        cells = [f"{one['cpu_seconds']:.0f}", f"{one['anonymous_mib']:,}{missed}", f"{one['resident_mib']:,}"]
+        rows.append([f"`{verb}`", *cells])
+    return table(["verb", "CPU s", f"anonymous MiB, goal ≤ {limit:,}", "MiB with mapped files"], rows)
+
+
+def ways(results: Results) -> str:
+    found = results("ways")
+    limit = 2048
+    rows = []
+    for name, one in found.get("rows", {}).items():
+        model, way = name.split(" ")
+        whole, ratio = found["rows"].get(f"{model} full"), ""
+        if way != "full" and whole:
+            over = one["epoch_seconds"] / whole["epoch_seconds"]
+            ratio = f"{over:.2f}" + ("" if over <= found["goal"] else ", **missed**")
+        held = [
+            f"{one[key]:,}" + ("" if way == "full" or one[key] <= limit else ", **missed**")
+            for key in ("fit_mib", "predict_mib")
+        ]
+        rows.append([model, way, f"{one['epoch_seconds']:.1f}", ratio, *held])
+    over = "over the whole graph, goal ≤ 1.5"
+    return table(
+        ["model", "way", "CPU s an epoch", over, "anonymous MiB of a fit, goal ≤ 2,048", "of a prediction"], rows
+    )
 
 
 def estimates(results: Results) -> str:
@@ -287,7 +392,14 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "large": large,
     "growth": growth,
     "scale": scale,
+    "workers": workers,
+    "halos": halos,
+    "traffic check": traffic_check,
+    "traffic": traffic,
+    "machines to rent": machines_to_rent,
     "adjoint": adjoint,
+    "limits": limits,
+    "ways": ways,
     "reading": reading,
     "estimates": estimates,
     "machines": machines,
@@ -303,14 +415,16 @@ def written(text: str, results: Results) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing; say whether the page is up to date")
-    parser.add_argument("--page", type=Path, default=PAGE)
+    parser.add_argument("--page", type=Path, nargs="+", default=PAGES)
     parser.add_argument("--results", type=Path, default=RESULTS)
     given = parser.parse_args()
-    before = given.page.read_text(encoding="utf-8")
-    after = written(before, Results(given.results))
-    if given.check:
-        sys.exit(0 if after == before else f"{given.page} differs from the figures: python benchmarks/page.py")
-    given.page.write_text(after, encoding="utf-8")
+    for page in given.page:
+        before = page.read_text(encoding="utf-8")
+        after = written(before, Results(given.results))
+        if given.check and after != before:
+            sys.exit(f"{page} differs from the figures: python benchmarks/page.py")
+        if not given.check:
+            page.write_text(after, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Time and memory of the default LGNSDE and of the paper's network as graphs and horizons grow.
 
     python benchmarks/scale.py [--json] [--quick] [--out DIR] [--journal FILE] [--again] [--only TEXT] [--picture FILE]
+    python benchmarks/scale.py --workers [--json] [--quick] [--out DIR]   # 1, 2 and 4 workers beside the whole graph
 
 Made graphs (``synthetic``, 64 features, 5 classes): 10³ to 10⁶ nodes, 5 to 50 edges a node, L = 4 to 100. Each point is
 a process of its own, one thread: CPU seconds, page faults and peak memory of an epoch (without validation) and of a
@@ -27,6 +28,7 @@ from typing import IO, Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import _workers
 import numpy as np
 from _machine import machine
 from _report import RESULTS, answer, arguments, same_source
@@ -290,8 +292,13 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="measure what the journal has already")
     parser.add_argument("--only", default="", metavar="TEXT", help="points whose label has it, as in model=paper")
     parser.add_argument("--picture", type=Path, metavar="FILE", help="draw the curves (.png, .svg, .pdf)")
+    parser.add_argument("--workers", action="store_true", help="1, 2 and 4 processes that train one model in parts")
     parser.add_argument("--point", help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.workers:
+        cases = _workers.QUICK if given.quick else _workers.CASES
+        answer("workers", lambda: _workers.measure(cases), given, _workers.print_table)
+        return
     if given.point:
         print(json.dumps(measure_here(Point(**json.loads(given.point)))))
         return

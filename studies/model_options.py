@@ -9,7 +9,7 @@ import subprocess
 import sys
 import types
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 from graphsde.models import MODELS
 from graphsde.models.parameters import accepted_type
@@ -34,7 +34,7 @@ def spelt(annotation: Any) -> str:
     """A type as it is written in code."""
     if get_origin(annotation) is Literal:
         return f"Literal[{', '.join(repr(value) for value in get_args(annotation))}]"
-    if isinstance(annotation, types.UnionType):
+    if isinstance(annotation, types.UnionType) or get_origin(annotation) is Union:
         return " | ".join(spelt(one) for one in get_args(annotation))
     if isinstance(annotation, type) and get_origin(annotation) is None:
         return "None" if annotation is type(None) else annotation.__name__

@@ -19,6 +19,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,7 @@ def run(project: Project, mutants: Sequence[Mutant], tests: Sequence[Test], jour
         known = is_equivalent(_words(one))
         found = Outcome("alive", None, 0) if known else judge(project, one, tests)
         line = {"id": one.id, **_words(one), **asdict(found), "tests_state": state}
+        line["date"] = datetime.now(UTC).date().isoformat()
         with journal.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
         done[one.id] = line

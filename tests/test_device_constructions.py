@@ -24,6 +24,16 @@ ON_THE_CPU = {
 }
 # functions whose tensors are moved by whoever calls them, or never leave the CPU
 MOVED_LATER = {
+    "nn/over_parts.py:total": "parts are on the CPU",
+    "sde/brownian.py:keys_of": "parts are on the CPU",
+    "models/partitioned.py:energies": "parts are on the CPU",
+    "models/partitioned.py:_rows": "parts are on the CPU",
+    "models/partitioned.py:_features": "parts are on the CPU",
+    "models/partitioned.py:received": "parts are on the CPU",
+    "models/lgnsde/batched.py:nothing": "only its width is read",
+    "models/lgnsde/batched.py:_solved": "moved with the rows",
+    "models/lgnsde/batched.py:_local": "the matrix is moved as a whole",
+    "models/lgnsde/batched.py:solved_by_rows": "moved with the rows",
     "models/base.py:encode": "Inputs.on moves features",
     "models/sgc.py:_as_features": "features_on moves them",
     "models/bgcn_meanfield.py:_weight": "part of a module, which is moved as a whole",

@@ -69,6 +69,35 @@ def test_memory_limit_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
         memory.available_bytes()
 
 
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("512M", 2**29), ("2G", 2**31), ("2g", 2**31), ("1.5GiB", 3 * 2**29), (" 2 GB ", 2 * 10**9), (".5T", 2**39)],
+)
+def test_amounts_of_memory(text: str, count: int) -> None:
+    assert memory.parse_bytes(text) == count
+
+
+@pytest.mark.parametrize("text", ["", "2", "-2G", "2 gallons", "1e3M", "nanG", "2GiBB"])
+def test_what_is_no_amount_of_memory(text: str) -> None:
+    with pytest.raises(BadUsage, match="no amount of memory"):
+        memory.parse_bytes(text)
+
+
+def test_a_limit_leaves_what_the_process_does_not_hold_yet() -> None:
+    outside, held = memory.available_bytes(), memory.anonymous_bytes()
+    assert memory.memory_limit() is None
+    with memory.within_memory(held + 2**26):
+        assert memory.memory_limit() == held + 2**26
+        assert 0 < memory.available_bytes() <= 2**26 + 2**25 < outside
+        with memory.within_memory(None):  # changes nothing
+            assert memory.memory_limit() == held + 2**26
+        with pytest.raises(memory.NotEnoughMemory):
+            memory.require_memory(2**28, "this", "less of it")
+        with memory.within_memory(1):
+            assert memory.available_bytes() == 0
+    assert memory.memory_limit() is None
+
+
 @pytest.mark.parametrize("failing", ["fsync", "replace"])
 def test_a_failed_write_leaves_the_old_file_and_no_litter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str

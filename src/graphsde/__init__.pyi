@@ -12,6 +12,7 @@ from .acting.explain import explain as explain
 from .acting.plan import plan as plan
 from .base.device import on_device as on_device
 from .base.errors import GraphsdeError as GraphsdeError
+from .base.memory import within_memory as within_memory
 from .base.registry import register as register
 from .bench.tasks import Measurement as Measurement
 from .bench.tasks import Task as Task
@@ -25,6 +26,9 @@ from .datasets.synthetic import synthetic_regression as synthetic_regression
 from .graph.build import from_arrays as from_arrays
 from .graph.checks import check as check
 from .graph.graph import Graph as Graph
+from .graph.partition import halo_sizes as halo_sizes
+from .graph.partition import partition as partition
+from .graph.settled import settled as settled
 from .graph.sparse import SparseMatrix as SparseMatrix
 from .io.dgl_graph import from_dgl as from_dgl
 from .io.networkx_graph import from_networkx as from_networkx

@@ -160,6 +160,23 @@ def test_a_node_far_from_all_training_nodes_is_said_to_be() -> None:
     assert graph.train_mask is not None and "unlike" not in words.of(int(np.flatnonzero(graph.train_mask)[0]))
 
 
+def test_where_pairs_are_too_many_some_training_nodes_are_compared_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = block_graph(per_class=30)
+    pred = prediction(graph)
+    assert pred.embedding is not None and graph.train_mask is not None
+    embedding = pred.embedding.copy()
+    embedding[5] = 100.0
+    pred = dataclasses.replace(pred, embedding=embedding)
+    whole = ClassReasons(pred, graph, "entropy")._distance
+    monkeypatch.setattr("graphsde.acting.ask.MOST_PAIRS", graph.num_nodes * 4)
+    monkeypatch.setattr("graphsde.acting.ask.FEWEST_COMPARED", 2)
+    words = ClassReasons(pred, graph, "entropy")
+    some = words._distance
+    assert whole is not None and some is not None and (some >= whole).all() and (some > whole).any()
+    assert int((some < 1e-9).sum()) >= 4  # the four that were drawn are at no distance from themselves
+    assert "unlike any training node" in words.of(5)
+
+
 def test_a_table_to_fill_in() -> None:
     graph = half_labelled()
     columns = ask(prediction(graph), graph, budget=3).columns()

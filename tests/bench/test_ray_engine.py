@@ -22,9 +22,10 @@ from graphsde.base.interrupt import Stopper
 from graphsde.base.plugins import VARIABLE
 from graphsde.bench.cells import ModelSpec, plan_cells
 from graphsde.bench.engines import Limits
-from graphsde.bench.engines.ray_cluster import _Shift, ray_session
+from graphsde.bench.engines.ray_cluster import _Shift
 from graphsde.bench.journal import make_record
 from graphsde.bench.table import tabulate
+from graphsde.runs.workers import ray_session
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'graphsde[cluster]'")
 # one session for all of them: `--dist loadfile` keeps a file in one process
@@ -101,6 +102,7 @@ def test_a_cluster_with_fewer_processors_than_asked_for_is_enough(graph_folder: 
         broken._did_not_come("error: x")
 
 
+@pytest.mark.slow
 def test_trouble_stays_with_its_cell_on_ray(graph_folder: Path, tmp_path: Path, session: Any) -> None:
     """Killed (5 times), out of memory (3), out of time, broken."""
     seeds = [*range(6), 7, 8, 9, 11]
@@ -124,11 +126,13 @@ def test_trouble_stays_with_its_cell_on_ray(graph_folder: Path, tmp_path: Path, 
         assert found[seed].metrics == untroubled[seed].metrics
 
 
+@pytest.mark.slow
 def test_a_cell_that_hangs_has_three_attempts_on_ray(graph_folder: Path, tmp_path: Path, session: Any) -> None:
     (found,) = outcomes("ray", cells_of(graph_folder, [6], "trouble", folder=str(tmp_path)), HURRIED).values()
     assert (found.cause, found.attempts) == ("hung", 3)
 
 
+@pytest.mark.slow
 def test_a_failing_disk_while_actors_compute(graph_folder: Path, tmp_path: Path, session: Any) -> None:
     bench(graph_folder, tmp_path / "whole")
     survives_failing_disks(graph_folder, tmp_path, tmp_path / "whole", engine="ray", workers=1)

@@ -11,14 +11,14 @@ import psutil
 import pytest
 
 from graphsde.base.private_folder import clear_abandoned
-from graphsde.bench.engines import ray_cluster
+from graphsde.runs import workers
 
 
 def test_the_engine_uses_such_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without Ray itself: a folder of a dead session goes when the next one starts, ours when it ends."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(ray_cluster, "LONGEST_PLACE", 1000)
-    dead = tmp_path / f"{ray_cluster.FOLDER_PREFIX}dead"
+    monkeypatch.setattr(workers, "LONGEST_PLACE", 1000)
+    dead = tmp_path / f"{workers.FOLDER_PREFIX}dead"
     dead.mkdir()
     (dead / ".lock").write_text("4194305")
     seen: list[str] = []
@@ -36,8 +36,8 @@ def test_the_engine_uses_such_a_folder(tmp_path: Path, monkeypatch: pytest.Monke
         def shutdown(self) -> None:
             assert Path(seen[0]).parent.is_dir()
 
-    monkeypatch.setattr(ray_cluster, "_import_ray", Ray)
-    with ray_cluster._local_session(1, lambda text: None):
+    monkeypatch.setattr(workers, "_import_ray", Ray)
+    with workers._local_session(1, lambda text: None):
         (folder,) = tmp_path.iterdir()
         assert seen == [str(folder / "ray")]
     assert list(tmp_path.iterdir()) == []
@@ -45,8 +45,8 @@ def test_the_engine_uses_such_a_folder(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_sockets_fit() -> None:
     longest = "graphsde-ray-12345678/ray/session_2026-11-20_10-11-12_123456_4194304/sockets/plasma_store"
-    assert ray_cluster.LONGEST_PLACE + 1 + len(longest) <= 107
-    assert longest.startswith(ray_cluster.FOLDER_PREFIX)
+    assert workers.LONGEST_PLACE + 1 + len(longest) <= 107
+    assert longest.startswith(workers.FOLDER_PREFIX)
 
 
 @pytest.mark.slow
@@ -54,9 +54,9 @@ def test_a_session_that_is_killed() -> None:
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'graphsde[cluster]'")
     prefix = "graphsde-ray-t-"
     code = (
-        "import time\nfrom graphsde.base.interrupt import Stopper\nfrom graphsde.bench.engines import ray_cluster\n"
-        f"ray_cluster.FOLDER_PREFIX = {prefix!r}\n"
-        "with ray_cluster.ray_session(None, 1, stopper=Stopper(), say=lambda text: None) as ray:\n"
+        "import time\nfrom graphsde.base.interrupt import Stopper\nfrom graphsde.runs import workers\n"
+        f"workers.FOLDER_PREFIX = {prefix!r}\n"
+        "with workers.ray_session(None, 1, stopper=Stopper(), say=lambda text: None) as ray:\n"
         "    print('FOLDER', ray._private.worker._global_node.get_session_dir_path(), flush=True)\n    time.sleep(3600)"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:

@@ -142,6 +142,7 @@ def test_diffrax_and_torchsde_have_the_same_drift(script: Script, graph: gs.Grap
     np.testing.assert_allclose(np.asarray(jax._drift(jax.params, 0.3, h.numpy())), expected, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_peers_are_fitted_and_named() -> None:
     command = [sys.executable, BENCHMARKS / "peers.py", "--quick", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from graphsde.base.errors import BadUsage
+from graphsde.graph import homophily as module
 from graphsde.graph.adjacency import Adjacency
 from graphsde.graph.build import from_arrays
 from graphsde.graph.checks import check
@@ -87,3 +88,19 @@ def test_node_homophily_by_hand() -> None:
     edges = np.array([[0, 0, 0, 3], [1, 2, 3, 4]])
     graph = from_arrays(np.eye(6), edges, labels=[0, 0, 1, 0, None, 1])
     np.testing.assert_array_equal(node_homophily(graph), [2 / 3, 1, 0, 1, np.nan, np.nan])
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_edges_in_blocks_count_as_all_at_once(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    # the first and the last nodes have no edges, and some in between have none either
+    graph = from_arrays(np.ones((40, 1)), rng.integers(3, 30, (2, 25)), labels=rng.integers(0, 3, 40), directed=True)
+    assert graph.labels is not None
+    whole = homophily(graph.adjacency, graph.labels), node_homophily(graph)
+    sources, targets = graph.adjacency.edge_index()
+    assert whole[0] is not None and whole[0].edge == np.mean(graph.labels[sources] == graph.labels[targets])
+    monkeypatch.setattr(module, "_EDGES_AT_ONCE", size)
+    blocks = list(module._edge_blocks(graph.adjacency))
+    assert np.array_equal(np.concatenate([np.stack(one) for one in blocks], axis=1), graph.adjacency.edge_index())
+    assert homophily(graph.adjacency, graph.labels) == whole[0]
+    assert np.array_equal(node_homophily(graph), whole[1], equal_nan=True)

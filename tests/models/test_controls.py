@@ -85,6 +85,14 @@ def test_a_control_that_takes_too_long_is_left_out_and_named() -> None:
     assert "logistic was left out: it takes more than 0 s of CPU time." in board.notes()
 
 
+def test_controls_that_do_not_fit_into_a_limit_are_left_out_and_named() -> None:
+    graph = gs.load("digits")
+    with gs.within_memory("1M"):  # less than the process holds already
+        board = gs.controls(graph)
+    assert {one.name for one in board.rows} == {"majority-class", "label-propagation"}
+    assert all("would take about" in board.left_out[name] for name in ("logistic", "logistic-hops"))
+
+
 def test_a_control_that_can_not_be_fitted_is_left_out_and_named() -> None:
     graph = gs.load("digits")
     assert graph.train_mask is not None and graph.test_mask is not None

@@ -182,7 +182,7 @@ def benchmark(patch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="the peak of a process is read from /proc")
-@pytest.mark.parametrize("preset", ["auto", "universal"])
+@pytest.mark.parametrize("preset", ["auto", pytest.param("universal", marks=pytest.mark.slow)])
 def test_the_estimate_is_within_thirty_percent_of_the_peak(monkeypatch: pytest.MonkeyPatch, preset: str) -> None:
     """In a fresh process, from its first import to the last file."""
     estimates = benchmark(monkeypatch)

@@ -92,6 +92,17 @@ def test_rows_some_at_a_time_are_the_same_bits(blocks: Graph, kind: str, monkeyp
     np.testing.assert_allclose(by_columns.times(weights), whole.times(weights), atol=1e-12)
 
 
+def test_a_large_graph_is_predicted_some_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = gs.split(gs.synthetic(500, classes=3))
+    model = Logistic(c=1.0).fit(graph)
+    whole = model.predict(graph).mean
+    monkeypatch.setattr(logistic, "NUMBERS_AT_ONCE", 64 * 7)
+    np.testing.assert_allclose(model.predict(graph).mean, whole, rtol=1e-12)
+    with gs.within_memory("2G"):  # and with less memory the estimate is of some rows too
+        small = Logistic(c=1.0)._bytes(graph)
+        assert small < 2**26 + 500 * 64 * 8 + 500 * 3 * 8 * 6
+
+
 def test_memory_of_many_hops_grows_with_nodes_alone() -> None:
     """Rows of Â³ are nearly full where there are hubs: 12,000 of 20,000 nodes once took a gigabyte."""
     graph = gs.synthetic(20_000, features=8)

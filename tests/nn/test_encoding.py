@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ import scipy.sparse as sp
 from sklearn.preprocessing import StandardScaler, normalize
 
 from graphsde.base.errors import BadInput
+from graphsde.graph.build import from_arrays
 from graphsde.graph.graph import Graph
+from graphsde.nn import encoding
 from graphsde.nn.encoding import MOST_CATEGORIES, FeatureEncoder, looks_like_bag_of_words
 
 from support import block_graph
@@ -176,3 +179,29 @@ def test_another_schema_is_refused_with_the_difference(blocks: Graph, change: di
 def test_another_width_is_refused(blocks: Graph) -> None:
     with pytest.raises(BadInput, match="8 numeric features, this graph has 7"):
         FeatureEncoder.fit(blocks).transform(blocks.with_features(blocks.features[:, :7]))
+
+
+@pytest.mark.parametrize("scaling", ["standard", "row", "l2"])
+@pytest.mark.parametrize("columns", [1, 2, 7, 64])
+def test_blocks_of_rows_give_the_same_bits(monkeypatch: pytest.MonkeyPatch, scaling: Any, columns: int) -> None:
+    features = (10 * np.random.default_rng(1).standard_normal((501, columns)) + 3).astype(np.float32)
+    edges = np.zeros((2, 0), dtype=np.int64)
+    found = []
+    for block in (1 << 22, 100):
+        monkeypatch.setattr(encoding, "NUMBERS_AT_ONCE", block)
+        graph = from_arrays(features, edges)
+        encoder = FeatureEncoder.fit(graph, scaling)
+        found.append((encoder.mean, encoder.std, encoder.transform(graph)))
+    for whole, parts in zip(*found, strict=True):
+        assert np.array_equal(whole, parts)
+    if scaling == "standard":
+        assert np.array_equal(found[1][1], features.std(axis=0, dtype=np.float64))
+
+
+def test_columns_are_looked_at_once_per_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = from_arrays(np.arange(12.0).reshape(6, 2), np.zeros((2, 0), dtype=np.int64))
+    first = FeatureEncoder.fit(graph)
+    monkeypatch.setattr(encoding, "_moments", lambda features: pytest.fail("looked at twice"))
+    assert FeatureEncoder.fit(graph) is first
+    with pytest.raises(pytest.fail.Exception):
+        FeatureEncoder.fit(graph.with_features(np.ones((6, 2), dtype=np.float32)))

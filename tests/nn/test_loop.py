@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from graphsde.base.errors import Diverged
 from graphsde.base.interrupt import Interrupted, InterruptGuard
 from graphsde.nn.callbacks import Callback, EpochRecord
 from graphsde.nn.checkpoint import Checkpoint
+from graphsde.nn.optimizers import Adam
 from graphsde.nn.settings import TrainSettings
 from graphsde.nn.training import Validation, train
 
@@ -149,3 +151,43 @@ def test_nobody_loses_patience_before_looking() -> None:
     assert looked and result.best_epoch in looked and result.stopped_early
     assert len(result.records) in looked  # ended right after a look
     assert float(learner.x.detach()) == pytest.approx(2, abs=0.5)
+
+
+class SeveralSteps(Parabola):
+    """Three losses an epoch, each at the place where the last step has led."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places: list[float] = []
+
+    def losses(self, epoch: int) -> Iterator[Tensor]:
+        for target in (1.0, 2.0, 3.0):
+            self.places.append(float(self.x.detach()))
+            yield ((self.x - target) ** 2).sum()
+
+    def notes(self) -> list[str]:
+        return ["three steps an epoch"]
+
+
+def test_a_learner_may_take_several_steps_an_epoch() -> None:
+    heard: list[str] = []
+
+    class Notes(Callback):
+        def on_note(self, text: str) -> None:
+            heard.append(text)
+
+    learner = SeveralSteps()
+    result = train(learner, TrainSettings(epochs=2, lr=0.1, early_stop=False), callbacks=[Notes()])
+    # one optimiser goes along, each step by the gradient of its own loss alone
+    x = torch.zeros(1, dtype=torch.float64)
+    optimizer, expected = Adam([{"params": [x]}], lr=0.1), []
+    for target in (1.0, 2.0, 3.0) * 2:
+        expected.append(float(x))
+        x.grad = 2 * (x - target)
+        optimizer.step()
+    assert learner.places == expected
+    first = learner.places[:3]
+    losses = [(x - target) ** 2 for x, target in zip(first, (1.0, 2.0, 3.0), strict=True)]
+    assert result.records[0].loss == pytest.approx(sum(losses) / 3)
+    assert heard == ["three steps an epoch"]
+    assert {float(value) for name, value in result.momentum.items() if name.endswith("step")} == {6.0}

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+import pytest
 from reliability.guarantees import guarantees, is_a_test
 from reliability.journal import KEPT, Journal, Line
 from reliability.page import NOT_RUN, PAGE, attack_figure, render
+
+from reliability import page
 
 
 def test_every_named_test_exists() -> None:
@@ -52,3 +56,12 @@ def test_figures_come_from_the_journal() -> None:
     assert rows["N16 slow"][4] == NOT_RUN and "reliability slow" in rows["N16 slow"][3]
     assert rows["T2"][3] == NOT_RUN
     assert "two" in render(guarantees(), lines).partition("## Broken promises")[2]
+
+
+def test_the_date_of_a_study_is_in_its_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not in the history of the repository: there it is another one after a rebase, and none in a shallow clone."""
+    monkeypatch.setattr(page, "ROOT", tmp_path)
+    (tmp_path / "runs.jsonl").write_text('{"date": "2026-01-05"}\n{"date": "2026-01-07"}\n{"id": "old"}\n', "utf-8")
+    assert page._last_run("runs.jsonl") == "2026-01-07"
+    (tmp_path / "runs.jsonl").write_text('{"id": "old"}\n', "utf-8")
+    assert page._last_run("runs.jsonl") == NOT_RUN

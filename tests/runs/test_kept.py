@@ -19,6 +19,7 @@ from cli_support import answer, graphsde
 from graphsde.base.errors import BadInput
 from graphsde.datasets.source import GraphSource
 from graphsde.models import MODELS, Model
+from graphsde.runs import bundle
 from graphsde.runs import folder as run_folder
 from graphsde.runs.bundle import Bundle
 from graphsde.runs.calibrate import calibrate_run
@@ -237,6 +238,35 @@ def test_a_kept_graph_survives_its_file(tables: Path, run: Path) -> None:
     kept = RunFolder(run).load_graph()
     forget(run)
     equal_graphs(kept, RunFolder(run).load_graph())
+
+
+def test_a_large_file_is_mapped_and_its_arrays_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    arrays: dict[str, np.ndarray] = {
+        "wide": rng.standard_normal((5, 3)),
+        "turned": rng.standard_normal((4, 6)).astype(np.float32).T,
+        "flags": rng.random(7) > 0.5,
+        "whole": rng.integers(-5, 5, 9),
+        "single": np.array(2.5),
+        "empty": np.zeros((0, 3), dtype=np.float32),
+        "small": np.arange(5, dtype=np.uint8),
+    }
+    path = tmp_path / "bundle.safetensors"
+    Bundle(arrays, {"answer": 42}).write(path)
+    content = path.read_bytes()
+    monkeypatch.setattr(bundle, "MAPPED", 0)
+    found = Bundle.read(path)
+    assert found.values == {"answer": 42} and set(found.arrays) == set(arrays)
+    for name, array in arrays.items():
+        other = found.arrays[name]
+        assert other.dtype == array.dtype and other.shape == array.shape, name
+        assert other.strides == array.strides or not array.size, name
+        assert np.array_equal(other, array), name
+        other[...] = 0  # the reader's own
+    assert isinstance(found.arrays["wide"].base, np.ndarray) and path.read_bytes() == content
+    path.write_bytes(content[:-1])
+    with pytest.raises(BadInput, match="damaged"):
+        Bundle.read(path)
 
 
 def test_the_order_of_axes_in_memory_comes_back(tmp_path: Path) -> None:

@@ -192,6 +192,7 @@ print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
 """
 
 
+@pytest.mark.slow
 def test_memory_does_not_depend_on_the_number_of_samples(tmp_path: Path) -> None:
     if not Path("/proc/self/clear_refs").exists():
         pytest.skip("peaks of memory are read from /proc")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,12 +13,18 @@ import scipy.sparse as sp
 
 import graphsde as gs
 from graphsde.base.errors import BadUsage
+from graphsde.base.memory import within_memory
+from graphsde.datasets import shifts
 from graphsde.datasets.splits import make_split
 from graphsde.graph.build import from_arrays
 from graphsde.graph.graph import Graph
+from graphsde.graph.settled import settled
+from graphsde.nn import encoding
 from graphsde.uncertainty import evidence as module
 from graphsde.uncertainty.evidence import Evidence, evidence_of, leading_directions, reference_nodes, upper_tail
+from graphsde.uncertainty.mismatch import feature_mismatch
 from graphsde.uncertainty.scores import propagate
+from graphsde.uncertainty.surrogates import mix_features
 
 from support import block_graph, needs_real_data
 
@@ -133,6 +140,26 @@ def test_blocks_of_any_size_give_the_same(size: int, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(module, "_KERNELS_AT_ONCE", size * 30)
     monkeypatch.setattr(module, "_COLUMNS_AT_ONCE", 3)
     np.testing.assert_allclose(Evidence.fit(graph).values, values, atol=1e-5)
+
+
+@pytest.mark.parametrize("columns", [5, 200])  # fewer and more than there are axes
+def test_a_large_graph_has_the_same_evidence_with_files_for_room(
+    columns: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    graph = gs.split(gs.synthetic(300, classes=3, features=columns))
+    whole, made = Evidence.fit(graph), mix_features(graph, reference_nodes(graph))
+    mixed = whole.of(made), feature_mismatch(made, whole.encoder)
+    monkeypatch.setattr(module, "_MANY_NODES", 299)  # so that few columns are averaged at once
+    monkeypatch.setattr(encoding, "NUMBERS_AT_ONCE", 1000)
+    monkeypatch.setattr(shifts, "ROWS_AT_ONCE", 70)
+    other = settled(graph, tmp_path)
+    with within_memory(2**16):
+        again = Evidence.fit(other)
+        made = mix_features(other, reference_nodes(other))
+        assert isinstance(made.features, np.memmap)
+        assert np.array_equal(again.of(made), mixed[0])
+        assert np.array_equal(feature_mismatch(made, again.encoder), mixed[1])
+    assert np.array_equal(again.values, whole.values) and np.array_equal(again.propagated, whole.propagated)
 
 
 def test_a_copy_with_nothing_shifted_is_the_graph_itself() -> None:

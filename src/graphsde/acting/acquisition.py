@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from graphsde.base.errors import BadUsage
 from graphsde.base.registry import Registry
+from graphsde.base.scratch import scratch_array
 from graphsde.base.seeds import numpy_stream
 from graphsde.graph.graph import Graph
 from graphsde.nn.encoding import FeatureEncoder
@@ -57,6 +59,7 @@ class Candidates:
 
 
 Acquisition = Callable[[Candidates, int], np.ndarray]
+COLUMNS_AT_ONCE, ROWS_AT_ONCE = 8, 100_000
 ACQUISITIONS: Registry[Acquisition] = Registry("acquisition")
 """Every acquisition: ``choose(candidates, budget) -> positions``, distinct and from the pool.
 
@@ -91,7 +94,7 @@ def propagated_features(graph: Graph, steps: int = 2, dimensions: int = 64) -> n
 
     operator = graph.adjacency.normalized.astype(np.float64)
     known = FeatureEncoder.fit(graph, "standard").transform(graph) if graph.categorical else graph.features
-    features = sp.csr_array(known, dtype=np.float64) if sp.issparse(known) else np.asarray(known, float)
+    features: Any = sp.csr_array(known, dtype=np.float64) if sp.issparse(known) else known
     if features.shape[1] == 0:
         raise BadUsage(
             f"this acquisition looks at features, and {graph.name} has none",
@@ -100,14 +103,19 @@ def propagated_features(graph: Graph, steps: int = 2, dimensions: int = 64) -> n
         )
     width = min(dimensions, min(features.shape) - 1)
     if width < 1 or features.shape[1] <= dimensions:
-        reduced = np.asarray(features.toarray() if sp.issparse(features) else features)  # type: ignore[union-attr]
+        reduced = features
     else:
         start = numpy_stream(0, "propagated features").standard_normal(min(features.shape))
-        u, s, _ = svds(features, k=width, v0=start)
+        u, s, _ = svds(features if sp.issparse(features) else np.asarray(features, float), k=width, v0=start)
         reduced = u * s
-    for _ in range(steps):
-        reduced = operator @ reduced
-    return np.asarray(reduced)
+    result = scratch_array(reduced.shape, np.float64)
+    for first in range(0, reduced.shape[1], COLUMNS_AT_ONCE):  # which don't mix
+        some = reduced[:, first : first + COLUMNS_AT_ONCE]
+        some = np.ascontiguousarray(some.toarray() if sp.issparse(some) else some, dtype=np.float64)
+        for _ in range(steps):
+            some = operator @ some
+        result[:, first : first + COLUMNS_AT_ONCE] = some
+    return result
 
 
 def nearest_to_centres(points: np.ndarray, count: int, seed: int, weights: np.ndarray | None = None) -> np.ndarray:
@@ -124,8 +132,11 @@ def nearest_to_centres(points: np.ndarray, count: int, seed: int, weights: np.nd
 def _nearest(points: np.ndarray, centres: np.ndarray) -> np.ndarray:
     """The nearest point to one centre after another, each point once.  # [n, k], [c, k] -> [c]"""
     chosen: list[int] = []
+    distance = np.empty(len(points))
     for centre in centres:
-        distance = np.square(points - centre).sum(axis=1)
+        for first in range(0, len(points), ROWS_AT_ONCE):
+            part = slice(first, first + ROWS_AT_ONCE)
+            distance[part] = np.square(points[part] - centre).sum(axis=1)
         distance[chosen] = np.inf
         chosen.append(int(distance.argmin()))
     return np.array(chosen)

@@ -13,10 +13,12 @@ import numpy as np
 from graphsde.acting.acquisition import ACQUISITIONS, Candidates, acquire
 from graphsde.base.errors import BadInput, BadUsage, shorten
 from graphsde.base.registry import Rules
+from graphsde.base.seeds import numpy_stream
 from graphsde.graph.graph import Graph
 from graphsde.graph.ids import locate, plain_id
 from graphsde.graph.masks import mask_of
 from graphsde.prediction import ClassPrediction, Prediction, RegressionPrediction
+from graphsde.uncertainty.evidence import in_order_of_ids
 from graphsde.uncertainty.held_out import align_labels, require_same_nodes
 from graphsde.uncertainty.scores import score
 
@@ -45,7 +47,8 @@ def spread_out(ranked: np.ndarray, points: np.ndarray, graph: Graph, budget: int
     """
     worth = np.linspace(1.0, LAST, len(ranked))
     own = np.asarray(points[ranked], dtype=np.float64)
-    links = (graph.adjacency.matrix + graph.adjacency.matrix.T).tocsr()[ranked][:, ranked] > 0
+    among = graph.adjacency.matrix[ranked][:, ranked]
+    links = (among + among.T).tocsr() > 0
     width = _typical_distance(own) / 2
     likeness = np.zeros(len(ranked))
     left = np.ones(len(ranked), dtype=bool)
@@ -70,6 +73,7 @@ def _typical_distance(points: np.ndarray, most: int = 500) -> float:
     return float(np.sqrt(np.median(apart))) if len(apart) else 0.0
 
 
+MOST_PAIRS, FEWEST_COMPARED = 2_000_000_000, 1_000
 AGREED = 0.6
 """Below this share of the samples for one class, they are said to disagree."""
 CLOSE = 0.15
@@ -141,17 +145,23 @@ class Reasons(ABC):
 
     @cached_property
     def _distance(self) -> np.ndarray | None:
-        """Squared distance of every node from the nearest training node, in the embedding.  # [N]"""
+        """Squared distance of every node from the nearest training node, in the embedding; of a random choice of them
+        where there are more than :data:`MOST_PAIRS` of nodes and training nodes.  # [N]"""
         train = self.graph.train_mask
         if self.prediction.embedding is None or train is None or not train.any():
             return None
-        points = self.prediction.embedding.astype(np.float64)
-        known = points[train]
+        points, chosen = self.prediction.embedding, np.flatnonzero(train)
+        if len(points) * len(chosen) > MOST_PAIRS:  # where nodes and labels are many, some of the labels will do
+            most = max(FEWEST_COMPARED, MOST_PAIRS // len(points))
+            if most < len(chosen):
+                ranked = in_order_of_ids(self.graph, chosen)  # so that the order of nodes does not matter
+                chosen = np.sort(numpy_stream(0, "ask", "distance").choice(ranked, most, replace=False))
+        known = points[chosen].astype(np.float64)
         square = np.square(known).sum(axis=1)
         result = np.empty(len(points))
         rows = max(1, 4_000_000 // len(known))  # a few tens of megabytes at a time
         for first in range(0, len(points), rows):
-            block = points[first : first + rows]
+            block = points[first : first + rows].astype(np.float64)
             gaps = np.square(block).sum(axis=1)[:, None] + square - 2 * block @ known.T
             result[first : first + rows] = gaps.min(axis=1)
         return np.maximum(result, 0.0)

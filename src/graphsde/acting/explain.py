@@ -11,6 +11,7 @@ import numpy as np
 
 from graphsde.acting.feature_effects import FeatureEffect, feature_effects, tried_effects
 from graphsde.base.errors import BadInput, BadUsage, shorten
+from graphsde.base.memory import memory_limit
 from graphsde.base.registry import Rules
 from graphsde.graph.adjacency import Adjacency
 from graphsde.graph.graph import Graph
@@ -462,4 +463,9 @@ def without_edges(graph: Graph, row: int, others: np.ndarray) -> Graph:
         drop |= (senders == row) & gone[matrix.indices]
     matrix.data[drop] = 0.0
     matrix.eliminate_zeros()
-    return graph.with_adjacency(Adjacency(matrix, directed=graph.adjacency.directed))
+    changed = graph.with_adjacency(Adjacency(matrix, directed=graph.adjacency.directed))
+    if memory_limit() is None:
+        return changed
+    from graphsde.graph.settled import settled_within_limit
+
+    return settled_within_limit(changed)

@@ -44,6 +44,12 @@ class _Handlers:
     def __exit__(self, *raised: object) -> None:
         self._restore()
 
+    def reclaim(self) -> None:
+        """Take the signals back from a library that has put its own handlers in their place."""
+        if self.received is None and self._previous:
+            for number in self._previous:
+                signal.signal(number, self._take)
+
     def _take(self, number: int, frame: FrameType | None) -> None:
         self.received = number
         self._restore()
@@ -62,6 +68,11 @@ class InterruptGuard(_Handlers):
         ...     guard.received is None
         True
     """
+
+    def stop(self, number: int) -> NoReturn:
+        """As if signal ``number`` had arrived, where there is nothing to be brought to an end first."""
+        self.received = number
+        raise Interrupted(number)
 
 
 class StopNow(BaseException):
@@ -101,12 +112,6 @@ class Stopper(_Handlers):
         """As if signal ``number`` had arrived; for libraries that answer one in their own way."""
         self.received = number
         raise StopNow
-
-    def reclaim(self) -> None:
-        """Take the signals back from a library that has put its own handlers in their place."""
-        if self.received is None and self._previous:
-            for number in self._previous:
-                signal.signal(number, self._take)
 
     def _take(self, number: int, frame: FrameType | None) -> None:
         super()._take(number, frame)

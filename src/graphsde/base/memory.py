@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from graphsde.base.errors import BadUsage, NotEnoughMemory
@@ -13,11 +16,68 @@ if TYPE_CHECKING:
     import torch
 
 LIMIT_VARIABLE = "GRAPHSDE_MEMORY_LIMIT"
+UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_AMOUNT = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*([KMGT])(iB|B|)", re.IGNORECASE)
+_limit: int | None = None
+
+
+def parse_bytes(text: str) -> int:
+    """An amount of memory with its unit: ``G`` and ``GiB`` are 2³⁰ bytes, ``GB`` is 10⁹.
+
+    Example:
+        >>> parse_bytes("512M"), parse_bytes("1.5GiB"), parse_bytes("2 GB")
+        (536870912, 1610612736, 2000000000)
+    """
+    found = _AMOUNT.fullmatch(text.strip())
+    if found is None:
+        raise BadUsage(f"{text!r} is no amount of memory", found=text, expected="a number and a unit, as 512M or 2G")
+    number, letter, end = found.groups()
+    return int(float(number) * UNITS[letter.upper() + ("B" if end.upper() == "B" else "")])
+
+
+@contextmanager
+def within_memory(limit: int | str | None) -> Iterator[None]:
+    """This process is to hold at most so much anonymous memory inside, in bytes or as ``"2G"``; ``None`` changes
+    nothing.
+
+    Computations keep to it by their estimates: they take smaller blocks, use files or
+    refuse; nobody enforces it.
+
+    Example:
+        >>> with within_memory("2G"):
+        ...     available_bytes() < 2**31
+        True
+    """
+    global _limit  # of the process, as its memory is, and so of all its threads
+    before = _limit
+    if limit is not None:
+        _limit = parse_bytes(limit) if isinstance(limit, str) else limit
+    try:
+        yield
+    finally:
+        _limit = before
+
+
+def memory_limit() -> int | None:
+    """What :func:`within_memory` allows in all, in bytes; ``None`` outside."""
+    return _limit
+
+
+def anonymous_bytes() -> int:
+    """Memory that this process holds and that no file backs; all that it holds where the system does not say."""
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as status:
+            for line in status:
+                if line.startswith("RssAnon:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return resident_bytes()
 
 
 def available_bytes(device: torch.device | None = None) -> int:
-    """Free memory of this machine or of a CUDA card, or the smaller figure (in MiB) that ``GRAPHSDE_MEMORY_LIMIT``
-    sets."""
+    """Free memory of this machine or of a CUDA card; or what :func:`within_memory` leaves, or the figure (in MiB) that
+    ``GRAPHSDE_MEMORY_LIMIT`` sets, where these are smaller."""
     import psutil
 
     if device is not None and device.type == "cuda":
@@ -26,6 +86,8 @@ def available_bytes(device: torch.device | None = None) -> int:
         free = int(torch.cuda.mem_get_info(device)[0])
     else:  # Apple's GPU shares the memory of the machine
         free = int(psutil.virtual_memory().available)
+        if _limit is not None:
+            free = min(free, max(0, _limit - anonymous_bytes()))
     limit = os.environ.get(LIMIT_VARIABLE)
     if limit is None:
         return free
@@ -80,6 +142,20 @@ def give_back_free_memory() -> None:
         return
     trim.argtypes, trim.restype = (ctypes.c_size_t,), ctypes.c_int
     trim(0)
+
+
+def share_one_arena() -> None:
+    """Let threads to come take memory from where all others do: threads that take turns would else each keep what they
+    have freed (glibc)."""
+    try:
+        set_parameter = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError, TypeError):
+        return
+    set_parameter.argtypes, set_parameter.restype = (ctypes.c_int, ctypes.c_int), ctypes.c_int
+    set_parameter(_ARENA_MAX, 1)
+
+
+_ARENA_MAX = -8  # M_ARENA_MAX of malloc.h
 
 
 def human_bytes(count: float) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from graphsde.base.errors import BadUsage
-from graphsde.cli.options import DEVICE, JSON, READ, RUN, SAMPLES, key_values, on_its_device
+from graphsde.cli.options import DEVICE, JSON, MEMORY, READ, RUN, SAMPLES, key_values, on_its_device, within_its_memory
 from graphsde.cli.output import opened_run, print_json, print_of_run, print_table, say, tell
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 @on_its_device
+@within_its_memory
 def predict(
     run: Annotated[Path, RUN],
     out: Annotated[
@@ -32,16 +33,18 @@ def predict(
     seed: Annotated[int | None, typer.Option("--seed", help="Of the samples; default: the model's.")] = None,
     read: Annotated[list[str], READ] = [],  # noqa: B006
     device: Annotated[str | None, DEVICE] = None,
+    memory: Annotated[str | None, MEMORY] = None,
 ) -> None:
     """Predict every node of the run's graph, or of another one, with its uncertainty."""
     from graphsde.datasets.source import open_graph
+    from graphsde.graph.settled import settled_within_limit
     from graphsde.io.table_export import write_table
     from graphsde.prediction.columns import prediction_columns
     from graphsde.runs.folder import RunFolder
 
     folder, given = RunFolder(run), key_values(read, "--read")
     if graph is not None:
-        target = open_graph(graph, **folder.reading(graph, given))
+        target = settled_within_limit(open_graph(graph, **folder.reading(graph, given)))
         prediction = folder.load_model().predict(target, samples=samples, seed=seed)
     elif given:
         raise BadUsage("--read is for another graph: the run's own is read as it was", fix="leave it out")
@@ -58,6 +61,7 @@ def _file_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:50] or "other"
 
 
+@within_its_memory
 def ask(
     run: Annotated[Path, RUN],
     budget: Annotated[int, typer.Option("--budget", min=1, help="How many nodes to ask for.")] = 20,
@@ -79,6 +83,7 @@ def ask(
     plain: Annotated[
         bool, typer.Option("--plain", help="The plain ranking, even if it asks for one spot many times over.")
     ] = False,
+    memory: Annotated[str | None, MEMORY] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Choose the nodes whose labels would help most, with the reason for each."""
@@ -229,6 +234,7 @@ def _row(name: str, before: Any, after: Any) -> dict[str, Any]:
     return {"on the same nodes": name.replace("_", " "), "before": before, "after": after, "change": change}
 
 
+@within_its_memory
 def explain(
     run: Annotated[Path, RUN],
     node: Annotated[str, typer.Argument(help="The id of a node.")],
@@ -240,6 +246,7 @@ def explain(
     samples: Annotated[
         int | None, typer.Option("--samples", min=1, help="Samples per prediction; default: as many as the fit took.")
     ] = None,
+    memory: Annotated[str | None, MEMORY] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Show which neighbours and which features move a node's uncertainty."""

@@ -50,6 +50,11 @@ def main() -> None:
     # the collector would go through all that torch and others bring along again and again while they are imported
     gc.set_threshold(20_000, 20, 50)
     guard_output()  # for good: a traceback is printed after everything else has ended
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        from graphsde.runs.workers import run_under_torchrun, started_by_torchrun
+
+        if started_by_torchrun():
+            run_under_torchrun(app)
     app()
 
 

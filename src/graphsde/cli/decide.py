@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from graphsde.base.errors import BadUsage
-from graphsde.cli.options import JSON, READ, RUN, SAMPLES, key_values
+from graphsde.cli.options import JSON, MEMORY, READ, RUN, SAMPLES, key_values, within_its_memory
 from graphsde.cli.output import opened_run, print_json, print_of_run, print_table, tell
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ FIRST_ROWS = 5
 SHOWN_OF_REVIEW = ("rank", "id", "name", "label", "confidence", "mean", "importance", "reason")
 
 
+@within_its_memory
 def decide(
     run: Annotated[Path, RUN],
     out: Annotated[
@@ -95,6 +96,7 @@ def decide(
     ] = False,
     samples: Annotated[int, SAMPLES] = 64,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of draws of calibration nodes and of ties in sets.")] = 0,
+    memory: Annotated[str | None, MEMORY] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Say of every node whether to accept its answer, to review it, or (of classes) to treat it as OOD."""
@@ -196,6 +198,7 @@ def _cell(value: Any, name: str) -> Any:
     return str(value) if name == "id" else value
 
 
+@within_its_memory
 def plan(
     graph: Annotated[
         str, typer.Argument(help="A graph before a fit (a name, folder or file), or the folder of a run.")
@@ -210,6 +213,7 @@ def plan(
     ] = None,
     samples: Annotated[int, SAMPLES] = 64,
     read: Annotated[list[str], READ] = [],  # noqa: B006
+    memory: Annotated[str | None, MEMORY] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Say how many labels which guarantee needs: before a fit, or for a run by the errors that it makes."""

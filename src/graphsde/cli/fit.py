@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +10,18 @@ import typer
 
 from graphsde.base.errors import BadUsage, GraphsdeError
 from graphsde.base.lock import refuse_if_held
-from graphsde.cli.options import DEVICE, GRAPH, JSON, READ, SAMPLES, key_values, on_its_device
+from graphsde.cli.options import (
+    ADDRESS,
+    DEVICE,
+    GRAPH,
+    JSON,
+    MEMORY,
+    READ,
+    SAMPLES,
+    key_values,
+    on_its_device,
+    within_its_memory,
+)
 from graphsde.cli.output import cell, print_json, print_table, say, tell
 
 if TYPE_CHECKING:
@@ -20,6 +32,7 @@ DEMO_GRAPH = "digits"
 NUMBERS = ("rmse", "mae", "crps", "coverage90", "calibration_error")
 
 
+@within_its_memory
 @on_its_device
 def fit(
     graph: Annotated[str, GRAPH],
@@ -51,6 +64,18 @@ def fit(
         bool,
         typer.Option("--no-controls", help="Don't fit controls (majority class, logistic regression, …) beside it."),
     ] = False,
+    way: Annotated[
+        str | None,
+        typer.Option("--way", help="full, partitioned or batched, of lgnsde; by default what fits into memory."),
+    ] = None,
+    memory: Annotated[str | None, MEMORY] = None,
+    engine: Annotated[
+        str | None, typer.Option("--engine", help="ray: workers train the parts of one model, or prepare its batches.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="How many, by default one a processor; at most one a part.")
+    ] = None,
+    address: Annotated[str | None, ADDRESS] = None,
     device: Annotated[str | None, DEVICE] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
@@ -66,8 +91,11 @@ def fit(
         values["preset"] = preset
     if race is not None:
         values["race"] = race
+    if way is not None:
+        values["way"] = way
     if no_early_stop:
         values |= _all_epochs(model, values)
+    launch = _launch(engine, workers, address, values)
     source = GraphSource.typed(
         graph,
         options=key_values(read, "--read"),
@@ -75,14 +103,15 @@ def fit(
         split_options=key_values(split_option, "--split-set"),
         seed=seed,
     )
-    outcome = fit_run(
-        FitRequest(source, model, values, seed, samples),
-        RunFolder(out),
-        overwrite=overwrite,
-        callbacks=[ProgressBar(f"fitting {model}")],
-        say=say,
-        with_controls=not no_controls,
-    )
+    with launch:
+        outcome = fit_run(
+            FitRequest(source, model, values, seed, samples),
+            RunFolder(out),
+            overwrite=overwrite,
+            callbacks=[ProgressBar(f"fitting {model}")],
+            say=say,
+            with_controls=not no_controls,
+        )
     metrics, board = without_nan(outcome.metrics), outcome.controls
     if json:
         kept = {} if board is None else {"controls": board.model_dump(), "standing": board.sentence}
@@ -100,6 +129,32 @@ def fit(
         print_table(board.table())
         tell(board.sentence, *board.notes())
     tell("", f"The run is in {out}. Next: graphsde report {out}")
+
+
+def _launch(
+    engine: str | None, workers: int | None, address: str | None, values: dict[str, Any]
+) -> AbstractContextManager[None]:
+    """Who trains the parts of a fit, or makes the rows of its batches; this process, without an engine."""
+    if engine is None:
+        if workers is not None or address is not None:
+            option = "--workers" if address is None else "--address"
+            raise BadUsage(f"{option} is for several workers", place=option, fix="add --engine ray")
+        return nullcontext()
+    if engine != "ray":
+        raise BadUsage(f"'{engine}' trains no single model", place="--engine", expected="ray", fix="use --engine ray")
+    way = values.setdefault("way", "partitioned")
+    if way not in ("partitioned", "batched"):
+        raise BadUsage(
+            f"several workers train the parts of a graph or prepare its batches, not way={way}",
+            place="--engine",
+            fix="use --way partitioned or batched, or leave --engine out",
+        )
+    from graphsde.models.partitioned import launched_by
+    from graphsde.runs.workers import RayLaunch, rows_by_ray
+
+    if way == "batched":
+        return rows_by_ray(workers, address, say)
+    return launched_by(RayLaunch(workers, address, say))
 
 
 def _all_epochs(model: str, values: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from graphsde.cli.options import DEVICE, JSON, RUN, SAMPLES, on_its_device
+from graphsde.cli.options import DEVICE, JSON, MEMORY, RUN, SAMPLES, on_its_device, within_its_memory
 from graphsde.cli.output import cell, opened_run, print_of_run, print_table, say, tell
 
 SCORE = typer.Option(
@@ -34,6 +34,7 @@ COLUMNS = {
 
 
 @on_its_device
+@within_its_memory
 def evaluate(
     run: Annotated[Path, RUN],
     samples: Annotated[int, SAMPLES] = 64,
@@ -41,6 +42,7 @@ def evaluate(
     shift: Annotated[str | None, SHIFT] = None,
     shift_seed: Annotated[int, SHIFT_SEED] = 0,
     device: Annotated[str | None, DEVICE] = None,
+    memory: Annotated[str | None, MEMORY] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Measure a run on its test nodes."""
@@ -124,6 +126,7 @@ def _without_nan(values: dict[str, Any]) -> dict[str, Any]:
 SHOWN = ("nll", "ece", "brier", "accuracy", "aurc", "crps", "coverage90", "interval_width90", "calibration_error")
 
 
+@within_its_memory
 def calibrate(
     run: Annotated[Path, RUN],
     by: Annotated[
@@ -137,6 +140,7 @@ def calibrate(
     samples: Annotated[
         int | None, typer.Option("--samples", min=1, help="Samples per node; default: as many as the fit took.")
     ] = None,
+    memory: Annotated[str | None, MEMORY] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Make a run's uncertainty mean what it says: fit a calibrator on its validation nodes and keep it."""

@@ -10,6 +10,7 @@ import typer
 
 from graphsde.base.device import on_device
 from graphsde.base.errors import BadInput, BadUsage
+from graphsde.base.memory import within_memory
 
 GRAPH = typer.Argument(help="A benchmark's name (see: graphsde list datasets), a folder of tables, or a file.")
 RUN = typer.Argument(help="The folder of a run.")
@@ -19,6 +20,11 @@ READ = typer.Option(
 )
 SAMPLES = typer.Option("--samples", min=1, help="Samples per node, for models that have any.")
 DEVICE = typer.Option("--device", help="Where to compute: auto, cpu, cuda, cuda:1 or mps.")
+MEMORY = typer.Option(
+    "--memory",
+    metavar="SIZE",
+    help="The most memory to hold at once, as 512M or 2G, files that are mapped not counted; without it, what is free.",
+)
 DATASETS = typer.Option("--datasets", help="Names of benchmarks or paths, with commas between.")
 ENGINE = typer.Option("--engine", help="See: graphsde list engines.")
 ADDRESS = typer.Option("--address", help="Of a Ray cluster, HOST:PORT.")
@@ -36,6 +42,17 @@ def on_its_device(verb: Callable[..., None]) -> Callable[..., None]:
         if device is not None and options.get("engine") == "ray":
             raise BadUsage("--device is for this machine", fix="set GRAPHSDE_DEVICE on the machines of the cluster")
         with on_device(device):
+            verb(*args, **options)
+
+    return run
+
+
+def within_its_memory(verb: Callable[..., None]) -> Callable[..., None]:
+    """A verb that holds at most as much memory as its option ``memory`` says."""
+
+    @functools.wraps(verb)
+    def run(*args: Any, **options: Any) -> None:
+        with within_memory(options.get("memory")):
             verb(*args, **options)
 
     return run

@@ -14,7 +14,7 @@ import typer
 
 from graphsde.base.errors import GraphsdeError
 from graphsde.base.registry import unknown_name
-from graphsde.cli.options import GRAPH, JSON, READ, SAMPLES, key_values
+from graphsde.cli.options import GRAPH, JSON, MEMORY, READ, SAMPLES, key_values, within_its_memory
 from graphsde.cli.output import cell, print_json, print_rows, say, tell
 
 
@@ -62,6 +62,7 @@ def _default_model(graph: Any) -> dict[str, Any]:
     return {"default_model": {"members": list(found.members), "why": found.why, "memory": held + needed}}
 
 
+@within_its_memory
 def report(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of a run or of a bench.")],
     out: Annotated[Path | None, typer.Option("--out", help="Default: report.html in that folder.")] = None,
@@ -70,6 +71,7 @@ def report(
         Path | None,
         typer.Option("--figures", metavar="DIR", help="Also write every figure here, as PNG for print and as CSV."),
     ] = None,
+    memory: Annotated[str | None, MEMORY] = None,
 ) -> None:
     """Write one self-contained HTML page about a run, or about all runs of a bench."""
     from graphsde.bench.folder import BenchFolder
@@ -177,6 +179,7 @@ EXTRAS = {
     "optuna": "cluster",
     "streamlit": "app",
     "numba": "kernels",
+    "pymetis": "scale",
 }
 
 

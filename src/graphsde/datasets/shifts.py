@@ -13,10 +13,14 @@ import scipy.sparse as sp
 from graphsde.base.errors import BadUsage
 from graphsde.base.memory import require_memory
 from graphsde.base.registry import Registry
+from graphsde.base.scratch import scratch_array
 from graphsde.base.seeds import numpy_stream
 from graphsde.graph.adjacency import Adjacency
 from graphsde.graph.graph import Graph
 from graphsde.graph.masks import mask_of
+
+ROWS_AT_ONCE = 50_000
+"""Of features that are mixed: every row is a sum of its own."""
 
 
 def count_pairs(n: int, *, directed: bool) -> int:
@@ -85,7 +89,12 @@ def mixed_features(graph: Graph, first: np.ndarray, second: np.ndarray, weight: 
         (np.concatenate([weight, 1 - weight]), (np.concatenate([rows, rows]), np.concatenate([first, second]))),
         shape=(n, n),
     )
-    mixed = mixture @ graph.features
+    if graph.is_sparse:
+        mixed: Any = mixture @ graph.features
+    else:
+        mixed = scratch_array(graph.features.shape, np.float32)
+        for start in range(0, n, ROWS_AT_ONCE):
+            mixed[start : start + ROWS_AT_ONCE] = mixture[start : start + ROWS_AT_ONCE] @ graph.features
     texts = {name: column[first] for name, column in graph.categorical.items()}
     mixed = sp.csr_array(mixed) if graph.is_sparse else mixed
     return dataclasses.replace(graph, features=mixed, categorical=MappingProxyType(texts))

@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 
 from graphsde.base.errors import BadUsage
-from graphsde.base.memory import require_memory
+from graphsde.base.memory import memory_limit, require_memory
+from graphsde.base.scratch import scratch_array
 from graphsde.base.seeds import numpy_stream
-from graphsde.graph.build import from_arrays
+from graphsde.graph.build import assemble
 from graphsde.graph.graph import Graph
+from graphsde.graph.raw import RawGraph
 from graphsde.graph.target import RegressionTarget
 
 MAX_ROUNDS = 50
+ROWS_AT_ONCE = 50_000
 
 
 def synthetic(
@@ -50,16 +53,30 @@ def synthetic(
         Graph('synthetic', nodes=100, edges=400, features=64, classes=3)
     """
     _check(n, classes, features, degree, homophily, power)
-    require_memory(int(n * (8 * features + 150 * degree)), f"a graph of {n:,} nodes", "ask for fewer nodes")
+    kept = 4 * features if memory_limit() is None else 0  # under a limit they may lie in a file
+    require_memory(int(n * (kept + 65 * degree + 150)), f"a graph of {n:,} nodes", "ask for fewer nodes")
     rng = numpy_stream(seed, "synthetic")
     labels = rng.permutation(np.arange(n) % classes)
-    edges = _edges(labels, _weights(n, degree, power, rng), round(n * degree / 2), homophily, rng)
+    sources, targets = _edges(labels, _weights(n, degree, power, rng), round(n * degree / 2), homophily, rng)
     centres = np.linalg.qr(rng.standard_normal((features, classes)))[0].T  # [C, d], orthonormal rows
-    values = rng.standard_normal((n, features), dtype=np.float32)
-    values += (signal * centres).astype(np.float32)[labels]
-    return from_arrays(
-        values, edges, labels=labels, class_names=[str(position) for position in range(classes)], name="synthetic"
+    values = scratch_array((n, features), np.float32)
+    rng.standard_normal(dtype=np.float32, out=np.asarray(values))
+    centres = (signal * centres).astype(np.float32)
+    for start in range(0, n, ROWS_AT_ONCE):
+        values[start : start + ROWS_AT_ONCE] += centres[labels[start : start + ROWS_AT_ONCE]]
+    raw = RawGraph(
+        num_nodes=n,
+        numeric=values,
+        owned=True,
+        labels=labels,
+        sources=sources,
+        targets=targets,
+        edges_by_id=False,
+        class_names=[str(position) for position in range(classes)],
+        name="synthetic",
     )
+    del values, sources, targets  # so that edges are gone once they are a matrix
+    return assemble(raw)
 
 
 def synthetic_regression(n: int, *, noise: float = 0.3, seed: int = 0, **settings: Any) -> Graph:
@@ -104,7 +121,7 @@ def _weights(n: int, degree: float, power: float, rng: np.random.Generator) -> n
 
 def _edges(
     labels: np.ndarray, weights: np.ndarray, wanted: int, homophily: float, rng: np.random.Generator
-) -> np.ndarray:
+) -> tuple[np.ndarray, np.ndarray]:
     """Distinct pairs, in both directions; what collides is drawn again, for a bounded number of rounds."""
     n = labels.size
     order = np.argsort(labels, kind="stable")
@@ -131,8 +148,10 @@ def _edges(
         found = np.minimum(first, second) * n + np.maximum(first, second)
         pairs = np.sort(np.concatenate([pairs, found[first != second]]))
         pairs = pairs[np.diff(pairs, prepend=-1) > 0]  # several times faster than np.unique on whole numbers
-    first, second = np.divmod(pairs, n)
-    return np.stack([np.concatenate([first, second]), np.concatenate([second, first])])
+    kind = np.int32 if n <= np.iinfo(np.int32).max else np.int64
+    first, second = (ends.astype(kind) for ends in np.divmod(pairs, n))
+    del pairs
+    return np.concatenate([first, second]), np.concatenate([second, first])
 
 
 def _check(n: int, classes: int, features: int, degree: float, homophily: float, power: float) -> None:

@@ -13,6 +13,8 @@ from scipy.sparse.csgraph import connected_components
 if TYPE_CHECKING:
     from graphsde.graph.sparse import SparseMatrix
 
+_NUMBERS_AT_ONCE = 1 << 20
+
 
 class Adjacency:
     """The edges of a graph as a sparse matrix, and the operators that follow from it.
@@ -100,8 +102,9 @@ class Adjacency:
     @cached_property
     def fingerprint(self) -> str:
         digest = hashlib.sha256(f"{self.num_nodes} {self.directed}".encode())
-        for part in (self.matrix.indptr.astype("<i8"), self.matrix.indices.astype("<i8"), self.matrix.data):
-            digest.update(np.ascontiguousarray(part).tobytes())
+        update_digest(digest, self.matrix.indptr, "<i8")
+        update_digest(digest, self.matrix.indices, "<i8")
+        update_digest(digest, self.matrix.data)
         return digest.hexdigest()
 
     def neighbours(self, node: int) -> np.ndarray:
@@ -117,3 +120,22 @@ class Adjacency:
     def subgraph(self, nodes: np.ndarray) -> Adjacency:
         """The edges among ``nodes`` (positions), renumbered in the order given."""
         return Adjacency(self.matrix[nodes][:, nodes], directed=self.directed)
+
+
+def update_digest(digest: hashlib._Hash, values: np.ndarray, kind: str | None = None) -> None:
+    """With the bytes of an array in C order, as ``kind`` where one is given; some rows at a time.
+
+    Example:
+        >>> digest = hashlib.sha256()
+        >>> update_digest(digest, np.arange(6).reshape(2, 3), "<i8")
+        >>> digest.digest() == hashlib.sha256(np.arange(6, dtype="<i8").tobytes()).digest()
+        True
+    """
+    if not values.ndim or not values.size:
+        digest.update(values.tobytes())
+        return
+    rows = max(1, _NUMBERS_AT_ONCE // max(1, values[:1].size))
+    for start in range(0, len(values), rows):
+        part = values[start : start + rows]
+        part = np.ascontiguousarray(part if kind is None else part.astype(kind, copy=False))
+        digest.update(part.view(np.uint8).data)

@@ -108,6 +108,7 @@ SCALE_SPREAD = 1000  # the small column then moves a layer's output less than th
 ID_LIKE = 0.5  # a category for every second node can't be learned from: it is a name
 SHOWN = 5
 BLOCK = 256  # columns at a time, so that a wide matrix needs no float64 copy of itself
+NUMBERS_AT_ONCE, FEWEST_AT_ONCE = 1 << 23, 4  # and of a long one some more columns are left for later
 MANY_CLASSES = 100  # beyond it a numeric column that names the class would be a coincidence
 
 
@@ -229,7 +230,8 @@ def _deviations(features: Any) -> np.ndarray:
         means = np.bincount(columns, data, width) / rows
         around = np.bincount(columns, (data - means[columns]) ** 2, width)
         return np.sqrt((around + (rows - np.bincount(columns, minlength=width)) * means**2) / rows)
-    parts = [features[:, start : start + BLOCK].std(axis=0, dtype=np.float64) for start in range(0, width, BLOCK)]
+    block = min(BLOCK, max(FEWEST_AT_ONCE, NUMBERS_AT_ONCE // max(rows, 1)))
+    parts = [features[:, start : start + block].std(axis=0, dtype=np.float64) for start in range(0, width, block)]
     return np.concatenate(parts) if parts else np.zeros(0)
 
 

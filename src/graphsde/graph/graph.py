@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphsde.base.errors import BadInput
-from graphsde.graph.adjacency import Adjacency
+from graphsde.graph.adjacency import Adjacency, update_digest
 from graphsde.graph.raw import Finding
 from graphsde.graph.target import ClassTarget, Target
 
@@ -171,16 +171,13 @@ class Graph:
         digest = hashlib.sha256(self.adjacency.fingerprint.encode())
         features: Any = self.features
         if sp.issparse(features):
-            parts = [features.indptr.astype("<i8"), features.indices.astype("<i8"), features.data]
+            parts = [(features.indptr, "<i8"), (features.indices, "<i8"), (features.data, None)]
         else:
-            parts = [features]
-        if self.labels is not None:
-            parts.append(self.labels)
-        if self.values is not None:
-            parts.append(self.values)
-        for part in parts:
+            parts = [(features, None)]
+        parts += [(answers, None) for answers in (self.labels, self.values) if answers is not None]
+        for part, kind in parts:
             digest.update(repr(part.shape).encode())
-            digest.update(np.ascontiguousarray(part).tobytes())
+            update_digest(digest, part, kind)
         for texts in (self.node_ids, np.array(self.class_names, dtype=object), *self.categorical.values()):
             for text in texts:
                 encoded = str(text).encode("utf-8", "surrogatepass")

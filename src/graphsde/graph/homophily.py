@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ from graphsde.graph.adjacency import Adjacency
 from graphsde.graph.graph import Graph
 
 FEWEST_EDGES = 20  # of fewer directed entries the adjusted homophily is chance
+_EDGES_AT_ONCE = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -40,18 +42,20 @@ def homophily(adjacency: Adjacency, labels: np.ndarray) -> Homophily | None:
         adjacency: the edges.
         labels: class positions, ``-1`` where unknown.  # [N]
     """
-    sources, targets = adjacency.edge_index()
-    one, other = labels[sources], labels[targets]
-    known = (one >= 0) & (other >= 0)
-    one, other = one[known], other[known]
-    if not len(one):
+    classes = int(labels.max(initial=-1)) + 1
+    leaving, entering = np.zeros(classes), np.zeros(classes)
+    edges = alike = 0
+    for sources, targets in _edge_blocks(adjacency):
+        one, other = labels[sources], labels[targets]
+        known = (one >= 0) & (other >= 0)
+        one, other = one[known], other[known]
+        leaving += np.bincount(one, minlength=classes)
+        entering += np.bincount(other, minlength=classes)
+        edges, alike = edges + len(one), alike + int(np.count_nonzero(one == other))
+    if not edges:
         return None
-    classes = int(max(one.max(), other.max())) + 1
-    leaving = np.bincount(one, minlength=classes).astype(np.float64)
-    entering = np.bincount(other, minlength=classes).astype(np.float64)
-    edge = float(np.mean(one == other))
-    chance = float(leaving @ entering) / len(one) ** 2
-    return Homophily(edge, (edge - chance) / (1 - chance) if chance < 1 else float("nan"), len(one))
+    edge, chance = alike / edges, float(leaving @ entering) / edges**2
+    return Homophily(edge, (edge - chance) / (1 - chance) if chance < 1 else float("nan"), edges)
 
 
 def adjusted_homophily(graph: Graph, nodes_mask: np.ndarray) -> tuple[float | None, int]:
@@ -103,10 +107,21 @@ def node_homophily(graph: Graph) -> np.ndarray:
     """
     if graph.labels is None:
         raise BadUsage("homophily is of classes, and this graph is for regression", code="E-TARGET")
-    sources, targets = graph.adjacency.edge_index()
-    both = (graph.labels[sources] >= 0) & (graph.labels[targets] >= 0)
-    sources, targets = sources[both], targets[both]
-    neighbours = np.bincount(targets, minlength=graph.num_nodes)
-    alike = np.bincount(targets[graph.labels[sources] == graph.labels[targets]], minlength=graph.num_nodes)
+    neighbours, alike = (np.zeros(graph.num_nodes, dtype=np.int64) for _ in range(2))
+    for sources, targets in _edge_blocks(graph.adjacency):
+        both = (graph.labels[sources] >= 0) & (graph.labels[targets] >= 0)
+        sources, targets = sources[both], targets[both]
+        neighbours += np.bincount(targets, minlength=graph.num_nodes)
+        alike += np.bincount(targets[graph.labels[sources] == graph.labels[targets]], minlength=graph.num_nodes)
     unknown = np.full(graph.num_nodes, np.nan)
     return np.divide(alike, neighbours, out=unknown, where=neighbours > 0)
+
+
+def _edge_blocks(adjacency: Adjacency) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Sources and targets of the entries, some at a time: of all of them they would take more than the matrix."""
+    indptr, indices = adjacency.matrix.indptr, adjacency.matrix.indices
+    for first in range(0, len(indices), _EDGES_AT_ONCE):
+        last = min(first + _EDGES_AT_ONCE, len(indices))
+        begin, end = int(np.searchsorted(indptr, first, side="right")) - 1, int(np.searchsorted(indptr, last))
+        each = np.diff(np.clip(indptr[begin : end + 1], first, last))
+        yield np.repeat(np.arange(begin, end), each), indices[first:last]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +14,13 @@ LARGE_BYTES = 1 << 25
 """Of a result from which on it is made in blocks: glibc keeps no larger piece of memory that is freed."""
 BLOCK_BYTES = 1 << 22
 _SUM = 0  # torch's number for this mode of an embedding bag
+
+
+class Found(Protocol):
+    """What was computed on a whole graph, for one of its parts."""
+
+    def energies(self, steps: int) -> Tensor:
+        """Squared norms of the rows of so many powers.  # [n, K]"""
 
 
 class SparseMatrix:
@@ -28,6 +35,8 @@ class SparseMatrix:
         shape: rows and columns.
         symmetric: the matrix equals its transpose; then one layout serves both directions.
     """
+
+    found: Found | None = None
 
     def __init__(
         self, crow: Tensor, col: Tensor, values: Tensor, shape: tuple[int, int], *, symmetric: bool = False
@@ -77,15 +86,27 @@ class SparseMatrix:
     def to(self, dtype: torch.dtype) -> SparseMatrix:
         if self.values.dtype == dtype:
             return self
-        if self.symmetric:
-            return SparseMatrix(self.crow, self.col, self.values.to(dtype), self.shape, symmetric=True)
-        return self.with_values(self.values.to(dtype))
+        return self.like(self.values.to(dtype), symmetric=self.symmetric)
 
     def with_values(self, values: Tensor) -> SparseMatrix:
         """The same structure with other values; not symmetric any more unless all values moved alike."""
         other = SparseMatrix(self.crow, self.col, values, self.shape)
         other._transpose = self._transposed_structure()
         return other
+
+    def like(self, values: Tensor, *, symmetric: bool) -> SparseMatrix:
+        """The same structure with other values, of which the caller knows whether they are symmetric."""
+        if symmetric:
+            return SparseMatrix(self.crow, self.col, values, self.shape, symmetric=True)
+        return self.with_values(values)
+
+    def rows_of_entries(self) -> Tensor:
+        """The row of every stored entry.  # [E]"""
+        return torch.repeat_interleave(torch.arange(self.shape[0], device=self.device), torch.diff(self.crow))
+
+    def on_diagonal(self) -> Tensor:
+        """Which stored entries stand on the diagonal.  # [E] bool"""
+        return self.rows_of_entries() == self.col
 
     def csr(self) -> Tensor:
         if self._csr is None:
@@ -151,9 +172,8 @@ class SparseMatrix:
     def _summed(self, dense: Tensor) -> Tensor:
         """:meth:`times` where torch has no sparse kernels: a row of memory for every entry."""
         table = dense.detach() if dense.requires_grad else dense
-        rows = torch.repeat_interleave(torch.arange(self.shape[0], device=self.device), torch.diff(self.crow))
         terms = table.index_select(0, self.col) * self.values.view(-1, *[1] * (table.dim() - 1))
-        return terms.new_zeros(self.shape[0], *table.shape[1:]).index_add_(0, rows, terms)
+        return terms.new_zeros(self.shape[0], *table.shape[1:]).index_add_(0, self.rows_of_entries(), terms)
 
     def _transposed_structure(self) -> tuple[Tensor, Tensor, Tensor]:
         if self._transpose is None:

@@ -410,10 +410,14 @@ def encode(encoder: FeatureEncoder, graph: Graph) -> Tensor | Any:
     """Encoded features as a tensor or a :class:`SparseMatrix`."""
     import scipy.sparse as sp
 
+    from graphsde.graph.part_graph import PartGraph
     from graphsde.graph.sparse import SparseMatrix
+
+    if isinstance(graph, PartGraph):
+        return graph.encoded[encoder.scaling]
 
     matrix = encoder.transform(graph)
     if sp.issparse(matrix):
         return SparseMatrix.from_scipy(matrix)
-    # a copy: arrays of a Graph are read-only, which torch can't express
-    return torch.tensor(matrix)
+    # a copy of a graph's own arrays: they are read-only, which torch can't express
+    return torch.from_numpy(matrix) if matrix.flags.writeable else torch.tensor(matrix)

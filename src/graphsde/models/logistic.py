@@ -17,7 +17,7 @@ from torch import Tensor
 
 from graphsde.base.errors import Diverged
 from graphsde.base.interrupt import Interrupted, InterruptGuard
-from graphsde.base.memory import require_memory
+from graphsde.base.memory import memory_limit, require_memory
 from graphsde.graph.build import require_trainable
 from graphsde.graph.graph import Graph
 from graphsde.models.base import Estimate, Model, ModelSettings, register_model
@@ -34,6 +34,8 @@ HOPS_GRID = (0, 1, 2, 3)
 PAIRS, MOST_STEPS, GRADIENT_TOLERANCE = 10, 300, 1e-5
 # pairs of nodes within some hops of each other: how many are worth looking at, and of how many at once (12 bytes each)
 MOST_REACHED, REACHED_AT_ONCE = 10**8, 10**7
+# of dense features that are multiplied in float64
+NUMBERS_AT_ONCE = 1 << 25
 # below all others by more than any temperature can make up for
 LOGIT_OF_UNSEEN_CLASS = -1000.0
 
@@ -84,8 +86,8 @@ class AveragedRows:
     Physics have 103 million entries, their factors 3 million.
 
     Args:
-        features: X, dense or sparse, float64.  # [N, d]
-        operator: Â, float64.  # [N, N]
+        features: X, dense or sparse; float64, unless there are no hops.  # [N, d]
+        operator: Â, in the same way.  # [N, N]
         hops: k.
         rows: positions.  # [n]
     """
@@ -96,7 +98,7 @@ class AveragedRows:
         entries = features.nnz if sp.issparse(features) else features.size  # type: ignore[union-attr]
         self.factors: list[Any]
         if hops == 0:
-            self.factors = [features[rows]]
+            self.factors = [_float64(features[rows])]
         elif rows.size * features.shape[1] <= entries + hops * operator.nnz:
             if sp.issparse(features) or rows.size * features.shape[0] <= MOST_REACHED:
                 self.factors = [_reached(features, operator, hops, rows)]
@@ -247,7 +249,10 @@ class Logistic(Model):
     ) -> Iterator[_Candidate]:
         """Every choice of hops and C, fitted."""
         assert graph.labels is not None
-        features, operator = _float64(encoder.transform(graph)), graph.adjacency.normalized.astype(np.float64)
+        features: Any = encoder.transform(graph)
+        operator = graph.adjacency.normalized
+        if max(self._hops_grid()):  # else some rows are all that is ever looked at
+            features, operator = _float64(features), _float64(operator)
         seen, labels = np.unique(graph.labels[train], return_inverse=True)
         for hops in self._hops_grid():
             inputs = AveragedRows(features, operator, hops, train)
@@ -287,7 +292,7 @@ class Logistic(Model):
         assert self.encoder is not None
         self._refuse_perturbation(perturb)
         self._check_classes(graph)
-        logits: np.ndarray = _float64(self.encoder.transform(graph)) @ self.weights
+        logits = _times(self.encoder.transform(graph), self.weights)
         for _ in range(self.hops):
             logits = graph.adjacency.normalized.astype(np.float64) @ logits
         logits = logits + self.bias
@@ -318,6 +323,9 @@ class Logistic(Model):
         """Features in both precisions, the operator, and what L-BFGS remembers."""
         width = FeatureEncoder.fit(graph, self.settings.scaling).width
         entries = graph.features.nnz if sp.issparse(graph.features) else graph.num_nodes * width  # type: ignore[union-attr]
+        if not max(self._hops_grid()) and memory_limit() is not None:  # the encoded features are in a file
+            share = float((graph.role("train") | graph.role("val")).mean())
+            return int(8 * share * entries) + 8 * graph.num_nodes * graph.num_classes * 6 + 2**26
         operator = 12 * (graph.num_edges + graph.num_nodes) * (1 + max(self._hops_grid()))
         return 28 * int(entries) + operator + 8 * (width + 1) * graph.num_classes * (2 * PAIRS + 8)
 
@@ -369,5 +377,15 @@ class LogisticHops(Logistic):
         return HOPS_GRID if self.settings.hops is None else (self.settings.hops,)
 
 
-def _float64(features: np.ndarray | sp.csr_array) -> Any:
-    return features.astype(np.float64)
+def _float64(matrix: Any) -> Any:
+    return matrix.astype(np.float64, copy=False)
+
+
+def _times(features: Any, weights: np.ndarray) -> np.ndarray:
+    """The product in float64; of a large matrix some rows at a time.  # [N, d], [d, C] -> [N, C]"""
+    if sp.issparse(features) or features.size <= NUMBERS_AT_ONCE:
+        return np.asarray(_float64(features) @ weights)
+    rows = max(1, NUMBERS_AT_ONCE // features.shape[1])
+    return np.concatenate(
+        [_float64(features[start : start + rows]) @ weights for start in range(0, len(features), rows)]
+    )

@@ -20,6 +20,7 @@ from graphsde.base.memory import give_back_free_memory, peak_bytes, require_memo
 from graphsde.base.seeds import torch_stream
 from graphsde.graph.build import require_trainable
 from graphsde.graph.graph import Graph
+from graphsde.graph.part_graph import PartGraph
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.models.answers import ANSWERS
 from graphsde.models.base import Estimate, Model, ModelSettings, encode
@@ -32,6 +33,7 @@ from graphsde.nn.checkpoint import Checkpoint
 from graphsde.nn.encoding import FeatureEncoder, Scaling
 from graphsde.nn.layers import Features, bring_home, features_on, place
 from graphsde.nn.likelihood import LIKELIHOODS, TargetScale
+from graphsde.nn.over_parts import everybody, total
 from graphsde.nn.settings import TrainSettings
 from graphsde.nn.training import RandomStream, Training, Validation, rows_of_masks
 from graphsde.prediction import (
@@ -154,12 +156,17 @@ class GraphLearner:
         self.model, self.module, self.encoder = model, module, encoder
         self.narrowed = place(module, self.device)
         self.settings: Any = model.settings
-        self.inputs = Inputs(encode(encoder, graph), graph.adjacency.operator).on(self.device)
+        self.inputs = self.inputs_of(graph)
         self.likelihood = LIKELIHOODS.of(graph).of(graph, module, model._first_scale)
         labels = self.likelihood.targets(graph).to(self.device)
         self.train, self.val = (rows.to(self.device) for rows in rows_of_masks(graph))
-        self.train_labels, self.val_labels = labels[self.train], labels[self.val]
+        self.train_labels, self.val_labels = labels[self.train], everybody(labels[self.val])
+        self.validated = total(len(self.val))
         self.dropout = torch_stream(model.settings.seed, "dropout")
+
+    def inputs_of(self, graph: Graph) -> Inputs:
+        """What the module sees of ``graph``, where it is computed."""
+        return Inputs(encode(self.encoder, graph), graph.adjacency.operator).on(self.device)
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         return self.model.parameter_groups(self.module)
@@ -289,6 +296,8 @@ class NeuralModel(Model):
 
     def _field(self, graph: Graph) -> list[Candidate]:
         """Who takes part in the race of a fit; nobody where there is none, or nothing to judge by."""
+        if isinstance(graph, PartGraph):
+            return list(graph.whole.candidates)
         s = self.settings
         if not isinstance(s, NeuralSettings) or not s.race or not s.early_stop or self._first_tensors is not None:
             return []
@@ -307,10 +316,14 @@ class NeuralModel(Model):
     def resolve(self, graph: Graph) -> None:
         """As for every model; the settings of a race's winner stand between the graph's and the given ones."""
         self.require_target(graph)
-        values = self.defaults_for(graph)
-        if self._candidate is not None:
-            values = merge_settings(values, self._candidate.settings)
-        parsed = self.Settings.parse(merge_settings(values, self._given), f"model '{self.name}'")
+        if isinstance(graph, PartGraph):
+            given = graph.whole.settings["" if self._candidate is None else self._candidate.name]
+        else:
+            values = self.defaults_for(graph)
+            if self._candidate is not None:
+                values = merge_settings(values, self._candidate.settings)
+            given = merge_settings(values, self._given)
+        parsed = self.Settings.parse(given, f"model '{self.name}'")
         assert isinstance(parsed, NetworkSettings)
         self.settings = parsed
 
@@ -484,7 +497,7 @@ class NeuralModel(Model):
         if sp.issparse(graph.features):
             features = 24 * int(graph.features.nnz)  # type: ignore[union-attr]
         else:
-            features = 12 * graph.num_nodes * FeatureEncoder.fit(graph, self.settings.scaling).width
+            features = 4 * graph.num_nodes * FeatureEncoder.fit(graph, self.settings.scaling).width
         parameters = sum(p.numel() for p in self._sketched(graph).parameters())
         return features + 12 * (graph.num_edges + graph.num_nodes) + 16 * parameters
 
@@ -549,7 +562,7 @@ class NeuralModel(Model):
     def finish(self, learner: GraphLearner) -> None:
         """What remains to be done once the best epoch is restored: a temperature, where the settings ask for one."""
         self._temperature = 1.0
-        if self.fits_temperature and len(learner.val):
+        if self.fits_temperature and learner.validated:
             self._temperature = best_temperature(learner.validation_logits(), learner.val_labels)
 
     def _built(self, width: int, kind: str, classes: int) -> nn.Module:
@@ -561,15 +574,22 @@ class NeuralModel(Model):
     def learner(self, graph: Graph) -> GraphLearner:
         """Module, graph and loss as a training begins with them."""
         self.resolve(graph)
-        require_trainable(graph, early_stop=self.settings.early_stop)
-        # weights that were learned under one encoding mean nothing under another: they keep theirs
-        encoder = self._first_encoder or FeatureEncoder.fit(graph, self.settings.scaling)
+        if isinstance(graph, PartGraph):
+            encoder = graph.whole.encoder(self.settings.scaling)
+        else:
+            require_trainable(graph, early_stop=self.settings.early_stop)
+            # weights that were learned under one encoding mean nothing under another: they keep theirs
+            encoder = self._first_encoder or FeatureEncoder.fit(graph, self.settings.scaling)
         module = self._built(encoder.width, graph.target_kind, graph.num_classes)
         if self._first_tensors is not None:
             from graphsde.models.files import load_tensors
 
             load_tensors(module, self._first_tensors)
-        return self.Learner(self, module, encoder, graph)
+        return self.learner_for(module)(self, module, encoder, graph)
+
+    def learner_for(self, module: nn.Module) -> type[GraphLearner]:
+        """What trains ``module``."""
+        return self.Learner
 
 
 def _side_by_side(models: Sequence[NeuralModel], graph: Graph) -> int:

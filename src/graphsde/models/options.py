@@ -146,6 +146,11 @@ class LGNSDEOptions(NeuralOptions, total=False):
     validation_paths: int
     decay_all: bool
     weight_decay: float
+    way: Literal["full", "partitioned", "batched"] | None
+    parts: int | None
+    neighbours: int | None
+    batch: int | None
+    predict_by: Literal["walk", "rows"] | None
 
 
 class GNSDOptions(NeuralOptions, total=False):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
 
 from graphsde.base.errors import BadInput, BadUsage, shorten
+from graphsde.base.scratch import scratch_array
 from graphsde.graph.graph import Graph
 
 Scaling = Literal["auto", "row", "l2", "standard", "none"]
@@ -25,6 +28,8 @@ BAG_OF_WORDS_ZEROS = 0.8
 LOW_SUM = 0.05
 # fewer columns than this are properties of a node, not its words
 FEWEST_WORDS = 20
+# of a dense matrix that are worked on in float64
+NUMBERS_AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,14 @@ class FeatureEncoder:
 
     @classmethod
     def fit(cls, graph: Graph, scaling: Scaling = "auto") -> FeatureEncoder:
+        """What a graph's columns say; found once per graph, as estimates, models and scores all ask for it."""
+        known = _FITTED.setdefault(graph, {})
+        if scaling not in known:
+            known[scaling] = cls._fit(graph, scaling)
+        return known[scaling]
+
+    @classmethod
+    def _fit(cls, graph: Graph, scaling: Scaling) -> FeatureEncoder:
         chosen = _choose(graph) if scaling == "auto" else scaling
         if chosen not in ("row", "l2", "standard", "none"):
             raise BadUsage(f"there is no feature scaling '{scaling}'", expected="auto, row, l2, standard or none")
@@ -101,7 +114,8 @@ class FeatureEncoder:
                 scaled = sp.csr_array(features, copy=True, dtype=np.float32)
                 scaled.data /= self.std[scaled.indices].astype(np.float32)
                 return scaled
-            return ((features - self.mean) / self.std).astype(np.float32)
+            mean, std = self.mean, self.std
+            return _by_rows(features, lambda rows: (features[rows] - mean) / std)
         return features
 
     def _check_schema(self, graph: Graph) -> None:
@@ -143,6 +157,9 @@ class FeatureEncoder:
         )
 
 
+_FITTED: WeakKeyDictionary[Graph, dict[str, FeatureEncoder]] = WeakKeyDictionary()
+
+
 def looks_like_bag_of_words(features: np.ndarray | sp.csr_array) -> bool:
     """Many non-negative columns that are mostly zero, or all zeros and ones: words, tags, indicators."""
     rows, columns = int(features.shape[0]), int(features.shape[1])
@@ -173,11 +190,38 @@ def _moments(features: Any) -> tuple[np.ndarray, np.ndarray]:
         variance = np.maximum(square - mean**2, 0.0)
     else:
         mean = features.mean(axis=0, dtype=np.float64)
-        variance = features.var(axis=0, dtype=np.float64)
+        variance = _variance(features, mean)
     # a constant column carries nothing: leave it at zero instead of dividing by rounding noise
     std = np.sqrt(variance)
     std[std <= 1e-7 * np.maximum(1.0, np.abs(mean))] = 1.0
     return mean, std
+
+
+def _variance(features: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """As ``features.var(axis=0, dtype=np.float64)``, bit by bit, without a second matrix of twice the size.  # [d]"""
+    rows, columns = features.shape
+    if columns < 2 or features.size <= NUMBERS_AT_ONCE or not features.flags.c_contiguous:  # summed in another order
+        return np.asarray(features.var(axis=0, dtype=np.float64))
+    total = np.zeros((1, columns))
+    for block in _row_blocks(features):
+        offset = features[block] - mean
+        total = np.concatenate([total, np.square(offset, out=offset)]).sum(axis=0, keepdims=True)
+    return total[0] / rows
+
+
+def _by_rows(features: np.ndarray, scaled: Callable[[slice], np.ndarray]) -> np.ndarray:
+    """What ``scaled`` makes of the rows, in float32; some at a time, as it is wider on the way there."""
+    if features.size <= NUMBERS_AT_ONCE or not features.flags.c_contiguous:
+        return scaled(slice(None)).astype(np.float32)  # in the layout that the features have
+    result = scratch_array(features.shape, np.float32)
+    for block in _row_blocks(features):
+        result[block] = scaled(block)
+    return result
+
+
+def _row_blocks(features: np.ndarray) -> Iterator[slice]:
+    rows = max(1, NUMBERS_AT_ONCE // features.shape[1])
+    return (slice(start, start + rows) for start in range(0, len(features), rows))
 
 
 def _low_size(features: np.ndarray | sp.csr_array, scaling: str) -> float | None:
@@ -218,7 +262,7 @@ def _row_normalize(features: np.ndarray | sp.csr_array, scaling: str, least: flo
         rows = np.repeat(np.arange(scaled.shape[0]), np.diff(scaled.indptr))
         scaled.data = (scaled.data * scale[rows]).astype(np.float32)
         return scaled
-    return np.asarray(features * scale[:, None], dtype=np.float32)
+    return _by_rows(features, lambda rows: features[rows] * scale[rows, None])
 
 
 def _frequent_values(column: np.ndarray) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from graphsde.base.device import widest_type
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.nn.keyed_masks import KeyedMasks
 from graphsde.nn.mask_stream import MaskStream
+from graphsde.nn.over_parts import node_mean, total
 
 Features = Tensor | SparseMatrix
 
@@ -124,11 +125,11 @@ class BatchNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if self.training:
-            mean = x.mean(0)
+            mean = node_mean(x)
             centred = x - mean
-            variance = centred.square().mean(0)
+            variance, nodes = node_mean(centred.square()), total(x.shape[0])
             with torch.no_grad():
-                unbiased = variance * (x.shape[0] / max(x.shape[0] - 1, 1))
+                unbiased = variance * (nodes / max(nodes - 1, 1))
                 self.running_mean.lerp_(mean, self.momentum)
                 self.running_var.lerp_(unbiased, self.momentum)
         else:

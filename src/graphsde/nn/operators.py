@@ -13,6 +13,7 @@ from torch import Tensor
 from graphsde.base.device import widened
 from graphsde.base.errors import BadUsage
 from graphsde.graph.sparse import SparseMatrix
+from graphsde.nn.over_parts import total
 
 T = TypeVar("T")
 
@@ -38,15 +39,13 @@ _KEPT: Kept[SparseMatrix] = Kept(8)
 
 def rows_of(adjacency: SparseMatrix) -> Tensor:
     """The row of every stored entry.  # [E]"""
-    return torch.repeat_interleave(
-        torch.arange(adjacency.shape[0], device=adjacency.device), torch.diff(adjacency.crow)
-    )
+    return adjacency.rows_of_entries()
 
 
 def diagonal(adjacency: SparseMatrix) -> Tensor:
     """Diagonal entries, zero where none is stored.  # [N]"""
-    on = rows_of(adjacency) == adjacency.col
-    return adjacency.values.new_zeros(adjacency.shape[0]).index_add_(0, adjacency.col[on], adjacency.values[on])
+    on = adjacency.on_diagonal()
+    return adjacency.values.new_zeros(adjacency.shape[0]).index_add_(0, rows_of(adjacency)[on], adjacency.values[on])
 
 
 def scaled_plus_identity(adjacency: SparseMatrix, scale: float, shift: float) -> SparseMatrix:
@@ -56,7 +55,7 @@ def scaled_plus_identity(adjacency: SparseMatrix, scale: float, shift: float) ->
     """
 
     def build() -> SparseMatrix:
-        on = rows_of(adjacency) == adjacency.col
+        on = adjacency.on_diagonal()
         if int(on.sum()) != adjacency.shape[0]:
             raise BadUsage(
                 "the operator stores no diagonal entry for some nodes",
@@ -65,9 +64,7 @@ def scaled_plus_identity(adjacency: SparseMatrix, scale: float, shift: float) ->
             )
         values = adjacency.values * scale
         values[on] += shift
-        if adjacency.symmetric:
-            return SparseMatrix(adjacency.crow, adjacency.col, values, adjacency.shape, symmetric=True)
-        return adjacency.with_values(values)
+        return adjacency.like(values, symmetric=adjacency.symmetric)
 
     return _KEPT.once(adjacency, ("affine", scale, shift), build)
 
@@ -104,5 +101,5 @@ def _is_stochastic(rows: Tensor, values: Tensor, count: int) -> bool:
 
 def smoothing_scale(adjacency: SparseMatrix) -> float:
     """1/ρ, ρ² the mean over rows of the sum of squares: B = Â/ρ turns white noise into noise of mean variance one."""
-    energy = float(widened(adjacency.values).square().sum()) / max(adjacency.shape[0], 1)
+    energy = float(total(widened(adjacency.values).square().sum())) / max(int(total(adjacency.shape[0])), 1)
     return 1.0 / math.sqrt(energy) if energy > 0 else 0.0

@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graphsde.base.scratch import scratch_tensor
+from graphsde.base.world import world
 from graphsde.graph.sparse import BLOCK_BYTES, LARGE_BYTES, SparseMatrix
 from graphsde.nn.mask_stream import COPIES, MaskStream, bit
 
@@ -107,7 +109,9 @@ class _Perceptron(torch.autograd.Function):
         ctx.states, kept = [], []
         blocks = _blocks(x, ctx.paths * weights[0].shape[1] * weights[0].element_size())
         wide = _even(second, _scale(rates[1], masks))
-        out = second.new_empty(x.shape[0], ctx.paths, second.shape[1])
+        shape = (x.shape[0], ctx.paths, second.shape[1])
+        on_cpu = second.device.type == "cpu"
+        out = scratch_tensor(shape, second.dtype, parts=world().parts) if on_cpu else second.new_empty(shape)
         for start, stop, part in blocks:
             ctx.states.append(None if masks is None else masks.get_state())
             _, hidden = _hidden(part, rates, masks, ctx.paths, weights)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,10 +14,13 @@ from torch import Tensor
 
 from graphsde.base.errors import BadInput, Diverged
 from graphsde.base.interrupt import Interrupted, InterruptGuard
+from graphsde.base.scratch import saves_in_files
+from graphsde.base.world import world
 from graphsde.graph.graph import Graph
 from graphsde.nn.callbacks import Callback, EpochRecord
 from graphsde.nn.checkpoint import Checkpoint, TrainState, optimizer_tensors, restore_optimizer, under
 from graphsde.nn.optimizers import OPTIMIZERS, Optimizer
+from graphsde.nn.over_parts import add_gradients, total
 from graphsde.nn.settings import TrainSettings
 
 
@@ -38,7 +41,11 @@ class RandomStream(Protocol):
 
 
 class Learner(Protocol):
-    """What the loop needs to know of a model in training."""
+    """What the loop needs to know of a model in training.
+
+    One that takes several steps an epoch also has ``losses(epoch)``, an iterator over the loss of each: the next one is
+    asked for once the optimiser has taken the step of the last. One with something to say has ``notes()``, sentences.
+    """
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Parameters with their weight decay, in the form of torch's optimisers."""
@@ -53,6 +60,17 @@ class Learner(Protocol):
 
     def generators(self) -> Mapping[str, RandomStream]:
         """Random streams that training draws from, by name."""
+
+
+def losses_of(learner: Learner, epoch: int) -> Iterator[Tensor]:
+    """The loss of every step of an epoch, made when it is asked for."""
+    several = getattr(learner, "losses", None)
+    if several is not None:
+        yield from several(epoch)
+        return
+    with saves_in_files(world().parts):
+        loss = learner.loss(epoch)
+    yield loss
 
 
 @dataclass(frozen=True)
@@ -108,8 +126,10 @@ def rehearse(learner: Learner, settings: TrainSettings, *, validate: bool) -> Re
     for _ in range(3 if settings.epochs >= 50 else 2):
         begin = time.perf_counter()
         optimizer.zero_grad()
-        learner.loss(settings.epochs).backward()
-        optimizer.step()
+        for loss in losses_of(learner, settings.epochs):
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
         steps.append(time.perf_counter() - begin)
         if validate:
             learner.validate(settings.epochs)
@@ -200,6 +220,8 @@ class Training:
         """All epochs that are left; then the learner stands at its best one."""
         for callback in callbacks:
             callback.on_start(self.settings.epochs, self.told + 1)
+            for note in getattr(self.learner, "notes", list)():
+                callback.on_note(note)
         try:
             for record in self.records[self.told :]:  # epochs of a race, which nobody has watched one by one
                 for callback in callbacks:
@@ -268,14 +290,21 @@ class Training:
 def _epoch(learner: Learner, optimizer: Optimizer, settings: TrainSettings, epoch: int, best: _Best) -> EpochRecord:
     begin = time.perf_counter()
     optimizer.zero_grad()
-    loss = learner.loss(epoch)
-    value = float(loss.detach())
-    if not math.isfinite(value):
-        raise Diverged(
-            f"the training loss is {value} in epoch {epoch}", found=value, fix="lower lr, or scale the features"
-        )
-    loss.backward()
-    optimizer.step()
+    values = []
+    for loss in losses_of(learner, epoch):
+        values.append(float(total(loss.detach())))
+        if not math.isfinite(values[-1]):
+            raise Diverged(
+                f"the training loss is {values[-1]} in epoch {epoch}",
+                found=values[-1],
+                fix="lower lr, or scale the features",
+            )
+        optimizer.zero_grad()
+        loss.backward()
+        add_gradients([one for group in optimizer.param_groups for one in group["params"]])
+        optimizer.step()
+        del loss  # what it was made of need not stay while the next one is made
+    value = sum(values) / max(len(values), 1)
     validation = None
     if settings.early_stop and (epoch % settings.evaluate_every == 0 or epoch == settings.epochs):
         validation = learner.validate(epoch)

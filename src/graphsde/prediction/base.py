@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVa
 import numpy as np
 
 from graphsde.base.errors import BadUsage, NotEnoughMemory
-from graphsde.base.memory import available_bytes, require_memory
+from graphsde.base.memory import available_bytes, memory_limit, require_memory
 from graphsde.graph.graph import Graph
 
 if TYPE_CHECKING:
@@ -47,12 +47,16 @@ def require_room_for_sums(samples: int, nodes: int, outputs: int) -> None:
 def keeps_samples(samples: int, nodes: int, outputs: int) -> bool:
     """Whether a prediction keeps so many samples: :data:`MOST_KEPT` MiB, or what ``GRAPHSDE_SAMPLE_MEMORY`` says.
 
+    Of a limit of memory they may take an eighth.
+
     Args:
         samples, nodes, outputs: as for :func:`require_room_for_samples`.
     """
     given = os.environ.get(KEPT_VARIABLE)
+    limit = memory_limit()
+    usual = MOST_KEPT if limit is None else min(MOST_KEPT, limit / 2**20 / 8)
     try:
-        most = MOST_KEPT if given is None else float(given)
+        most = usual if given is None else float(given)
     except ValueError:
         raise BadUsage(f"{KEPT_VARIABLE} is {given!r}", expected="a number of MiB") from None
     return samples * nodes * outputs * BYTES_PER_DRAW <= most * 2**20

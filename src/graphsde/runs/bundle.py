@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,10 @@ from graphsde.base.errors import GraphsdeError
 FORMAT = 1
 LARGEST = 500_000_000
 """Bytes of arrays beyond which nothing is kept: reading and comparing them would take as long as solving again."""
+LARGEST_WITHIN_LIMIT = 4_000_000_000
+"""The same under a limit of memory, where files are mapped and solving again would take most of it."""
+MAPPED = 1 << 26
+"""Bytes of a file from which on it is not read as a whole."""
 _VALUES = "values.json"
 
 
@@ -50,13 +55,19 @@ class Bundle:
 
     @classmethod
     def read(cls, path: Path) -> Bundle:
-        """From a file; arrays are the reader's own and can be written into."""
+        """From a file; arrays are the reader's own and can be written into.
+
+        Those of a large file are maps of it: only pages that are looked at take memory, and the system can drop them.
+        """
         from safetensors import SafetensorError, safe_open
 
         try:
-            path.stat()  # says what is wrong in the words of the system
-            with safe_open(path, framework="np") as file:
-                arrays = {name: np.array(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
+            size = path.stat().st_size  # says what is wrong in the words of the system
+            with safe_open(path, framework="np") as file:  # refuses a file that is not whole
+                if size >= MAPPED and os.name == "posix":  # elsewhere nobody could replace the file meanwhile
+                    arrays = _mapped(path)
+                else:
+                    arrays = {name: np.array(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
             values = json.loads(arrays.pop(_VALUES).tobytes())
             known = values.pop("format") == FORMAT
             for name, axes in values.pop("orders").items():
@@ -76,6 +87,19 @@ _KINDS = {
     "float16": "F16", "uint16": "U16", "int16": "I16", "int8": "I8", "uint8": "U8", "bool": "BOOL",
 }  # fmt: skip
 _BYTES_AT_ONCE = 2**24
+
+
+def _mapped(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of a file that is sound; what is written into them stays with this process."""
+    whole = np.memmap(path, dtype=np.uint8, mode="c")
+    start = 8 + int.from_bytes(whole[:8].tobytes(), "little")
+    kinds = {kind: np.dtype(name) for name, kind in _KINDS.items()}
+    arrays = {}
+    for name, one in json.loads(whole[8:start].tobytes()).items():
+        if name != "__metadata__":
+            begin, end = (start + offset for offset in one["data_offsets"])
+            arrays[name] = whole[begin:end].view(np.ndarray).view(kinds[one["dtype"]]).reshape(one["shape"])
+    return arrays
 
 
 def write_safetensors(stream: IO[bytes], arrays: Mapping[str, np.ndarray]) -> None:

@@ -15,7 +15,15 @@ import scipy.sparse as sp
 from graphsde.base import storage
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.base.interrupt import Interrupted, InterruptGuard
-from graphsde.base.memory import give_back_free_memory, human_bytes, peak_bytes, resident_bytes
+from graphsde.base.memory import (
+    anonymous_bytes,
+    available_bytes,
+    give_back_free_memory,
+    human_bytes,
+    memory_limit,
+    peak_bytes,
+    resident_bytes,
+)
 from graphsde.datasets.source import GraphSource
 from graphsde.graph.graph import Graph
 from graphsde.io.table_export import write_table
@@ -24,8 +32,10 @@ from graphsde.metrics.leaderboard import Leaderboard
 from graphsde.models import MODELS, Model
 from graphsde.models.base import Estimate
 from graphsde.models.controls import LEAST_SECONDS, controls
+from graphsde.models.lgnsde import LGNSDE
+from graphsde.models.neural import NeuralModel
 from graphsde.nn.callbacks import Callback
-from graphsde.prediction import Prediction, require_room_for_samples
+from graphsde.prediction import Prediction, keeps_samples, require_room_for_samples, require_room_for_sums
 from graphsde.runs.folder import SAMPLES, RunContent, RunFolder, parse_config, read_facts
 from graphsde.runs.kept_evidence import MOST_NODES
 from graphsde.runs.kept_graph import source_files
@@ -57,6 +67,8 @@ class FitOutcome:
     controls: Leaderboard | None = None
 
 
+WAY_SETTINGS = ("way", "parts", "gradients")
+"""Settings that a way may bring along."""
 LATE_LIBRARIES = 80_000_000
 """Bytes of libraries that are loaded once there is something to write."""
 REPLACED_LABELS = "replaced-labels.csv"
@@ -82,7 +94,18 @@ def fit_run(
     with folder.locked():
         files = source_files(request.source.graph)
         graph, facts = request.source.open()
-        model = MODELS.get(request.model)(**{**request.settings, "seed": request.seed})
+        if memory_limit() is not None:
+            from graphsde.graph.settled import settled_within_limit
+
+            graph = settled_within_limit(graph)
+        give_back_free_memory()  # of the reading
+        model = _by_its_way(
+            MODELS.get(request.model)(**{**request.settings, "seed": request.seed}),
+            graph,
+            request,
+            None if overwrite else folder,
+            say,
+        )
         model.resolve(graph)
         config = {
             "graph": asdict(request.source),
@@ -121,6 +144,31 @@ def fit_run(
     return FitOutcome(folder, graph, model, prediction, metrics, resumed, already_done=False, controls=board)
 
 
+def _by_its_way(
+    model: Model, graph: Graph, request: FitRequest, folder: RunFolder | None, say: Callable[[str], None]
+) -> Model:
+    """``model`` with the settings of the way in which it fits into memory, where the user has not said which.
+
+    ``folder`` is where a run may have begun in some way already, which stays.
+    """
+    if not isinstance(model, LGNSDE) or model.settings.way is not None:
+        return model
+    from graphsde.models.ways import choose_way
+
+    if folder is not None and folder.started:
+        model.resolve(graph)
+        before = (_asked_before(folder).get("config") or {}).get("model", {}).get("settings", {})
+        own = {name: before.get(name) for name in WAY_SETTINGS}
+        now = {name: getattr(model.settings, name) for name in WAY_SETTINGS}
+        return model if own == now or before.get("way") is None else model.with_settings(**own)
+    limit = memory_limit()
+    room = anonymous_bytes() + available_bytes() if limit is None else limit
+    way = choose_way(model, graph, room, samples=request.samples)
+    if limit is not None or way.settings:
+        say(f"way: {way.name} ({way.why})")
+    return model.with_settings(**way.settings) if way.settings else model
+
+
 def _begin(
     folder: RunFolder,
     model: Model,
@@ -130,13 +178,17 @@ def _begin(
     say: Callable[[str], None],
 ) -> bool:
     """Whether an interrupted fit goes on, perhaps one of an earlier version; a new one says what it will cost."""
-    require_room_for_samples(asked["config"]["samples"], graph.num_nodes, max(2, graph.num_classes))
+    _require_room(model, graph, asked["config"]["samples"])
     if former is None and folder.work.request() != plain(asked):
-        estimate = estimate_run(model, graph, asked["config"]["samples"])
-        say(
-            f"{model.name} on {graph.name}: up to {estimate.epochs} epochs, at most about "
-            f"{_human_time(estimate.seconds)}, about {human_bytes(estimate.peak or 0)} of memory in all"
-        )
+        if isinstance(model, LGNSDE) and model.settings.way in ("partitioned", "batched"):
+            # a rehearsal would take the memory of the whole graph
+            say(f"{model.name} on {graph.name}: up to {model.settings.epochs} epochs; the first ones tell how long")
+        else:
+            estimate = estimate_run(model, graph, asked["config"]["samples"])
+            say(
+                f"{model.name} on {graph.name}: up to {estimate.epochs} epochs, at most about "
+                f"{_human_time(estimate.seconds)}, about {human_bytes(estimate.peak or 0)} of memory in all"
+            )
     folder.work.begin(asked)
     if former is not None:
         folder.work.adopt(former)
@@ -144,6 +196,13 @@ def _begin(
     if resumed:
         say(f"going on with the interrupted run in {folder.path}")
     return resumed
+
+
+def _require_room(model: Model, graph: Graph, samples: int) -> None:
+    """For the samples of the prediction, or for sums over them where they are not kept."""
+    size = samples, graph.num_nodes, max(2, graph.num_classes)
+    summed = isinstance(model, NeuralModel) and bool(graph.class_names) and not keeps_samples(*size)
+    (require_room_for_sums if summed else require_room_for_samples)(*size)
 
 
 def estimate_run(model: Model, graph: Graph, samples: int = SAMPLES) -> Estimate:
@@ -160,6 +219,10 @@ def _bytes_after_fit(graph: Graph) -> int:
         entries, each = int(graph.features.nnz), 90  # type: ignore[union-attr]
     else:
         entries, each = int(graph.features.size), 16
+    if memory_limit() is not None:  # matrices of features are in files, and controls that do not fit are left out
+        rows = float((graph.role("train") | graph.role("val")).mean())
+        each_node = 200 + 80 * (graph.num_classes + 2)
+        return LATE_LIBRARIES + int(8 * rows * entries) + 12 * graph.num_edges + each_node * graph.num_nodes
     controls = 28 * entries + 48 * (graph.num_edges + graph.num_nodes)
     evidence = each * entries + 1_200 * graph.num_nodes if graph.num_nodes <= MOST_NODES else 0
     tables = graph.num_nodes * (16 * (graph.num_classes + 8) + 300)

@@ -22,7 +22,7 @@ from graphsde.base import storage
 from graphsde.base.device import device_for
 from graphsde.base.errors import BadInput
 from graphsde.base.lock import exclusive
-from graphsde.base.memory import human_bytes
+from graphsde.base.memory import human_bytes, memory_limit
 from graphsde.base.renames import as_currently
 from graphsde.base.storage import damaged, read_document
 from graphsde.datasets.source import GraphSource, is_benchmark
@@ -35,7 +35,7 @@ from graphsde.models import Model, load_model
 from graphsde.prediction import Prediction
 from graphsde.prediction.columns import prediction_columns
 from graphsde.runs import kept_evidence, kept_graph, kept_prediction
-from graphsde.runs.bundle import LARGEST, Bundle
+from graphsde.runs.bundle import LARGEST, LARGEST_WITHIN_LIMIT, Bundle
 from graphsde.runs.label_book import LabelBook
 from graphsde.runs.state import MARK, State, has_state, read_state, require_whole
 from graphsde.runs.work import FITTING, LEARNING, Work
@@ -290,7 +290,8 @@ class RunFolder:
         then, source = self.read_facts(), self.source()
         bundle = self.kept(kept_graph.FILE)
         if bundle is not None and self._still_so(bundle, source.graph):
-            return kept_graph.unpack_graph(bundle, then, self.path / kept_graph.FILE), then
+            kept = kept_graph.unpack_graph(bundle, then, self.path / kept_graph.FILE)
+            return _within_limit(kept), then
         graph, facts = source.open()
         for key, what in (("fingerprint", "data"), ("split_hash", "split")):
             if facts[key] != then[key]:
@@ -301,7 +302,7 @@ class RunFolder:
                     expected=then[key][:12],
                     fix="restore the data, fit again, or predict with --graph",
                 )
-        return graph, facts
+        return _within_limit(graph), facts
 
     def _still_so(self, bundle: Bundle, source: str) -> bool:
         """Whether a kept graph is what reading its files again would give."""
@@ -313,6 +314,15 @@ class RunFolder:
     def kept(self, name: str) -> Bundle | None:
         """A file of what was kept; ``None`` where the run has none, or has no manifest that would guard it."""
         return Bundle.read(self.path / name) if name in self.state().files else None
+
+
+def _within_limit(graph: Graph) -> Graph:
+    """The graph, in files where a limit of memory asks for it."""
+    if memory_limit() is None:
+        return graph
+    from graphsde.graph.settled import settled_within_limit
+
+    return settled_within_limit(graph)
 
 
 def parse_config(path: Path) -> dict[str, Any]:
@@ -404,8 +414,9 @@ def keep_evidence(
 
 
 def _keep(packed: Bundle | None, path: Path, what: str, otherwise: str, say: Callable[[str], None]) -> tuple[str, ...]:
-    if packed is not None and packed.bytes > LARGEST:
-        say(f"{what} takes {human_bytes(packed.bytes)} and is not kept ({human_bytes(LARGEST)} at most): {otherwise}")
+    most = LARGEST if memory_limit() is None else LARGEST_WITHIN_LIMIT
+    if packed is not None and packed.bytes > most:
+        say(f"{what} takes {human_bytes(packed.bytes)} and is not kept ({human_bytes(most)} at most): {otherwise}")
         packed = None
     if packed is None:
         return (path.name,)

@@ -19,8 +19,10 @@ from torch import Tensor
 
 from graphsde.base.errors import BadUsage
 from graphsde.base.keyed_normals import node_keys, normals_of_cells, stream_of
+from graphsde.graph.graph import Graph
+from graphsde.graph.part_graph import PartGraph
 
-__all__ = ["BrownianMotion", "Increment", "node_keys", "spent"]
+__all__ = ["BrownianMotion", "Increment", "keys_of", "node_keys", "spent"]
 
 _DRAWN_TOGETHER = 1 << 18  # numbers: below it the calls cost more than the numbers, above it they would fill a cache
 
@@ -45,6 +47,11 @@ class Increment:
         if self.area is None:
             raise BadUsage("this step needs the space-time Lévy area", fix="ask for increments with area=True")
         return self.area
+
+
+def keys_of(graph: Graph) -> Tensor:
+    """Of a graph's nodes.  # [N] int64"""
+    return torch.from_numpy(graph.keys) if isinstance(graph, PartGraph) else node_keys(graph.node_ids)
 
 
 def spent(noise: Increment | None) -> Increment | None:

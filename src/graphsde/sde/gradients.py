@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 
 from graphsde.base.errors import BadUsage
+from graphsde.base.scratch import to_file
+from graphsde.base.world import world
 from graphsde.graph.sparse import LARGE_BYTES
 from graphsde.sde.brownian import Increment, spent
 from graphsde.sde.plan import Plan
@@ -196,7 +198,8 @@ class _Kept:
     def keep(self, step: int, carry: Carry) -> None:
         if step in self.starts:
             # detached, as a state that is handed out would otherwise hold itself alive
-            self.carries[step] = tuple(x.detach() for x in carry), [x._version for x in carry]
+            kept = tuple(to_file(x.detach(), parts=world().parts) for x in carry)
+            self.carries[step] = kept, [x._version for x in kept]
 
     def give(self, step: int) -> Carry:
         carry, versions = self.carries.pop(step)
@@ -245,6 +248,7 @@ def _retrace(plan: Plan, carry: Carry, start: int, end: int, noises: int) -> lis
         for step in range(start, end):
             noise = plan.noise(step) if step + 1 < end or noises else None
             holds = step >= end - noises
+            carry = tuple(to_file(x, parts=world().parts) for x in carry)
             held.append((carry, noise if holds else None))
             if step + 1 < end:
                 carry = plan.step(step, carry, noise if holds else spent(noise))[0]

@@ -80,6 +80,8 @@ def row_energies(adjacency: SparseMatrix, steps: int, *, relative_error: float =
     whole(steps, "steps", at_least=1)
     error = number(relative_error, "relative_error", at_least=0.0)
     key = (steps, error, check_seed(seed))
+    if adjacency.found is not None:  # a part's rows of what was found on the whole graph
+        return adjacency.found.energies(steps)
     return _ENERGIES.once(adjacency, key, lambda: _energies(adjacency, *key))
 
 

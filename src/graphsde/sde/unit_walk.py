@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graphsde.base.scratch import scratch_tensor
+from graphsde.base.world import world
 from graphsde.graph.sparse import LARGE_BYTES, SparseMatrix
 
 
@@ -42,10 +44,11 @@ class _Rooms:
         self.rooms: list[Tensor] = []
 
     def next(self, state: Tensor) -> Tensor | None:
-        if state.numel() * state.element_size() <= LARGE_BYTES:
+        parts = world().parts
+        if parts * state.numel() * state.element_size() <= LARGE_BYTES or state.device.type != "cpu":
             return None
         if len(self.rooms) < 2:
-            self.rooms.append(torch.empty_like(state))
+            self.rooms.append(scratch_tensor(state.shape, state.dtype, parts=parts))
         else:
             self.rooms.reverse()
         return self.rooms[-1]

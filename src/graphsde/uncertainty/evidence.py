@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphsde.base.errors import BadUsage
+from graphsde.base.scratch import scratch_array
 from graphsde.base.seeds import derive, numpy_stream
 from graphsde.graph.graph import Graph
 from graphsde.nn.encoding import FeatureEncoder
@@ -25,7 +26,7 @@ STEPS, RETURN = 4, 0.1
 # right singular vectors of so many rows are those of all rows, for all that this needs
 _ROWS_FOR_AXES = 50_000
 _NODES_TO_SELECT_ON = 5_000
-_COLUMNS_AT_ONCE = 32
+_COLUMNS_AT_ONCE, _MANY_NODES = 32, 50_000
 _KERNELS_AT_ONCE = 2_000_000
 # of the mean eigenvalue: an axis that hardly varies would be blown up without bound
 _RIDGE = 1e-3
@@ -369,19 +370,26 @@ def leading_directions(matrix: np.ndarray | sp.csr_array, count: int, *, iterati
 def _average(graph: Graph, features: Any, axes: np.ndarray | None) -> np.ndarray:
     """A few axes at a time: they don't mix, and a graph of a million nodes needs one such matrix, not four."""
     width = features.shape[1] if axes is None else axes.shape[1]
-    operator = graph.adjacency.normalized
-    places = np.empty((graph.num_nodes, width), dtype=np.float32)
+    places = scratch_array((graph.num_nodes, width), np.float32)
+    # of a large graph fewer; those of a product stay together, as its bits depend on how many there are
+    few = _COLUMNS_AT_ONCE if graph.num_nodes <= _MANY_NODES else _COLUMNS_AT_ONCE // 4
     for start in range(0, width, _COLUMNS_AT_ONCE):
         part = slice(start, start + _COLUMNS_AT_ONCE)
         own = features[:, part] if axes is None else features @ axes[:, part]
-        own = np.ascontiguousarray(own.toarray() if sp.issparse(own) else own, dtype=np.float32)
-        now = own
-        for _ in range(STEPS):
-            now = operator @ now
-            now *= np.float32(1.0 - RETURN)
-            now += np.float32(RETURN) * own
-        places[:, part] = now
+        for first in range(0, own.shape[1], few):
+            some = own[:, first : first + few]
+            averaged = _averaged(graph, np.ascontiguousarray(some.toarray() if sp.issparse(some) else some, np.float32))
+            places[:, start + first : start + first + averaged.shape[1]] = averaged
     return places
+
+
+def _averaged(graph: Graph, own: np.ndarray) -> np.ndarray:
+    now, operator = own, graph.adjacency.normalized
+    for _ in range(STEPS):
+        now = operator @ now
+        now *= np.float32(1.0 - RETURN)
+        now += np.float32(RETURN) * own
+    return now
 
 
 def _select(

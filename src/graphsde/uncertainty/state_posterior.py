@@ -32,6 +32,7 @@ from torch import Tensor
 
 from graphsde.base.arguments import number
 from graphsde.base.errors import BadInput, BadUsage
+from graphsde.nn.over_parts import node_mean, total
 
 _ROWS_AT_ONCE = 50_000
 # of the centre's length: what is nearer to it than rounding has no direction
@@ -75,11 +76,18 @@ class StatePosterior:
         """
         number(prior, "prior", at_least=0.0)
         number(curvature, "curvature", at_least=0.0)
-        own = features[rows].double()
+        some = rows.split(_ROWS_AT_ONCE) or (rows,)
         if centre is None:
-            centre = own.mean(0)
-        directions = _directions(own, centre)
-        return cls(centre.double(), directions.T @ directions, float(prior), float(curvature))
+            if len(some) == 1:
+                centre = node_mean(features[rows].double())
+            else:
+                summed = torch.stack([features[few].double().sum(0) for few in some]).sum(0)
+                centre = total(summed) / total(len(rows))
+        gram = torch.zeros(())
+        for few in some:
+            directions = _directions(features[few].double(), centre)
+            gram = directions.T @ directions + (gram if gram.dim() else 0.0)
+        return cls(centre.double(), total(gram), float(prior), float(curvature))
 
     @property
     def width(self) -> int:

@@ -119,6 +119,7 @@ def test_the_framework_knows_the_options(pair: Certificate) -> None:
     _validate_run_config(options(Place(certificate=pair), browser=True))
 
 
+@pytest.mark.slow
 def test_a_real_server(pair: Certificate, tmp_path: Path) -> None:
     pytest.importorskip("streamlit", reason="the extra 'app' is not installed")
     command = [sys.executable, "-m", "graphsde", "app", str(tmp_path), "--port", "0", "--no-browser"]

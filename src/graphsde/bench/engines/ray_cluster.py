@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import secrets
-import signal
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,10 +13,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from graphsde.base.errors import BadUsage, GraphsdeError, MissingExtra, shorten
+from graphsde.base.errors import shorten
 from graphsde.base.interrupt import Stopper
-from graphsde.base.plugins import VARIABLE, search_path
-from graphsde.base.private_folder import private_folder
+from graphsde.base.plugins import VARIABLE
 from graphsde.bench.cells import Cell
 from graphsde.bench.engines.base import Engine, Finished, Job, Limits, Say, Shift, register_engine, worker_count
 from graphsde.bench.execute import graph_of
@@ -29,6 +24,7 @@ from graphsde.graph.adjacency import Adjacency
 from graphsde.graph.graph import Graph
 from graphsde.graph.raw import Finding
 from graphsde.graph.target import ClassTarget, RegressionTarget, Target
+from graphsde.runs.workers import ray_session
 
 
 def pack_graph(graph: Graph) -> dict[str, Any]:
@@ -100,125 +96,6 @@ def _matrix(arrays: dict[str, np.ndarray], name: str, shape: tuple[int, int]) ->
 
 def _tuple(values: list[Any] | None) -> tuple[Any, ...] | None:
     return None if values is None else tuple(values)
-
-
-OBJECT_STORE_BYTES = 512 * 2**20
-QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-LOCAL_SETTINGS = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    # Ray replaces a loopback address by the machine's own wherever it believes in clusters; without, all its servers
-    # listen on 127.0.0.1 alone
-    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-    "RAY_AUTH_MODE": "token",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-}
-FOLDER_PREFIX = "graphsde-ray-"
-# the address of a socket must fit into 107 bytes, of which the session's folder and what Ray puts inside take 90
-LONGEST_PLACE = 17
-
-
-@contextlib.contextmanager
-def ray_session(address: str | None, workers: int, *, stopper: Stopper, say: Say) -> Iterator[Any]:
-    """The module ``ray``, connected. A session that is open already is used and left open.
-
-    Args:
-        address: of a cluster; ``None`` starts a session on this machine with a token that nobody else has, without
-            dashboard or usage statistics, bound to loopback.
-        workers: processors of a local session.
-    """
-    start = _local_session(workers, say) if address is None else _cluster_session(address, say)
-    with contextlib.ExitStack() as stack:
-        if address is not None or not _is_open():
-            try:
-                ray = stack.enter_context(start)
-            except SystemExit:
-                stopper.stop(signal.SIGTERM)  # while it starts, Ray answers that signal with an exit of its own
-            stopper.reclaim()
-        else:
-            ray = _import_ray()
-        yield ray
-
-
-@contextlib.contextmanager
-def _local_session(workers: int, say: Say) -> Iterator[Any]:
-    say("starting Ray on this machine")
-    settings = {**LOCAL_SETTINGS, "RAY_AUTH_TOKEN": secrets.token_hex(32), "PYTHONPATH": search_path()}
-    before = {name: os.environ.get(name) for name in settings}
-    # Ray's default folder is shared by all users of the machine, and it opens the one it is given to everybody: it gets
-    # one inside of ours
-    with private_folder(FOLDER_PREFIX, longest_place=LONGEST_PLACE) as folder:
-        os.environ.update(settings)
-        try:
-            ray = _import_ray()
-            try:
-                _apply_settings()
-                ray.init(
-                    address="local",
-                    num_cpus=workers,
-                    include_dashboard=False,
-                    object_store_memory=OBJECT_STORE_BYTES,
-                    _node_ip_address="127.0.0.1",
-                    _temp_dir=str(folder / "ray"),
-                    **QUIET,
-                )
-                if ray.util.get_node_ip_address() != "127.0.0.1":
-                    raise GraphsdeError(
-                        "Ray would listen to the whole network",
-                        code="E-CLUSTER",
-                        found=ray.util.get_node_ip_address(),
-                        expected="127.0.0.1",
-                        fix="use --engine processes",
-                    )
-                yield ray
-            finally:
-                ray.shutdown()
-        finally:
-            for name, value in before.items():
-                if value is None:
-                    os.environ.pop(name, None)
-                else:
-                    os.environ[name] = value
-
-
-@contextlib.contextmanager
-def _cluster_session(address: str, say: Say) -> Iterator[Any]:
-    say(f"connecting to the Ray cluster at {shorten(address)}")
-    ray = _import_ray()
-    try:
-        try:
-            ray.init(address=address, **QUIET)
-        except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
-            raise BadUsage(
-                f"can't connect to the Ray cluster at {shorten(address)}: {shorten(str(error))}",
-                code="E-CLUSTER",
-                fix="check --address, and that RAY_AUTH_MODE and RAY_AUTH_TOKEN are the cluster's",
-            ) from None
-        yield ray
-    finally:
-        ray.shutdown()
-
-
-def _is_open() -> bool:
-    ray = sys.modules.get("ray")
-    return ray is not None and bool(ray.is_initialized())
-
-
-def _import_ray() -> Any:
-    try:
-        import ray
-    except ImportError:
-        raise MissingExtra("ray", "cluster") from None
-    return ray
-
-
-def _apply_settings() -> None:
-    """Ray reads its settings when it is imported, which somebody may have done before; then it is told again."""
-    with contextlib.suppress(ImportError, AttributeError):
-        from ray._private import ray_constants
-        from ray._raylet import Config  # type: ignore[attr-defined, unused-ignore]
-
-        ray_constants.ENABLE_RAY_CLUSTER = False
-        Config.initialize("")
 
 
 class CellActor:

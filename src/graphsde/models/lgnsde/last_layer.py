@@ -5,12 +5,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from graphsde.base.scratch import scratch_tensor
 from graphsde.base.seeds import torch_stream
-from graphsde.graph.sparse import SparseMatrix
+from graphsde.base.world import world
+from graphsde.graph.sparse import LARGE_BYTES, SparseMatrix
 from graphsde.models.lgnsde.module import LGNSDEModule, PerceptronEncoder
 from graphsde.models.neural import Inputs
 from graphsde.nn.layers import Features
 
+FEW_COLUMNS = 16
+"""Of a large graph that are filtered at once."""
 MOST_FEATURES = 256
 """Columns of a block; more are projected on so many random directions, which keeps angles to about 1/16."""
 
@@ -58,7 +62,20 @@ def _projected(features: Features) -> Tensor:
 
 
 def _filtered(module: LGNSDEModule, adjacency: SparseMatrix, phi: Tensor, kappa: float) -> Tensor:
-    """H ← H + Δ(κÂH − H + (1 − |κ|)φ), the drift's mean path for all columns alike."""
+    """The drift's mean path for all columns alike; some at a time where there are many nodes."""
+    if world().parts * phi.numel() * phi.element_size() <= LARGE_BYTES or phi.shape[1] <= FEW_COLUMNS:
+        return _walked(module, adjacency, phi, kappa)
+    out = (
+        scratch_tensor(phi.shape, phi.dtype, parts=world().parts) if phi.device.type == "cpu" else torch.empty_like(phi)
+    )
+    for first in range(0, phi.shape[1], FEW_COLUMNS):
+        some = slice(first, first + FEW_COLUMNS)
+        out[:, some] = _walked(module, adjacency, phi[:, some].contiguous(), kappa)
+    return out
+
+
+def _walked(module: LGNSDEModule, adjacency: SparseMatrix, phi: Tensor, kappa: float) -> Tensor:
+    """H ← H + Δ(κÂH − H + (1 − |κ|)φ)."""
     length = module.settings.horizon / module.settings.steps
     state, source = phi, (1.0 - abs(kappa)) * phi
     for _ in range(module.settings.steps):

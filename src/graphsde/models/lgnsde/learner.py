@@ -12,7 +12,9 @@ from torch import Tensor
 
 from graphsde.base.errors import BadUsage
 from graphsde.base.seeds import derive
+from graphsde.base.world import world
 from graphsde.graph.graph import Graph
+from graphsde.graph.part_graph import PartGraph
 from graphsde.models.lgnsde.last_layer import last_layer_features
 from graphsde.models.lgnsde.module import LGNSDEModule, Noise, no_closed_kl
 from graphsde.models.lgnsde.settings import ConsistencySettings, LGNSDESettings
@@ -20,8 +22,9 @@ from graphsde.models.neural import GraphLearner, NeuralModel
 from graphsde.nn.encoding import FeatureEncoder
 from graphsde.nn.likelihood import ClassLikelihood, Likelihood
 from graphsde.nn.mask_stream import MaskStream
+from graphsde.nn.over_parts import everybody, share_of_mean, total
 from graphsde.nn.training import RandomStream, Validation
-from graphsde.sde.brownian import node_keys
+from graphsde.sde.brownian import keys_of
 from graphsde.uncertainty.evidence import evidence_of
 from graphsde.uncertainty.state_posterior import StatePosterior
 
@@ -36,7 +39,9 @@ def path_likelihood(
     likelihood: Likelihood = ClassLikelihood(),
     log_ratio: Tensor | None = None,
 ) -> Tensor:
-    """Negative log-likelihood per training node, over paths.  # logits [n, S, C], labels [n], log_ratio [S]
+    """Negative log-likelihood per training node, over paths; where a graph is in parts, this part's share of it.
+
+    # logits [n, S, C], labels [n], log_ratio [S]
 
     ``elbo`` is the expected log-likelihood of the evidence lower bound. ``mixture`` is the log of the mean likelihood,
     that of the prediction itself; it does not ask every single path to be right, but less the KL it bounds nothing: two
@@ -46,13 +51,14 @@ def path_likelihood(
     """
     per_path = likelihood.of_paths(logits, labels)
     if objective == "elbo":
-        return -per_path.mean()
+        return -share_of_mean(per_path)
     if objective == "importance":
         assert log_ratio is not None
-        return -(torch.logsumexp(per_path.sum(0) + log_ratio, 0) - math.log(logits.shape[1])) / len(labels)
-    return -(
+        bound = torch.logsumexp(total(per_path.sum(0) + log_ratio), 0) - math.log(logits.shape[1])
+        return -bound / total(len(labels)) / world().parts  # of which every part has the same share
+    return -share_of_mean(
         torch.logsumexp(per_path, dim=1) - torch.log(logits.new_tensor(float(logits.shape[1]), dtype=torch.float32))
-    ).mean()
+    )
 
 
 def ramp(epoch: int, warmup: int) -> float:
@@ -78,15 +84,15 @@ def consistency(
             target = mean ** (1.0 / settings.temperature)
             target = target / target.sum(-1, keepdim=True)
         if weights is not None:
-            return ((probs - target).square().sum(-1).mean(1) * weights).mean()
-        return (probs - target).square().sum(-1).mean()
+            return share_of_mean((probs - target).square().sum(-1).mean(1) * weights)
+        return share_of_mean((probs - target).square().sum(-1))
     disagreement = (probs - mean.detach()).square().sum(-1).mean(1)  # [N]
     with torch.no_grad():
         surest = mean[:, 0].max(-1).values
-        confident = (surest >= surest[validation].median()).to(probs.dtype)
+        confident = (surest >= everybody(surest[validation]).median()).to(probs.dtype)
     entropy = -(probs * logs).sum(-1).mean(1)
     per_node = disagreement + 0.5 * confident * entropy
-    return per_node.mean() if weights is None else (per_node * weights).mean()
+    return share_of_mean(per_node if weights is None else per_node * weights)
 
 
 class LGNSDELearner(GraphLearner):
@@ -105,8 +111,8 @@ class LGNSDELearner(GraphLearner):
             )
         super().__init__(model, module, encoder, graph)
         self.masks = MaskStream(s.seed, "dropout")
-        self.keys = node_keys(graph.node_ids).to(self.device)
-        self.num_nodes = graph.num_nodes
+        self.keys = keys_of(graph).to(self.device)
+        self.num_nodes, self.num_trained = total(graph.num_nodes), total(len(self.train))
         self._validation_noise: Tensor | None = None
         self.resemblance = self._resemblance(graph)
         if s.objective == "importance" and not module.drift.closed_kl(module.prior, module.diffusion):
@@ -116,15 +122,17 @@ class LGNSDELearner(GraphLearner):
         """How far agreement is asked of each node: min(1, 4p), p the share of validation nodes that resemble the
         classes trained on no more than it does.  # [N]"""
         wanted = self.settings.consistency
-        if not wanted.by_evidence or wanted.kind == "none" or not len(self.val):
+        if not wanted.by_evidence or wanted.kind == "none" or not self.validated:
             return None
-        return (
-            torch.from_numpy(np.minimum(1.0, FULL_AGREEMENT * evidence_of(graph).tail_share())).float().to(self.device)
-        )
+        share = graph.tail_share if isinstance(graph, PartGraph) else evidence_of(graph).tail_share()
+        assert share is not None
+        return torch.from_numpy(np.minimum(1.0, FULL_AGREEMENT * share)).float().to(self.device)
 
     def loss(self, epoch: int) -> Tensor:
         s = self.settings
         self.module.train()
+        if not world().alone:  # a stream of its own for every part and epoch, which nobody has to keep
+            self.masks = MaskStream(derive(s.seed, "part", world().part, epoch), "dropout")
         agree = s.consistency.kind != "none" and s.consistency.weight > 0 and epoch >= s.consistency.begin
         weighted, kl = s.objective == "importance", s.kl_weight > 0
         # noise drawn node by node need not be drawn for nodes that nobody looks at
@@ -143,27 +151,30 @@ class LGNSDELearner(GraphLearner):
         if weighted:
             ratio = latent.log_ratio if kl else train_logits.new_zeros(train_logits.shape[1])
             assert ratio is not None
-            share = len(self.train) / self.num_nodes if s.kl_unit == "node" else 1.0
+            share = self.num_trained / self.num_nodes if s.kl_unit == "node" else 1.0
             ratio = ratio * (s.kl_weight * ramp(epoch, s.kl_warmup) * share)
         loss = path_likelihood(train_logits, self.train_labels, s.objective, self.likelihood, ratio)
         if agree:
-            validation = self.val if len(self.val) else self.train
+            validation = self.val if self.validated else self.train
             weight = s.consistency.weight * ramp(epoch, s.consistency.warmup)
             if s.consistency.gated:
-                weight *= max(0.0, 1.0 - float(loss.detach()) / math.log(logits.shape[-1]))
+                weight *= max(0.0, 1.0 - float(total(loss.detach())) / math.log(logits.shape[-1]))
             loss = loss + weight * consistency(logits, s.consistency, validation, self.resemblance)
         if latent.kl is not None:
-            share = self.num_nodes if s.kl_unit == "node" else len(self.train)
+            share = self.num_nodes if s.kl_unit == "node" else self.num_trained
             loss = loss + s.kl_weight * ramp(epoch, s.kl_warmup) / share * latent.kl.mean()
         return loss
 
     def validate(self, epoch: int) -> Validation | None:
-        if not len(self.val):
+        if not self.validated:
             return None
         return self.likelihood.validation_of_paths(self.validation_logits(), self.val_labels)
 
     def validation_logits(self) -> Tensor:
-        """Logits of the validation nodes on the fixed validation paths.  # [n, S, C]"""
+        """Logits of the validation nodes, of all parts, on the fixed validation paths.  # [n, S, C]"""
+        return everybody(self._own_validation_logits())
+
+    def _own_validation_logits(self) -> Tensor:
         self.module.eval()
         marginal, ratio = self.settings.noise_by == "marginals", self.settings.sigma_is == "ratio"
         count = self.settings.validation_paths if self.module.noisy else 1
@@ -201,16 +212,16 @@ class LGNSDELearner(GraphLearner):
             return None
         with torch.no_grad():
             initial, final = self.module.mean_path(self.inputs)
-            rows = self.val if len(self.val) else self.train
+            rows = self.val if self.validated else self.train
             logits = self.module.decode_at(self.inputs, self.module.beside(final, initial), rows)[:, 0].cpu().double()
-        logits = logits / self.module.log_temperature.cpu().double().exp()
+        logits = everybody(logits) / self.module.log_temperature.cpu().double().exp()
         probs = torch.softmax(logits, -1)
         prior = (logits - logits.mean(-1, keepdim=True)).square().mean()
         curvature = (probs * (1.0 - probs)).mean()
         return StatePosterior.of(features.cpu(), self.train.cpu(), prior=float(prior), curvature=float(curvature))
 
     def generators(self) -> Mapping[str, RandomStream]:
-        return {"dropout": self.masks.generator, "masks": self.masks}
+        return {"dropout": self.masks.generator, "masks": self.masks} if world().alone else {}
 
     def _paths(self, epoch: int) -> Noise:
         count = self.settings.paths

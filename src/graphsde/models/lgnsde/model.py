@@ -12,8 +12,11 @@ from torch import Tensor, nn
 
 from graphsde.base.device import widened
 from graphsde.base.errors import BadUsage
+from graphsde.base.interrupt import InterruptGuard
 from graphsde.base.seeds import derive
 from graphsde.graph.graph import Graph
+from graphsde.graph.part_graph import PartGraph
+from graphsde.graph.sparse import LARGE_BYTES
 from graphsde.models.base import encode, register_model
 from graphsde.models.lgnsde.last_layer import last_layer_features
 from graphsde.models.lgnsde.learner import LGNSDELearner
@@ -25,9 +28,10 @@ from graphsde.models.neural import Draws, GraphLearner, Inputs, NeuralModel, Res
 from graphsde.models.options import LGNSDEOptions
 from graphsde.models.parameters import merge_settings
 from graphsde.models.race import Candidate
-from graphsde.nn.checkpoint import under
+from graphsde.nn.callbacks import Callback
+from graphsde.nn.checkpoint import Checkpoint, under
 from graphsde.prediction import Kind, Trajectories, require_room_for_samples
-from graphsde.sde.brownian import node_keys
+from graphsde.sde.brownian import keys_of
 from graphsde.sde.drift import DRIFTS
 from graphsde.uncertainty.calibration.calibrators import best_temperature
 from graphsde.uncertainty.state_posterior import StatePosterior
@@ -141,12 +145,35 @@ class LGNSDE(NeuralModel):
         biases = [p for p in encoder if p.dim() != 2]
         return [{"params": weight, "weight_decay": decay}, {"params": biases + rest, "weight_decay": 0.0}, *own_rate]
 
+    def fit(
+        self,
+        graph: Graph,
+        *,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: Checkpoint | None = None,
+        interrupt: InterruptGuard | None = None,
+    ) -> Self:
+        how = {"callbacks": callbacks, "checkpoint": checkpoint, "interrupt": interrupt}
+        if self.settings.way == "partitioned" and not isinstance(graph, PartGraph):
+            from graphsde.models.partitioned import fit_in_parts
+
+            return fit_in_parts(self, graph, **how)  # type: ignore[arg-type]
+        return super().fit(graph, **how)  # type: ignore[arg-type]
+
+    def learner_for(self, module: nn.Module) -> type[GraphLearner]:
+        if self.settings.way != "batched":
+            return self.Learner
+        from graphsde.models.lgnsde.batched import batch_learner
+
+        assert isinstance(module, LGNSDEModule)
+        return batch_learner(module)
+
     def finish(self, learner: GraphLearner) -> None:
         """The noise to the signal of the epoch that was kept; one temperature, fitted on the validation nodes; what the
         training nodes leave unknown."""
         assert isinstance(learner, LGNSDELearner)
         learner.measure_signal()
-        if self.settings.temperature and len(learner.val):
+        if self.settings.temperature and learner.validated:
             fitted = best_temperature(learner.validation_logits(), learner.val_labels)
             learner.module.log_temperature.fill_(math.log(fitted))
         # other presets, and the graph ODE, stay what they were when their results were recorded
@@ -178,19 +205,30 @@ class LGNSDE(NeuralModel):
     def draws(self, inputs: Inputs, graph: Graph, samples: int, seed: int) -> Iterator[Draws]:
         stream, keys, width = (
             derive(seed, "prediction paths"),
-            node_keys(graph.node_ids).to(inputs.device),
+            keys_of(graph).to(inputs.device),
             self.module.width,
         )
-        flow = self.module.mean_path(inputs) if self.module.noisy and self.settings.noise_by == "marginals" else None
-        deviation = None if flow is None else self.module.unit_deviation(inputs)
+        flow = self._solved_once(inputs, graph)
+        deviation = self.module.unit_deviation(inputs) if flow is not None and self.module.noisy else None
         for paths, used in chunks(samples, graph.num_nodes * width):
             noise = Noise(stream, keys, paths)
             if flow is None:
                 state = self.module.evolve(inputs, noise, None).state
+            elif deviation is None:
+                state = self.module.beside(flow[1], flow[0])
             else:  # one solve serves all draws
                 state = self.module.beside(self.module.around(inputs, flow[1], noise, deviation=deviation), flow[0])
             drawn = self.module.decode(inputs, state).transpose(0, 1)  # [S, N, C]
             yield Draws(drawn[:used].cpu(), widened(state[:, :used, :width]).sum(1).cpu())
+
+    def _solved_once(self, inputs: Inputs, graph: Graph) -> tuple[Tensor, Tensor] | None:
+        """H(0) and H(T) without noise where one solve serves all draws.  # [N, 1, d] each"""
+        if self.settings.way == "batched" and self.settings.predict_by == "rows":
+            from graphsde.models.lgnsde.batched import solved_by_rows, why_no_rows
+
+            if why_no_rows(self.module) is None:
+                return solved_by_rows(self.module, inputs, graph.adjacency, self.settings)
+        return self.module.mean_path(inputs) if self.module.noisy and self.settings.noise_by == "marginals" else None
 
     def state_variance(self, inputs: Inputs) -> Tensor | None:
         """Variance of every node's calibrated logits, given which nodes were trained on.  # [N]"""
@@ -211,7 +249,7 @@ class LGNSDE(NeuralModel):
     def central_logits(self, inputs: Inputs, graph: Graph) -> Tensor:
         """Mean over a few paths."""
         paths = range(4 if self.module.noisy else 1)
-        keys = node_keys(graph.node_ids).to(inputs.device)
+        keys = keys_of(graph).to(inputs.device)
         noise = Noise(derive(self.settings.seed, "central paths"), keys, paths)
         return self.module.decode(inputs, self.module.evolve(inputs, noise, None).state).mean(1)
 
@@ -239,7 +277,7 @@ class LGNSDE(NeuralModel):
         require_room_for_samples(samples, len(nodes) * (self.settings.steps + 1), len(classes))
         inputs = Inputs(encode(self.encoder, graph), graph.adjacency.operator)
         stream = derive(self.settings.seed if seed is None else seed, "prediction paths")
-        keys, rows = node_keys(graph.node_ids), torch.as_tensor(list(nodes))
+        keys, rows = keys_of(graph), torch.as_tensor(list(nodes))
         temperature = self.temperature_of_logits()
         parts = []
         with torch.no_grad():
@@ -258,20 +296,51 @@ class LGNSDE(NeuralModel):
     def memory(self, graph: Graph) -> int:
         """As for every model, and the validation paths of all nodes and the evidence, where they are used."""
         s = self.settings
-        each = 12 * s.validation_paths * self._state_width(graph) if s.early_stop and s.noise_by == "paths" else 0
+        each = 12 * s.validation_paths * self.state_width(graph) if s.early_stop and s.noise_by == "paths" else 0
         each += 1_000 if s.consistency.by_evidence and s.consistency.kind != "none" else 0
         return super().memory(graph) + each * graph.num_nodes
 
-    def _state_width(self, graph: Graph) -> int:
+    def state_width(self, graph: Graph) -> int:
+        """d, for the classes of a graph."""
         return self.settings.hidden * (graph.num_classes if self.settings.state == "logits" else 1)
 
     def activations(self, graph: Graph) -> int:
         s = self.settings
-        kept = {"store": s.steps, "checkpoint": 2 * math.isqrt(s.steps) + 2, "reversible": 4}[s.gradients]
-        each = DRIFTS.get(s.drift.name).kept_states
-        width = self._state_width(graph)
-        first = 4 * s.encoder_width if s.encoder == "mlp" else 0
-        return s.paths * (first + width * (6 + 2 * kept * each) + 6 * graph.num_classes)
+        width, large = self.state_width(graph), graph.num_nodes * s.paths * 4 * s.encoder_width > LARGE_BYTES
+        # of a large graph the hidden layer is made block by block
+        first = 4 * s.encoder_width if s.encoder == "mlp" and not large else 0
+        return s.paths * (first + width * (6 + self._kept_states(graph)) + 6 * graph.num_classes)
+
+    def _kept_states(self, graph: Graph) -> int:
+        """States of a solve that are alive at once in a training step, beyond those of its two ends."""
+        s, each = self.settings, DRIFTS.get(self.settings.drift.name).kept_states
+        if self.keeps_no_states:
+            return 0
+        if s.gradients == "checkpoint" and graph.num_nodes * self.state_width(graph) * 4 > LARGE_BYTES:
+            return 6 + 2 * math.isqrt(s.steps) + each  # a step's own graph, and few states before it
+        return 2 * each * {"store": s.steps, "checkpoint": 2 * math.isqrt(s.steps) + 2, "reversible": 4}[s.gradients]
+
+    @property
+    def keeps_no_states(self) -> bool:
+        """Whether the gradient needs no state between the first and the last: of a linear walk in unit steps."""
+        s = self.settings
+        plain = s.drift.name == "graph-filter" and s.drift.options.get("residual", "none") == "none"
+        return (
+            plain and s.solver.name == "euler" and s.steps == s.horizon and (s.noise_by == "marginals" or not s.sigma)
+        )
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether all that it computes on the graph are products with its operator."""
+        return "gat" not in (self.settings.drift.name, self.settings.drift.options.get("residual"))
+
+    def working_memory(self, graph: Graph) -> int:
+        """Bytes of a training step on all nodes, without what lasts from one to the next."""
+        return 4 * graph.num_nodes * self.activations(graph)
+
+    def with_settings(self, **settings: Any) -> Self:
+        """A model like this one, with some settings given otherwise."""
+        return type(self)(**{**self._given, "preset": self.settings.preset, **settings})
 
 
 def chunks(samples: int, floats_per_path: int) -> Iterator[tuple[range, int]]:

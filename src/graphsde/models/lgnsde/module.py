@@ -16,6 +16,7 @@ from graphsde.models.lgnsde.settings import LGNSDESettings, Part
 from graphsde.models.neural import Inputs
 from graphsde.nn.layers import BatchNorm, Features, GraphConv, Linear, dropout
 from graphsde.nn.mask_stream import MaskStream
+from graphsde.nn.over_parts import mean_square, node_mean
 from graphsde.nn.path_encoder import perceptron, projected
 from graphsde.sde.brownian import BrownianMotion
 from graphsde.sde.diffusion import DIFFUSIONS
@@ -372,10 +373,10 @@ class LGNSDEModule(nn.Module):
     def unit_level(self, inputs: Inputs, noise: Noise) -> float:
         """Root mean square of the unit noise over nodes and dimensions; once where it depends on nothing learned."""
         if self.settings.noise_by == "marginals":
-            return float(self.unit_deviation(inputs).square().mean().sqrt())
+            return float(mean_square(self.unit_deviation(inputs)).sqrt())
         if self._unit_level is None:
             probes = Noise(noise.seed, noise.keys, range(PROBE_PATHS))
-            self._unit_level = float(self.unit_noise(inputs, probes).square().mean().sqrt())
+            self._unit_level = float(mean_square(self.unit_noise(inputs, probes)).sqrt())
         return self._unit_level
 
     def _check_marginals(self) -> None:
@@ -421,9 +422,8 @@ class LGNSDEModule(nn.Module):
 
 def signal_level(mean: Tensor) -> Tensor:
     """Root mean square of the states around their mean over nodes; 0 where only rounding is left.  # [N, S, d] -> []"""
-    centred = mean - mean.mean(dim=0, keepdim=True)
-    level = centred.square().mean().sqrt()
-    return level if level > NO_SIGNAL * mean.square().mean().sqrt() else torch.zeros_like(level)
+    level = mean_square(mean - node_mean(mean)).sqrt()
+    return level if level > NO_SIGNAL * mean_square(mean).sqrt() else torch.zeros_like(level)
 
 
 def no_closed_kl() -> BadUsage:

@@ -108,6 +108,13 @@ class LGNSDESettings(NeuralSettings):
         temperature: fit one temperature on the validation nodes after training.
         weight_decay: on the encoder (of an ``mlp``, its first layer), and on the rest if ``decay_all``.
         decay_all: weight decay on every parameter.
+        way: how to train on a graph that outgrows a pass: ``full`` (the default); ``partitioned``, the same solve part
+            by part; ``batched``, by batches of nodes, which approximates it.
+        parts: of a graph that is trained on in parts, or in clusters.
+        neighbours: of every node in batches, the heaviest of its row of the solution operator.
+        batch: nodes in a batch: training nodes, or all nodes of the clusters of a step.
+        predict_by: after a training by batches of neighbours, ``walk`` (the default) solves the whole graph once,
+            exactly; ``rows`` takes the same approximate rows as training, block by block.
     """
 
     preset: str = "auto"
@@ -146,6 +153,11 @@ class LGNSDESettings(NeuralSettings):
     temperature: bool = True
     decay_all: bool = False
     weight_decay: float = Field(1e-3, ge=0)
+    way: Literal["full", "partitioned", "batched"] | None = None
+    parts: int | None = Field(None, ge=1, le=1_000_000)
+    neighbours: int | None = Field(None, ge=1, le=65_536)
+    batch: int | None = Field(None, ge=1, le=100_000_000)
+    predict_by: Literal["walk", "rows"] | None = None
 
 
 class Namespace:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from graphsde.base.arguments import choice, number, whole
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.nn.attention import KERNELS, SHARING, EdgeSpace, ScaledDotAttention
-from graphsde.nn.operators import random_walk, rows_of, scaled_plus_identity, smoothing_scale
+from graphsde.nn.operators import random_walk, scaled_plus_identity, smoothing_scale
 from graphsde.sde.field import BoundDrift, Diffusion, Drift, Prior, check_state, register_drift
 from graphsde.sde.lipschitz import operator_norm_bound, stochastic_norm_bound
 from graphsde.sde.prior import GraphOUPrior
@@ -268,7 +268,7 @@ class GraphHeatDrift(Drift):
 
 
 def _stores_diagonal(adjacency: SparseMatrix) -> bool:
-    return int((rows_of(adjacency) == adjacency.col).sum()) == adjacency.shape[0]
+    return int(adjacency.on_diagonal().sum()) == adjacency.shape[0]
 
 
 class _BoundMatrix:

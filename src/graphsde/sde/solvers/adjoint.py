@@ -26,6 +26,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor
 
+from graphsde.base.scratch import to_file
+from graphsde.base.world import world
 from graphsde.sde.brownian import Increment, spent
 from graphsde.sde.solvers.base import Carry, Stepped, StepSolver, System, half_square_sum, weighted
 
@@ -98,6 +100,11 @@ class Trace:
 Field = Callable[[float, Tensor], Tensor]
 
 
+def _put_aside(x: Tensor) -> Tensor:
+    """Itself; in a file where memory is limited and it is large."""
+    return x if torch.is_grad_enabled() else to_file(x, parts=world().parts)
+
+
 @dataclass(frozen=True)
 class ExplicitStep:
     """One step of one method from t to t + dt."""
@@ -136,14 +143,14 @@ class ExplicitStep:
     def _slopes(self, h: Tensor, noise: Increment | None, field: Field, trace: Trace) -> list[Tensor]:
         slopes: list[Tensor] = []
         for i, row in enumerate(self.tableau.rows):
-            trace.stages.append(self._moved(h, noise, i, row, slopes))
-            slopes.append(field(self.t + self.tableau.times[i] * self.dt, trace.stages[i]))
+            trace.stages.append(_put_aside(self._moved(h, noise, i, row, slopes)))
+            slopes.append(_put_aside(field(self.t + self.tableau.times[i] * self.dt, trace.stages[i])))
         return slopes
 
     def _keeping(self, trace: Trace) -> Field:
         def field(t: float, x: Tensor) -> Tensor:
             slope, needed = self.system.drift.evaluate(t, x)  # type: ignore[attr-defined]
-            trace.kept.extend(needed)
+            trace.kept.extend(map(_put_aside, needed))
             return slope
 
         return field
