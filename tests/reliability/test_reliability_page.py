@@ -31,8 +31,8 @@ def cells(page: str) -> list[list[str]]:
 
 
 def test_no_cell_is_empty() -> None:
-    for page in (render(guarantees(), []), PAGE.read_text(encoding="utf-8")):
-        found = cells(page)
+    for text in (render(guarantees(), []), PAGE.read_text(encoding="utf-8")):
+        found = cells(text)
         assert [row[0] for row in found] == [one.id for one in guarantees()]
         assert all(len(row) == 5 and all(row) for row in found)
 
