@@ -71,18 +71,24 @@ KEPT = ("accuracy", "aurc", "nll", "ece", "brier", "micro_auroc", "macro_f1", "v
 def fitted(name: str, graph: gs.Graph, seed: int, settings: dict[str, Any]) -> Model:
     """A system, raced where it has a family."""
     if name == "ensemble":
-        if _last_gcn.get("graph") is not graph:
-            fitted("gcn", graph, seed, {})
-        chosen = _last_gcn["settings"]
+        chosen = winning_gcn(graph, seed)
         return gs.Ensemble(base="gcn", base_settings=chosen, temperature=True, seed=seed, **settings).fit(graph)
     given = {"race": True, **settings} if name in RACED else settings
-    model = MODELS.get(name)(**given, seed=seed).fit(graph)
-    if name == "gcn":  # an ensemble on the same graph takes the settings that won here
-        _last_gcn.update(graph=graph, settings=model.settings.model_dump(exclude={"seed", "race"}))
-    return model
+    return MODELS.get(name)(**given, seed=seed).fit(graph)
 
 
-_last_gcn: dict[str, Any] = {}
+def winning_gcn(graph: gs.Graph, seed: int) -> dict[str, Any]:
+    """Settings of the GCN that won the race on this graph: the journal's, or of a race that is run now."""
+    raced = gs.GCN(race=True, seed=seed)
+    for record in graphs.records(JOURNAL):
+        key = (record["graph"], record["protocol"], record["seed"], record["called"])
+        if key == (graph.name, "standard", seed, "gcn") and record["version"] == gs.GCN.version:
+            raced = raced.as_candidate(next(one for one in raced.candidates(graph) if one.name == record["winner"]))
+            raced.resolve(graph)
+            break
+    else:
+        raced.fit(graph)
+    return raced.settings.model_dump(exclude={"seed", "race"})
 
 
 def measure(name: str, part: str, graph: gs.Graph, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
@@ -151,7 +157,7 @@ def run(arguments: argparse.Namespace) -> None:
     standard = arguments.part == "standard"
     for name in arguments.graphs or (graphs.KNOWN + graphs.UNKNOWN if standard else graphs.KNOWN):
         seeds = arguments.seeds or (10 if name in SMALL and standard else 5)
-        for seed in range(seeds):
+        for seed in range(arguments.first_seed, seeds):
             for protocol, variant, graph in cases(arguments.part, name, seed):
                 for model in arguments.models:
                     record: dict[str, Any] = {
@@ -188,6 +194,7 @@ if __name__ == "__main__":
     parser.add_argument("--graphs", type=listed, default=())
     parser.add_argument("--models", type=listed, default=MODELS_JUDGED)
     parser.add_argument("--seeds", type=int, default=None)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--set", action="append", default=[], metavar="NAME=JSON", help="a setting of the models")
     parser.add_argument("--called", default="", help="what tables call the model under these settings")
     parser.add_argument("--journal", type=Path, default=JOURNAL)
