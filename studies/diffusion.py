@@ -37,7 +37,7 @@ import argparse
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -115,21 +115,6 @@ class Form:
 
 
 @dataclass(frozen=True)
-class DistanceAware:
-    """Closed, with s² in proportion to 1/p, p the tail share of the evidence: its size alone is fitted."""
-
-    def __call__(self, network: Network) -> tuple[np.ndarray, dict[str, Any]]:
-        data = network.data
-        far = torch.exp(data.covariates[:, 0]).to(data.weights.dtype)
-        fitted = fit_form("constant", replace(data, weights=data.weights * far))
-        parameters = fitted.parameters.clone()
-        parameters[2] = 1.0
-        fitted = replace(fitted, form="closed", parameters=parameters)
-        probs = fitted.probabilities(network.logits, data.covariates, network.graph.adjacency.operator)
-        return probs.numpy(), {"parameters": parameters.tolist(), "fitted_nll": fitted.nll}
-
-
-@dataclass(frozen=True)
 class Trained:
     """Another network, trained with a constant noise of this ratio to the signal, and its own temperature."""
 
@@ -144,8 +129,7 @@ class Trained:
 
 CONTROL = "temperature"
 CANDIDATES: dict[str, Callable[[Network], tuple[np.ndarray, dict[str, Any]]]] = {
-    **{name: Form(name) for name in (CONTROL, "closed", "covariates", "sampled", "constant")},
-    "distance-aware": DistanceAware(),
+    **{name: Form(name) for name in (CONTROL, "closed", "covariates", "sampled", "constant", "distance-aware")},
     "in training": Trained(0.25),
 }
 

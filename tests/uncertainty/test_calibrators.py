@@ -173,7 +173,7 @@ def test_what_is_refused(blocks: Graph, tmp_path: Path) -> None:
     description.write_text(description.read_text().replace('"factor"', '"fractor"'))
     with pytest.raises(BadInput):
         load_model(tmp_path)
-    assert {*NAMES, "deviation", "diffusion"} == set(CALIBRATORS)
+    assert {*NAMES, "deviation", "diffusion", "distance-aware"} == set(CALIBRATORS)
 
 
 def test_flawless_validation_nodes_do_not_make_certainty() -> None:

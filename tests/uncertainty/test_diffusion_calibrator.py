@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -110,6 +111,20 @@ def test_the_fit_finds_planted_slopes() -> None:
     truth = torch.sqrt(TRUE_TEMPERATURE**2 + variance)
     assert float((temperature / truth).log().abs().median()) < 0.06
     assert found.nll < fit_form("constant", data).nll < fit_form("temperature", data).nll
+
+
+def test_distance_aware_noise_has_the_planted_size() -> None:
+    """Slopes of (1, 0, 0) are given, τ and a are found; the weights of the variance are those of 1/p."""
+    data, graph, phi, variance = planted((1.0, 0.0, 0.0))
+    found = fit_form("distance-aware", data)
+    assert found.parameters[2:].tolist() == [1.0, 0.0, 0.0] and math.isinf(found.ridge)
+    temperature = torch.sqrt(found.parameters[0].exp() ** 2 + found.variance(phi, graph.adjacency.operator))
+    truth = torch.sqrt(TRUE_TEMPERATURE**2 + variance)
+    assert float((temperature / truth).log().abs().median()) < 0.06
+    assert found.nll < fit_form("constant", data).nll
+    # the same as constant noise whose weights are divided by the tail share
+    scaled = replace(data, weights=data.weights * torch.exp(phi[:, 0]).to(data.weights.dtype))
+    assert found.nll == pytest.approx(fit_form("constant", scaled).nll, abs=1e-5)
 
 
 def test_without_slopes_few_nodes_find_none() -> None:
@@ -365,8 +380,8 @@ def test_flawless_validation_nodes_do_not_make_certainty() -> None:
     assert 0.9 < float(probs.max(1).values.mean()) < 0.995
 
 
-def test_it_is_the_last_calibrator() -> None:
-    assert list(CALIBRATORS) == ["deviation", "gats", "temperature", "vector", "diffusion"]
+def test_they_are_the_last_calibrators() -> None:
+    assert list(CALIBRATORS) == ["deviation", "gats", "temperature", "vector", "diffusion", "distance-aware"]
 
 
 @pytest.mark.usefixtures("no_evidence")
@@ -378,10 +393,12 @@ def test_the_verb_calibrates_a_run(tmp_path: Path) -> None:
     run = str(tmp_path / "run")
     fitted = CliRunner().invoke(app, ["fit", "digits", "--model", "appnp", "--out", run, "--set", "epochs=3"])
     assert fitted.exit_code == 0, fitted.output
-    done = CliRunner().invoke(app, ["calibrate", run, "--by", "diffusion", "--json"])
-    assert done.exit_code == 0 and '"calibrator": "diffusion"' in done.stdout, done.output
-    model = load_model(run)
-    assert isinstance(model.calibrator, DiffusionTemperature) and float(model.calibrator.scale) > 0
+    for by in ("diffusion", "distance-aware"):
+        done = CliRunner().invoke(app, ["calibrate", run, "--by", by, "--json"])
+        assert done.exit_code == 0 and f'"calibrator": "{by}"' in done.stdout, done.output
+        calibrator = load_model(run).calibrator
+        assert isinstance(calibrator, DiffusionTemperature) and float(calibrator.scale) > 0
+    assert calibrator.name == "distance-aware" and calibrator.slopes.tolist() == [1.0, 0.0, 0.0]
 
 
 def test_with_the_evidence_of_a_real_graph() -> None:
@@ -409,7 +426,7 @@ def test_the_scale_by_hand() -> None:
     rows, phi = torch.arange(3), torch.zeros(4, 3, dtype=torch.float64)
     data = DiffusionData.of(logits, rows, torch.zeros(3, dtype=torch.long), phi, adjacency, (0.8, 2))
     assert data.scale == pytest.approx(0.5 / 1.32, rel=1e-12)
-    assert data.signal == pytest.approx(0.5, rel=1e-12)
+    assert data.mean_variance(torch.zeros(5, dtype=torch.float64)) == pytest.approx(0.5, rel=1e-12)
     assert data.logits.shape == (1, 3, 2) and data.weights.shape == (3, 4)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -83,6 +83,7 @@ class DiffusionTemperature(Calibrator):
     paper = "MacKay, The evidence framework applied to classification networks"
     year = 1992
     listens = True
+    form: ClassVar[str] = "closed"
     scale: Tensor
     filter: Tensor
     looseness: Tensor
@@ -116,7 +117,7 @@ class DiffusionTemperature(Calibrator):
     @property
     def fitted_form(self) -> FittedForm:
         parameters = torch.cat([self.log_temperature[None], self.log_variance[None], self.slopes]).detach()
-        return FittedForm("closed", parameters, self.ridge, math.nan, float(self.scale), self.linear_filter)
+        return FittedForm(self.form, parameters, self.ridge, math.nan, float(self.scale), self.linear_filter)
 
     def fit_to(
         self, logits: Tensor, graph: Graph, rows: Tensor, truth: Tensor, linear_filter: tuple[float, int] | None
@@ -127,7 +128,7 @@ class DiffusionTemperature(Calibrator):
         adjacency = graph.adjacency.operator
         chosen = DEFAULT_FILTER if linear_filter is None else linear_filter
         data = DiffusionData.of(logits, rows, truth, standardised(raw, centre, spread), adjacency, chosen)
-        found = fit_form("closed", data)
+        found = fit_form(self.form, data)
         with torch.no_grad():
             self.log_temperature.fill_(found.parameters[0])
             self.log_variance.fill_(found.parameters[1])
@@ -156,7 +157,7 @@ class DiffusionTemperature(Calibrator):
     def temperatures(self, surroundings: Surroundings) -> Tensor:
         """One per node.  # [N]"""
         if not isinstance(surroundings, DiffusedSurroundings):
-            raise BadUsage("the calibrator 'diffusion' needs covariates", fix="pass calibrator.surroundings(graph)")
+            raise BadUsage(f"the calibrator '{self.name}' needs covariates", fix="pass calibrator.surroundings(graph)")
         variance = self.fitted_form.variance(surroundings.covariates, surroundings.adjacency)
         return torch.sqrt(self.log_temperature.exp().square() + variance)
 
@@ -173,3 +174,18 @@ class DiffusionTemperature(Calibrator):
     def recall(self, values: dict[str, Any]) -> None:
         kept = {name: tuple(values[name]) for name in ("trained_classes", "validated", "validated_classes")}
         self.nodes = FittedNodes(trained=tuple(self.trained), **kept)
+
+
+@register_calibrator
+class DistanceAwareTemperature(DiffusionTemperature):
+    r"""``diffusion`` with noise that is larger the less familiar a node looks, by a rule instead of a fit:
+    :math:`s_j^2 = e^a / p_j`, where :math:`p_j` is the share of validation nodes whose evidence is as low as that of
+    node j. Only τ and a are fitted.
+
+    Entropy then tells nodes of unknown classes better; the score ``ood``, which reads the same evidence directly, is
+    better still (``docs/results/diffusion.md``).
+    """
+
+    name = "distance-aware"
+    summary = "a temperature per node: noise grows where a node looks unfamiliar, and spreads from there; keeps labels"
+    form = "distance-aware"

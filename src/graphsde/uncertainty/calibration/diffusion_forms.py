@@ -8,7 +8,8 @@ With μ_i the mean logits, φ_i the covariates of a node and M_ij the weights by
 - ``closed``: :math:`T_i^2 = \tau^2 + v_i`, :math:`v_i = c \sum_j M_{ij} s_j^2`, :math:`\log s_j^2 = a + \varphi_j \cdot
   \theta`: MacKay's approximation of the mean softmax of a Gaussian state;
 - ``sampled``: the mean softmax itself, over 64 fixed quasi-random draws of that state;
-- ``constant``: ``closed`` with θ = 0.
+- ``constant``: ``closed`` with θ = 0;
+- ``distance-aware``: ``closed`` with s_j² in proportion to one over the tail share of the evidence: θ = (1, 0, 0).
 
 All are fitted by the NLL of validation nodes, with :math:`\tfrac{\lambda}{2n} \|\theta\|^2` added: θ ~ N(0, 1/λ) as
 seen by n nodes, so that the same λ holds θ back the more, the fewer nodes there are. λ is chosen by empirical Bayes
@@ -34,7 +35,7 @@ from graphsde.graph.sparse import SparseMatrix
 from graphsde.sde.marginals import exact_rows, propagated_variance, propagation_weights
 from graphsde.uncertainty.calibration.calibrators import best_temperature
 
-FORMS = ("temperature", "covariates", "closed", "sampled", "constant")
+FORMS = ("temperature", "covariates", "closed", "sampled", "constant", "distance-aware")
 RIDGES = (256.0, 64.0, 16.0, 4.0)
 """λ, beside infinity: standard deviations of θ from 1/16 to 1/2."""
 PERSUASION = math.log(3.0)
@@ -57,7 +58,10 @@ _FREE = {
     "closed": (0, 1, 2, 3, 4),
     "sampled": (0, 1, 2, 3, 4),
     "constant": (0, 1),
+    "distance-aware": (0, 1),
 }
+_GIVEN = {"distance-aware": (1.0, 0.0, 0.0)}
+"""Slopes that are not fitted; 0 for all other forms."""
 _NODES_AT_ONCE = 4_000_000  # numbers of a block of draws
 
 
@@ -84,10 +88,14 @@ class DiffusionData:
     scale: float
     filter: tuple[float, int]
 
-    @property
-    def signal(self) -> float:
-        """Variance of the logits over nodes, and the mean of v where a = 0."""
-        return max(self.scale * float(self.weights.sum(1, dtype=torch.float64).mean()), 1e-12)
+    def mean_variance(self, parameters: Tensor) -> float:
+        """The mean of v over the nodes to fit to.  # [5]"""
+        return max(float(self.variance(parameters).mean()), 1e-12)
+
+    def variance(self, parameters: Tensor) -> Tensor:
+        """v of the nodes to fit to.  # [5] -> [n]"""
+        noise = noise_of(parameters, self.covariates)
+        return self.scale * (self.weights @ noise.to(self.weights.dtype)).to(noise.dtype)
 
     @classmethod
     def of(
@@ -191,11 +199,13 @@ def fit_form(form: str, data: DiffusionData) -> FittedForm:
     free = _FREE[form]
     plain = tuple(index for index in free if index < 2)
     common = math.log(best_temperature(data.logits.transpose(0, 1), data.truth))
-    starts = [np.array([common, FIRST_VARIANCE, 0.0, 0.0, 0.0])]
+    given = _GIVEN.get(form, (0.0, 0.0, 0.0))
+    starts = [np.array([common, FIRST_VARIANCE, *given])]
     if has_state(form):
         # two valleys: little noise, or noise that makes most of the temperature; from the one θ can't be seen
-        noisy = math.log(0.75) + 2.0 * common - math.log(data.signal)
-        starts.append(np.array([common - math.log(2.0), noisy, 0.0, 0.0, 0.0]))
+        unit = torch.tensor([0.0, 0.0, *given], dtype=torch.float64)
+        noisy = math.log(0.75) + 2.0 * common - math.log(data.mean_variance(unit))
+        starts.append(np.array([common - math.log(2.0), noisy, *given]))
 
     def best(ridge: float, index: tuple[int, ...]) -> tuple[float, np.ndarray, float]:
         """The evidence for a ridge and the lowest point, from where the last ridge ended in each valley."""
@@ -211,7 +221,7 @@ def fit_form(form: str, data: DiffusionData) -> FittedForm:
         gain = 1.5 * math.log(ridge) - PERSUASION  # of the prior's own density, ½ log λ per slope
         chosen = max(chosen, (evidence + gain, at, ridge), key=lambda found: found[0])
     _, at, ridge = chosen
-    parameters = torch.zeros(5, dtype=torch.float64)
+    parameters = torch.tensor([0.0, 0.0, *given], dtype=torch.float64)
     parameters[list(free)] = torch.from_numpy(at)[list(free)]
     if not bool(torch.isfinite(parameters).all()):
         raise Diverged("fitting the calibrator 'diffusion' did not converge", fix="use temperature")
@@ -222,11 +232,7 @@ def fit_form(form: str, data: DiffusionData) -> FittedForm:
 
 def _nll(form: str, parameters: Tensor, data: DiffusionData) -> tuple[Tensor, Tensor]:
     """NLL of the nodes to fit to, and the probabilities of their classes.  # [], [n]"""
-    if has_state(form):
-        noise = noise_of(parameters, data.covariates)
-        variance = data.scale * (data.weights @ noise.to(data.weights.dtype)).to(noise.dtype)
-    else:
-        variance = data.logits.new_zeros(len(data.rows))
+    variance = data.variance(parameters) if has_state(form) else data.logits.new_zeros(len(data.rows))
     logs = log_probabilities(form, parameters, data.logits, variance, data.covariates[data.rows])
     right = logs[torch.arange(len(data.truth)), data.truth]
     return -right.mean(), right
