@@ -13,6 +13,14 @@ import numpy as np
 from graphsde.bench.statistics import verdicts
 
 PAGE = graphs.ROOT / "docs" / "results" / "default.md"
+README = graphs.ROOT / "README.md"
+TABLE_MARKS = ("<!-- made by: python studies/default.py page -->", "<!-- end -->")
+TITLES = {
+    "cora": "Cora", "citeseer": "CiteSeer", "pubmed": "PubMed", "photo": "Amazon Photo",
+    "computers": "Amazon Computers",
+    "coauthor-cs": "Coauthor CS", "coauthor-physics": "Coauthor Physics", "facebook": "Facebook pages",
+    "minesweeper": "Minesweeper", "tolokers": "Tolokers", "wisconsin": "Wisconsin", "chameleon_filtered": "Chameleon",
+}  # fmt: skip
 METRICS = {"accuracy": True, "aurc": False, "nll": False}
 """Whether higher is better."""
 OURS = "lgnsde"
@@ -45,11 +53,38 @@ Runs = dict[str, dict[str, float]]
 
 
 def write_page(records: Sequence[dict[str, Any]]) -> None:
+    PAGE.write_text(page_text(records), encoding="utf-8")
+    README.write_text(with_table(README.read_text(encoding="utf-8"), records), encoding="utf-8")
+    failed = sum("error" in record for record in records)
+    print(f"{len(records) - failed} runs, {failed} failed: {PAGE}, and the table of {README}")
+
+
+def page_text(records: Sequence[dict[str, Any]]) -> str:
     done = [record for record in records if "error" not in record]
     failed = [record for record in records if "error" in record]
-    parts = [_HEAD, *_standard(done), *_ood(done), *_ablations(done), *_failed(failed)]
-    PAGE.write_text("\n".join(parts) + "\n", encoding="utf-8")
-    print(f"{len(done)} runs, {len(failed)} failed: {PAGE}")
+    return "\n".join([_HEAD, *_standard(done), *_ood(done), *_ablations(done), *_failed(failed)]) + "\n"
+
+
+def with_table(readme: str, records: Sequence[dict[str, Any]]) -> str:
+    """The README with the table of the standard setting between its two marks."""
+    head, rest = readme.split(TABLE_MARKS[0])
+    lines = ["| graph (seeds) | LGNSDE, default | best rival, figure by figure | not run |", "|---|---|---|---|"]
+    for name in (*graphs.KNOWN, *graphs.UNKNOWN):
+        own = [r for r in records if r["graph"] == name and r["protocol"] == "standard" and "error" not in r]
+        figures = {metric: {m: list(v.values()) for m, v in _pairs(own, metric).items()} for metric in METRICS}
+        ours = [_short(figures[metric][OURS]) for metric in METRICS]
+        best = []
+        for metric, higher in METRICS.items():
+            means = [np.mean(figures[metric][rival]) for rival in RIVALS if rival in figures[metric]]
+            best.append(_short([max(means) if higher else min(means)]))
+        missing = ", ".join(rival for rival in RIVALS if rival not in figures["accuracy"])
+        seeds = len(figures["accuracy"][OURS])
+        lines.append(f"| {TITLES[name]} ({seeds}) | {' / '.join(ours)} | {' / '.join(best)} | {missing} |")
+    return "\n".join([head + TABLE_MARKS[0], *lines, TABLE_MARKS[1] + rest.split(TABLE_MARKS[1])[1]])
+
+
+def _short(values: Sequence[float]) -> str:
+    return f"{np.mean(values):.3f}".lstrip("0")
 
 
 _HEAD = """# The default model, judged
