@@ -31,7 +31,7 @@ ROOMS = {
     "runs": "one run: its folder, fit, resume, learn, export",
     "bench": "many runs: tasks, paper, theory, engines, search",
     "view": "figures, report, app",
-    "cli": "the command line, one file per kind of verb",
+    "cli": "the command line, one file per kind of command",
     "testing": "contract tests for your own components",
 }
 # where code of ours runs in either verb, as a trace of `fit digits` and of `decide` on that run shows

@@ -141,9 +141,9 @@ def _ood(records: Sequence[dict[str, Any]]) -> list[str]:
         return []
     lines = ["## OOD nodes: AUROC (FPR95)", ""]
     lines += [
-        "The default model uses its one score `ood`; each rival uses the best, by mean, of entropy, propagated entropy,",
-        "propagated energy and `ood`. Other systems: the best mean of any system with any score in the tables of the",
-        "paper ([extended-ood](extended-ood.md)), with the settings used there.",
+        "The default model uses its one score `ood`; each rival uses the best, by mean, of entropy, propagated",
+        "entropy, propagated energy and `ood`. Other systems: the best mean of any system with any score in the tables",
+        "of the paper ([extended-ood](extended-ood.md)), with the settings used there.",
         "",
     ]
     models = [OURS, *(name for name in RIVALS if any(r["called"] == name for r in own))]
@@ -240,7 +240,7 @@ def _ablations(records: Sequence[dict[str, Any]]) -> list[str]:
         return []
     lines = ["## What each component contributes", ""]
     lines += [
-        "Difference between the variant and the default on common runs: accuracy, AURC, NLL; OOD AUROC by `ood` and entropy.",
+        "Variant minus default on common runs: accuracy, AURC, NLL; OOD AUROC by `ood` and entropy.",
         "",
     ]
     lines += [

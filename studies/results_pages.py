@@ -50,7 +50,7 @@ def page(table: str) -> str:
         if missing:
             text.append(f"Not run yet: {', '.join(missing)}.")
         if picture.is_file():
-            text.append(f"![Ours beside the printed figures]({name}.png)")
+            text.append(f"![Our figures and the published ones]({name}.png)")
         compared = compare(records, figures_of(plan, records))
         if len({row.model for row in compared}) > 1:
             text += ["### Leaders", verdict_table(compared), summary(compared)]

@@ -124,7 +124,10 @@ def page(records: list[dict[str, Any]]) -> str:
     done = len({(one["graph"], one["way"], one["seed"]) for one in records if one["way"] in WAYS})
     wanted = len(GRAPHS) * len(WAYS) * SEEDS
     if done < wanted:
-        lines += [f"So far {done} of {wanted} runs are done; `python studies/ways.py run` continues with the others.", ""]
+        lines += [
+            f"So far {done} of {wanted} runs are done; `python studies/ways.py run` continues with the others.",
+            "",
+        ]
     for name in GRAPHS:
         by_way = {
             way: {one["seed"]: one for one in records if (one["graph"], one["way"]) == (name, way)} for way in CALLED
