@@ -61,7 +61,7 @@ slow: install
 bench: install
 	$(BIN)/python benchmarks/everything.py
 
-# the fuzzer is needed here alone; a broken promise is an exit code, and the page is written in any case
+# the fuzzer is needed here alone; a violated guarantee is an exit code, and the page is written in any case
 reliability: install
 	$(BIN)/python -m pip install $(LOCKED) -r reliability/fuzzer.txt || echo "without atheris: nothing new is fuzzed"
 	$(BIN)/python -m reliability --jobs $(JOBS); code=$$?; $(BIN)/python -m reliability page; exit $$code

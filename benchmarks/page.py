@@ -21,30 +21,30 @@ PAGES = [Path(__file__).resolve().parents[1] / "docs" / name for name in ("perfo
 MISSING = "not measured"
 METHODS = ("metis", "stream")
 RENTED, RENTED_GBIT = (16, 64, 256), 25.0
-COLUMNS = {"": "with the extra `kernels`", "-no-kernels": "torch and numpy alone", "-avx2": "as without AVX-512"}
+COLUMNS = {"": "with the extra `kernels`", "-no-kernels": "torch and numpy alone", "-avx2": "without AVX-512"}
 """How the name of a result ends, and what its column is called."""
 
 SOLVER_ROWS = {
-    "epoch_speedup_vs_torchsde d64_L10": ("torchsde's epoch over ours, d = 64, L = 10", "≥ 8"),
+    "epoch_speedup_vs_torchsde d64_L10": ("speed-up over torchsde per epoch, d = 64, L = 10", "≥ 8"),
     "epoch_speedup_vs_torchsde d16_L100": ("the same, d = 16, L = 100", "≥ 17"),
     "epoch_speedup_vs_torchsde d256_L10": ("the same, d = 256, L = 10", "≥ 7"),
-    "euler_like_for_like_by_size d64_L10": ("torchsde's Euler on the same CSR over ours, d = 64, L = 10", "≥ 2.5"),
+    "euler_like_for_like_by_size d64_L10": ("speed-up over torchsde's Euler on the same CSR, d = 64, L = 10", "≥ 2.5"),
     "euler_like_for_like_by_size d16_L100": ("the same, d = 16, L = 100", ""),
-    "predict32_speedup": ("32 predictions by torchsde over ours, no KL", "≥ 8"),
-    "epoch_over_gcn": ("our epoch over one of a PyG GCN with dense features", "≤ 4"),
-    "epoch_over_floor": ("our epoch over its matrix products alone", "≤ 3"),
-    "checkpoint_time_ratio": ("checkpointed over stored time, d = 64, L = 100", "≤ 1.8"),
-    "peak_ratio_L100_L10": ("memory added with √L checkpoints, L = 100 over L = 10", "≤ 1.5"),
-    "threads2_speedup": ("one thread over two, d = 256", "≥ 1.5"),
+    "predict32_speedup": ("speed-up over torchsde for 32 predictions, no KL", "≥ 8"),
+    "epoch_over_gcn": ("our epoch relative to that of a PyG GCN with dense features", "≤ 4"),
+    "epoch_over_floor": ("our epoch relative to its matrix products alone", "≤ 3"),
+    "checkpoint_time_ratio": ("time with checkpoints relative to stored states, d = 64, L = 100", "≤ 1.8"),
+    "peak_ratio_L100_L10": ("memory added with √L checkpoints, L = 100 relative to L = 10", "≤ 1.5"),
+    "threads2_speedup": ("speed-up from one thread to two, d = 256", "≥ 1.5"),
 }
 DEFAULT_ROWS = {
-    "epoch_over_products": ("an epoch over its matrix products", {"computers": "≤ 1.3", "pubmed": "≤ 2.5"}),
+    "epoch_over_products": ("an epoch relative to its matrix products", {"computers": "≤ 1.3", "pubmed": "≤ 2.5"}),
     "noisy_epoch_over_products": ("the same with noise, σ = 0.25", {"computers": "≤ 1.3", "pubmed": "≤ 2.5"}),
     "predict64_over_noise_free": (
-        "64 samples over a noise-free prediction",
+        "64 samples relative to a noise-free prediction",
         dict.fromkeys(("computers", "pubmed", "cora"), "≤ 3"),
     ),
-    "validation32_over_epoch": ("validation by 32 draws over an epoch", {}),
+    "validation32_over_epoch": ("validation with 32 draws relative to an epoch", {}),
 }
 WHO = {"ours": "graphsde", "pyg": "PyG", "torchsde": "torchsde", "diffrax": "JAX, diffrax"}
 
@@ -142,7 +142,7 @@ def fits(results: Results) -> str:
     for graph, one in found.get("latent", {}).items():
         who = {name: one[name] for name in WHO if name in one}
         rows += _fit_rows("latent SDE", graph, who, one["speedup"])
-    return table(["fit", "graph", "by", "CPU s", "epochs", "ms an epoch", "test accuracy", "over ours"], rows)
+    return table(["fit", "graph", "by", "CPU s", "epochs", "ms per epoch", "test accuracy", "relative to ours"], rows)
 
 
 def _fit_rows(kind: str, graph: str, who: dict[str, Any], speedups: dict[str, float]) -> list[list[str]]:
@@ -161,10 +161,10 @@ def default_fit(results: Results) -> str:
         "graph",
         "epochs",
         "ours, CPU s",
-        "of it prediction",
+        "of which prediction",
         "PyG GCN, CPU s",
         "accuracy",
-        "GCN's",
+        "GCN's accuracy",
         "ratio, goal ≤ 3",
     ]
     rows = []
@@ -180,7 +180,7 @@ def memory(results: Results) -> str:
     added = results("memory").get("added_mib", {})
     steps = ("L10", "L40", "L100")
     rows = [[kind, *(f"{one[size]:.0f}" if size in one else "" for size in steps)] for kind, one in added.items()]
-    return table(["MiB that an epoch adds", *(f"L = {size[1:]}" for size in steps)], rows)
+    return table(["MiB added by an epoch", *(f"L = {size[1:]}" for size in steps)], rows)
 
 
 def large(results: Results) -> str:
@@ -195,7 +195,7 @@ def large(results: Results) -> str:
     return table(["one training epoch", "peak of the process", "goal"], rows)
 
 
-SWEEPS = {"nodes": "nodes", "degree": "edges a node", "steps": "steps L"}
+SWEEPS = {"nodes": "nodes", "degree": "edges per node", "steps": "steps L"}
 MODELS = {"default": "default, σ = 0.25", "paper": "`lgnsde@paper`"}
 
 
@@ -214,7 +214,7 @@ def scale(results: Results) -> str:
                         "" if row["prediction_peak_gb"] is None else f"{row['prediction_peak_gb']:.2f}",
                     ]
                 )  # fmt: skip
-    head = ["model", "nodes", "edges a node", "L", "epoch, CPU s", "of it system", "page faults", "peak, GB"]
+    head = ["model", "nodes", "edges per node", "L", "epoch, CPU s", "of which system", "page faults", "peak, GB"]
     unique = list(dict.fromkeys(map(tuple, rows)))
     return table([*head, "64 samples, CPU s", "drawn", "peak, GB"], [list(row) for row in unique])
 
@@ -227,7 +227,7 @@ def growth(results: Results) -> str:
             span = f"{SWEEPS[sweep]}, {sizes[0]:,} to {sizes[-1]:,}" if sizes else SWEEPS[sweep]
             cells = [_powers(found["exponents"][what]) for what in ("epoch", "sample")]
             rows.append([MODELS[model], span, *cells])
-    return table(["model", "growing", "exponent of an epoch (from size to size)", "of a sample"], rows)
+    return table(["model", "varied", "exponent of an epoch (between sizes)", "exponent of a sample"], rows)
 
 
 def _powers(found: dict[str, Any]) -> str:
@@ -250,8 +250,8 @@ def workers(results: Results) -> str:
                 f"{row['sent_bytes_per_epoch'] / 1e6:.1f}" if parts else "", f"{row['anonymous_bytes'] / 1e6:.0f}",
             ]
         )  # fmt: skip
-    head = ["graph", "model", "workers", "epoch, CPU s of all", "of the busiest", "halo MB a step", "steps"]
-    return table([*head, "sent MB an epoch", "anonymous MB a worker"], rows)
+    head = ["graph", "model", "workers", "epoch, total CPU s", "CPU s of the busiest", "halo MB per step", "steps"]
+    return table([*head, "MB sent per epoch", "anonymous MB per worker"], rows)
 
 
 def halos(results: Results) -> str:
@@ -285,7 +285,7 @@ def _seconds(found: float) -> str:
 def traffic(results: Results) -> str:
     rows, head = [], ["halos like", "Gbit/s"]
     for one in results.traffic().get("tables", []):
-        head = ["halos like", "Gbit/s", *(f"W = {row['workers']:,}" for row in one["rows"]), "hardly faster beyond"]
+        head = ["halos like", "Gbit/s", *(f"W = {row['workers']:,}" for row in one["rows"]), "little gain beyond"]
         cells = [_seconds(row["seconds"]) for row in one["rows"]]
         rows.append([one["like"], f"{one['gbit']:g}", *cells, str(one["stops_helping"] or "")])
     return table(head, rows)
@@ -299,7 +299,7 @@ def machines_to_rent(results: Results) -> str:
                 halo, memory = f"{row['halo_bytes'] / 1e6:,.0f}", f"{row['memory_bytes'] / 1e9:,.1f}"
                 network = f"{row['bits_per_second'] / 1e9:.1f}"
                 rows.append([one["like"], f"{row['workers']:,}", halo, memory, network, _seconds(row["seconds"])])
-    return table(["halos like", "workers", "halo MB a step", "memory GB", "Gbit/s on average", "epoch, s"], rows)
+    return table(["halos like", "workers", "halo MB per step", "memory GB", "Gbit/s on average", "epoch, s"], rows)
 
 
 def reading(results: Results) -> str:
@@ -323,7 +323,7 @@ def limits(results: Results) -> str:
         missed = "" if one["anonymous_mib"] <= limit else ", **missed**"
         cells = [f"{one['cpu_seconds']:.0f}", f"{one['anonymous_mib']:,}{missed}", f"{one['resident_mib']:,}"]
         rows.append([f"`{verb}`", *cells])
-    return table(["verb", "CPU s", f"anonymous MiB, goal ≤ {limit:,}", "MiB with mapped files"], rows)
+    return table(["command", "CPU s", f"anonymous MiB, goal ≤ {limit:,}", "MiB with mapped files"], rows)
 
 
 def ways(results: Results) -> str:
@@ -341,9 +341,9 @@ def ways(results: Results) -> str:
             for key in ("fit_mib", "predict_mib")
         ]
         rows.append([model, way, f"{one['epoch_seconds']:.1f}", ratio, *held])
-    over = "over the whole graph, goal ≤ 1.5"
+    over = "relative to the whole graph, goal ≤ 1.5"
     return table(
-        ["model", "way", "CPU s an epoch", over, "anonymous MiB of a fit, goal ≤ 2,048", "of a prediction"], rows
+        ["model", "way", "CPU s per epoch", over, "anonymous MiB of a fit, goal ≤ 2,048", "of a prediction"], rows
     )
 
 
@@ -355,7 +355,7 @@ def estimates(results: Results) -> str:
         off = "" if abs(one["memory_ratio"] - 1) <= found["within"] else ", **missed**"
         times = [f"{one[name]:.1f}" for name in ("estimated_seconds", "seconds")]
         rows.append([one["graph"], f"{one['nodes']:,}", said, taken, f"{one['memory_ratio']:.2f}{off}", *times])
-    return table(["graph", "nodes", "MB said", "MB taken", "ratio, goal 0.7 to 1.3", "s said", "s taken"], rows)
+    return table(["graph", "nodes", "MB estimated", "MB used", "ratio, goal 0.7 to 1.3", "s estimated", "s used"], rows)
 
 
 def adjoint(results: Results) -> str:
@@ -363,7 +363,7 @@ def adjoint(results: Results) -> str:
         [name, f"{one['drift']:.2f}", f"{one['nothing']:.2f}"]
         for name, one in results("adjoint").get("adjoint", {}).items()
     ]
-    return table(["epoch, Cora", "only the drift's is written", "nothing is written"], rows)
+    return table(["epoch, Cora", "analytic gradient for the drift only", "no analytic gradient"], rows)
 
 
 def machines(results: Results) -> str:

@@ -63,7 +63,7 @@ def _share(asked: argparse.Namespace) -> int:
     for name in asked.attacks:
         mine = [line for line in lines if line.attack == name]
         broken = [line for line in mine if not line.kept]
-        print(f"{name}: {len(mine)} cases, {len(broken)} broken promises", flush=True)
+        print(f"{name}: {len(mine)} cases, {len(broken)} violations", flush=True)
         for kind, count in Counter(line.outcome[:150] for line in broken).most_common(12):
             print(f"  {count} × {kind}")
     print(f"{time.monotonic() - begin:.0f} s; the journal is {asked.journal}")

@@ -18,7 +18,7 @@ from reliability.warm import Warm
 
 @dataclass
 class Verdict:
-    """What an attack came to: complaints, none where the promise was kept, and what it cost."""
+    """The result of an attack: complaints (none if the guarantee held) and what it cost."""
 
     complaints: list[str] = field(default_factory=list)
     seconds: float = 0.0

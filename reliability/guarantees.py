@@ -28,7 +28,7 @@ class Guarantee:
 
     group: str
     id: str
-    promise: str
+    statement: str
     tests: tuple[str, ...]
     figure: str = ""
     attack: str | None = None

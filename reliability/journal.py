@@ -17,7 +17,7 @@ KEPT, BROKEN = "kept", "broken"
 
 @dataclass(frozen=True)
 class Line:
-    """A case; ``outcome`` is ``kept`` or what promise was broken."""
+    """A case; ``outcome`` is ``kept`` or the guarantee that was violated."""
 
     attack: str
     case: str

@@ -23,16 +23,16 @@ ROOMS = {
     "datasets": "benchmarks, synthetic graphs, splits, shifts",
     "nn": "layers, likelihoods, the training loop",
     "sde": "drift, diffusion, prior, solvers, gradients",
-    "prediction": "the seam: what a model hands over",
+    "prediction": "the interface: what a model returns",
     "uncertainty": "scores, calibration, conformal prediction",
     "metrics": "how good predictions and their uncertainty are",
-    "models": "things with fit and predict; recipes",
+    "models": "classes with fit and predict; recipes",
     "acting": "abstain, decide, ask, explain",
     "runs": "one run: its folder, fit, resume, learn, export",
     "bench": "many runs: tasks, paper, theory, engines, search",
-    "view": "figures, report, page",
-    "cli": "the command line, one file per kind of verb",
-    "testing": "checks for parts of one's own",
+    "view": "figures, report, app",
+    "cli": "the command line, one file per kind of command",
+    "testing": "contract tests for your own components",
 }
 # where code of ours runs in either verb, as a trace of `fit digits` and of `decide` on that run shows
 _SHARED = {

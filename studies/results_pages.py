@@ -1,4 +1,4 @@
-"""Pages under docs/results from the journals under results: ours beside the paper's, who wins, ties and loses.
+"""Pages under docs/results from the journals under results: our figures and the paper's, wins, ties and losses.
 
     python studies/results_pages.py
 
@@ -50,10 +50,10 @@ def page(table: str) -> str:
         if missing:
             text.append(f"Not run yet: {', '.join(missing)}.")
         if picture.is_file():
-            text.append(f"![Ours beside the printed figures]({name}.png)")
+            text.append(f"![Our figures and the published ones]({name}.png)")
         compared = compare(records, figures_of(plan, records))
         if len({row.model for row in compared}) > 1:
-            text += ["### Who leads", verdict_table(compared), summary(compared)]
+            text += ["### Leaders", verdict_table(compared), summary(compared)]
         text.append(f"{commands(command, records)}; {machines(records)}")
         text += [*fewer_seeds(records), *beyond_the_table(plan, records)]
         parts.append("\n\n".join(text))
@@ -93,7 +93,7 @@ def beyond_the_table(plan: PaperTable, records: list[Any]) -> list[str]:
     options = " ".join(f"--option {name}={_typed(value)}" for name, value in plan.options.items())
     models = ",".join(more)
     return [
-        f"Not part of that command, and in the comparison above: {', '.join(more)} "
+        f"Included in the comparison above, but not part of that command: {', '.join(more)} "
         f"(`graphsde bench {plan.task} --models {models} {options}` into the same folder)."
     ]
 
@@ -114,15 +114,15 @@ class Study:
 STUDIES = {
     "leave-one-class-out": Study(
         "ood-every-class",
-        "Every class left out in turn, where the paper leaves out the last one: a model never sees the class, and is "
-        "asked to be in doubt about its nodes. Test nodes only, by entropy; a figure is the mean over the classes, "
+        "Every class is left out in turn, where the paper leaves out the last one: a model never sees the class, and "
+        "should be uncertain about its nodes. Test nodes only, by entropy; figures are means over the classes, "
         "± the standard deviation over seeds. `propagated`: the entropy averaged over neighbours first.",
         "graphsde bench ood --datasets {graphs} --models {models} --seeds {seeds} --out results/ood-every-class",
     ),
     "standard-tuned": Study(
         "standard-tuned",
-        "The standard setting with settings from equal searches for these six systems: 8 trials (the system's own "
-        "settings and 7 at random), one seed, chosen by the NLL of validation nodes (`graphsde search`, kept under "
+        "The standard protocol with hyperparameters from equal searches for these six systems: 8 trials (the system's "
+        "own settings and 7 at random), one seed, chosen by validation NLL (`graphsde search`, saved under "
         "configs). Public split, test nodes only.",
         "graphsde bench misclassification --datasets {graphs} --models {models} --configs configs --seeds {seeds} "
         "--out results/standard-tuned",
@@ -140,7 +140,7 @@ def study_page(name: str, study: Study) -> str:
     command = study.command.replace("{models}", ",".join(dict.fromkeys(plain(row.model) for row in rows)))
     columns = [row.as_dict() | {"causes": ", ".join(row.causes)} for row in rows]
     write_table({key: [row[key] for row in columns] for key in columns[0]}, PAGES / f"{name}.csv")
-    text = [study.about, figures_table(rows), "### Who leads", verdict_table(rows), summary(rows)]
+    text = [study.about, figures_table(rows), "### Leaders", verdict_table(rows), summary(rows)]
     first = rows[0].metric
     for graph in dict.fromkeys(row.dataset for row in rows):
         picture = PAGES / f"{name}-{graph}.png"
@@ -182,7 +182,7 @@ def figures_table(rows: list[Row]) -> str:
 
 
 def verdict_table(rows: list[Row]) -> str:
-    """One line per graph and metric: the leader, who can't be told from it, who is behind."""
+    """One line per graph and metric: the leader, the models statistically tied with it, those behind."""
     lines: list[dict[str, Any]] = []
     for dataset, metric in dict.fromkeys((row.dataset, row.metric) for row in rows):
         own = [row for row in rows if (row.dataset, row.metric) == (dataset, metric) and row.mean is not None]
@@ -197,7 +197,7 @@ def verdict_table(rows: list[Row]) -> str:
                 "metric": metric,
                 "leader": f"{leader.model} {leader.mean:.4f}",
                 "alone": "yes" if leader.verdict == "best" else "no",
-                "can't be told from it": ", ".join(tied),
+                "statistically tied with it": ", ".join(tied),
                 "behind": ", ".join(behind),
                 "n": leader.n,
             }

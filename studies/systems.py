@@ -190,7 +190,9 @@ PROTOCOLS = (
         {"protocol": "features", "scores": SCORES},
         FEATURES,
     ),
-    Protocol("cost", "CPU time of one epoch over a GCN's, Cora, measured in turns in one process", "cost", {}, COSTS),
+    Protocol(
+        "cost", "CPU time of one epoch relative to a GCN's, Cora, measured in turns in one process", "cost", {}, COSTS
+    ),
 )
 
 

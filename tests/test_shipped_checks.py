@@ -18,7 +18,7 @@ from graphsde.testing import models, parts, scores, solvers
 from graphsde.uncertainty.scores import SCORES
 
 
-def test_kept_promises_are_counted() -> None:
+def test_kept_guarantees_are_counted() -> None:
     testing = gs.testing
     assert testing.check_model(gs.LabelPropagation, uses_features=False, inductive=False) == len(models.MODEL_CHECKS)
     assert testing.check_drift(GCNDrift, layers=1) == len(parts.DRIFT_CHECKS)
@@ -43,7 +43,7 @@ def forgetful() -> Any:
     MODELS._entries.pop("forgetful")
 
 
-def test_a_broken_promise_is_named(forgetful: type[gs.Model]) -> None:
+def test_a_violated_guarantee_is_named(forgetful: type[gs.Model]) -> None:
     with pytest.raises(AssertionError, match=r"^a_calibrator_is_kept_with_the_model: predict applies"):
         gs.testing.check_model(forgetful, uses_features=False, inductive=False)
     with pytest.raises(AssertionError, match=r"^has_name_summary_paper_and_year: .*'Paper: …'"):

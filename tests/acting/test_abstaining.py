@@ -54,7 +54,7 @@ def test_nodes_needed_are_the_fewest(errors: int, expected: int) -> None:
     assert clopper_pearson_upper(errors, expected, 0.05) <= 0.05 < clopper_pearson_upper(errors, expected - 1, 0.05)
 
 
-def test_the_promise_holds_in_simulation() -> None:
+def test_the_guarantee_holds_in_simulation() -> None:
     """The true risk of the chosen rule, known here, is above max_error in at most a share delta of the draws."""
     rng = np.random.default_rng(0)
     broken, accepted_something, draws = 0, 0, 300
@@ -73,7 +73,7 @@ def test_the_promise_holds_in_simulation() -> None:
     assert accepted_something / draws > 0.8 and broken > 0
 
 
-def test_the_promise_holds_after_flagging_with_the_same_nodes() -> None:
+def test_the_guarantee_holds_after_flagging_with_the_same_nodes() -> None:
     rng = np.random.default_rng(3)
     graph, prediction = population(3000, seed=2, risk=0.24)
     doubt = 2 * (1 - prediction.confidence)
@@ -200,7 +200,7 @@ def test_decisions_are_one_action_each_with_a_reason() -> None:
 
 
 @pytest.mark.parametrize(("name", "metric"), [("decide", "kept"), ("conformal", "coverage[daps]")])
-def test_the_promises_can_be_put_to_many_models(name: str, metric: str) -> None:
+def test_the_guarantees_can_be_measured_for_many_models(name: str, metric: str) -> None:
     task = TASKS.get(name)(split="given", calibrator="temperature")
     whole = gs.load("digits")
     found = task.measure(gs.LabelPropagation, task.prepare(whole, 0), 0).metrics

@@ -20,7 +20,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_decide_writes_a_row_per_node_and_keeps_its_promise(
+def test_decide_writes_a_row_per_node_and_keeps_its_guarantee(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")  # where there is less room, cells are folded

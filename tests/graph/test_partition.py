@@ -1,4 +1,4 @@
-"""Parts of a graph: known best cuts, the promised balance, halos against counting by hand, METIS where it is there."""
+"""Parts of a graph: known best cuts, the guaranteed balance, halos counted manually, METIS if it is installed."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def test_diabetes_is_the_published_data() -> None:
     assert (near == ((distance <= reach[:, None]) | (distance <= reach))).mean() > 0.9999  # rounding may swap a few
 
 
-def test_synthetic_values_have_the_noise_they_promise() -> None:
+def test_synthetic_values_have_the_noise_they_state() -> None:
     one, other = gs.synthetic_regression(4000, noise=0.3, seed=5), gs.synthetic_regression(4000, noise=0.0, seed=5)
     noise = one.values - other.values
     averaged = np.asarray(one.features, dtype=np.float64)

@@ -62,7 +62,7 @@ def test_bad_matlab(tmp_path: Path, values: dict[str, Any], code: str) -> None:
     assert error.value.code == code
 
 
-def test_matlab_files_that_promise_too_much(tmp_path: Path) -> None:
+def test_matlab_files_that_claim_too_much(tmp_path: Path) -> None:
     savemat(tmp_path / "graph.mat", {"A": sp.csc_matrix(ADJACENCY), "X": np.zeros((5, 8_000_000))}, do_compression=True)
     with pytest.raises(BadInput, match="E-BOMB"):
         read(tmp_path / "graph.mat")

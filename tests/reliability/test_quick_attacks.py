@@ -23,12 +23,12 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> list[Line]:
     environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "reliability", *ATTACKED, "--quick", "--jobs", "1", "--journal", str(journal)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode in (0, 1), done.stderr  # 1: a promise is broken, which is the business of the test below
+    assert done.returncode in (0, 1), done.stderr  # 1: a guarantee is violated, which the test below reports
     return Journal(journal).lines()
 
 
 @pytest.mark.parametrize("attack", ATTACKED)
-def test_promises_are_kept(lines: list[Line], attack: str) -> None:
+def test_guarantees_hold(lines: list[Line], attack: str) -> None:
     mine = [line for line in lines if line.attack == attack]
     assert len(mine) >= 6
     assert [f"{line.case}: {line.outcome}" for line in mine if not line.kept] == []

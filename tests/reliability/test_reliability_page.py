@@ -48,14 +48,14 @@ def test_figures_come_from_the_journal() -> None:
         Line("tests", "N1", KEPT, 3.0, 0.0, "2026-01-04T00:00:00", "abcdef0", "9 passed"),
         Line("slow", "F1 slow", KEPT, 3.0, 0.0, "2026-01-05T00:00:00", "abcdef0", "1 passed"),
     ]
-    assert attack_figure(lines[:2]) == "2 cases, **1 broken**; at most 0.5 s and 30 MB each"
+    assert attack_figure(lines[:2]) == "2 cases, **1 violated**; at most 0.5 s and 30 MB each"
     rows = {row[0]: row for row in cells(render(guarantees(), lines))}
     assert rows["T1"][3].startswith("2 cases") and rows["T1"][4] == "2026-01-03 (abcdef0)"
     assert rows["N1"][3].endswith("9 passed") and rows["N1"][4] == "2026-01-04 (abcdef0)"
     assert rows["F1 slow"][3].endswith("1 passed") and rows["F1 slow"][4] == "2026-01-05 (abcdef0)"
     assert rows["N16 slow"][4] == NOT_RUN and "reliability slow" in rows["N16 slow"][3]
     assert rows["T2"][3] == NOT_RUN
-    assert "two" in render(guarantees(), lines).partition("## Broken promises")[2]
+    assert "two" in render(guarantees(), lines).partition("## Violations")[2]
 
 
 def test_the_date_of_a_study_is_in_its_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

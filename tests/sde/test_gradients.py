@@ -239,7 +239,7 @@ class PeakMemory(TorchDispatchMode):
         return out
 
 
-def test_memory_grows_as_promised() -> None:
+def test_memory_grows_as_claimed() -> None:
     weight = torch.eye(16, requires_grad=True)
     start = torch.ones(200, 1, 16)
 

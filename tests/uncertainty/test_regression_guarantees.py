@@ -54,7 +54,7 @@ def test_the_quantile_is_that_of_normal_deviations() -> None:
     assert gs.conformalize(prediction, graph, by="quantiles").quantile == pytest.approx(0, abs=0.05)
 
 
-def test_the_promise_on_accepted_numbers_holds_in_simulation() -> None:
+def test_the_guarantee_on_accepted_numbers_holds_in_simulation() -> None:
     broken = 0
     for seed in range(100):
         prediction, graph = world(seed)

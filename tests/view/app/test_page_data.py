@@ -141,7 +141,7 @@ def test_the_drawing_shows_the_edges_there_are(opened: OpenRun) -> None:
     assert np.array_equal(again.places, drawing.places)
 
 
-def test_the_slider_and_its_promise() -> None:
+def test_the_slider_and_its_guarantee() -> None:
     graph = load("digits")
     prediction = LabelPropagation().fit(graph).predict(graph)
     shares = []

@@ -1,6 +1,6 @@
-"""Which OOD classes a model is in doubt about: entropy by class under label leave-out, one seed.
+"""Which OOD classes a model is uncertain about: entropy by class under label leave-out, one seed.
 
-python studies/foreign_by_class.py computers gcn
+python studies/ood_by_class.py computers gcn
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def main(dataset: str, model: str, seed: int = 0) -> None:
     assert graph.test_mask is not None and graph.ood_mask is not None and graph.num_nodes == whole.num_items
     doubt = MODELS.get(model)(seed=seed).fit(graph).predict(graph).untempered().total
     familiar = graph.test_mask & ~graph.ood_mask
-    rows = [_row("familiar test nodes", doubt, familiar, familiar, graph.adjacency.degree)]
+    rows = [_row("in-distribution test nodes", doubt, familiar, familiar, graph.adjacency.degree)]
     for position, name in enumerate(whole.class_names):
         own = graph.ood_mask & (whole.labels == position)
         if own.any():
