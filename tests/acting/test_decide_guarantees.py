@@ -99,7 +99,7 @@ def test_expected_decides_on_nodes_that_nobody_has_used() -> None:
 
 def test_nothing_within_reach_is_said() -> None:
     _, found = decided("certified", 0.005)
-    assert not (found.actions == "accept").any() and "every node is for review" in found.abstention.guarantee
+    assert not (found.actions == "accept").any() and "every node needs review" in found.abstention.guarantee
     assert found.abstention.threshold is None and found.summary()["upper_bound"] is None
 
 

@@ -46,7 +46,7 @@ def test_two_neighbours_of_different_classes_by_hand() -> None:
     assert by_id["a"].label == "A" and by_id["a"].weight == 1.0
     # alone it gets the frequencies of the classes in training
     assert found.alone == pytest.approx(np.log(2)) and not found.features and found.how.startswith("not at all")
-    assert "hangs on" in " ".join(found.sentences)
+    assert "depends on" in " ".join(found.sentences)
 
 
 def test_cutting_takes_one_edge_away_in_the_direction_in_which_it_is_heard() -> None:

@@ -103,12 +103,12 @@ def test_reasons_by_hand() -> None:
     found = gs.decide(ClassPrediction(probs[None], graph.node_ids, ("a", "b", "c"), "deterministic"), graph,
                       ood_by="entropy")  # fmt: skip
     reasons = dict(zip(*(found.review(known=True).columns()[name] for name in ("id", "reason")), strict=True))
-    assert reasons[0] == "most neighbours are of another class: 4 of 4 are b"
+    assert reasons[0] == "most neighbours have another class: 4 of 4 are b"
     assert reasons[5] == "two classes are almost equally likely: a 50 %, b 45 %"
     assert reasons[6] == "three classes are almost equally likely: a 36 %, b 33 %, c 31 %"
     assert reasons[7] == "no class is clear: a 60 %, b 30 %"
     assert reasons[8] == "it has no neighbours"
-    assert reasons[1].startswith("most neighbours are of another class: 1 of 1 are a")
+    assert reasons[1].startswith("most neighbours have another class: 1 of 1 are a")
 
 
 def test_strange_nodes_are_said_to_be_strange() -> None:

@@ -92,7 +92,7 @@ def test_a_graph_is_read_as_the_run_read_its_own(fitted: Path, blocks: Path, tmp
     assert probabilities("--graph", blocks) == own
     assert probabilities("--graph", blocks, "--read", "directed=false") != own
     refused = graphsde("predict", fitted, "--out", tmp_path / "p.csv", "--read", "directed=false")
-    assert refused.exit_code == 2 and "--read is for another graph" in refused.stderr
+    assert refused.exit_code == 2 and "--read only applies to another graph" in refused.stderr
 
 
 def test_options_of_reading_are_refused_for_a_benchmark() -> None:

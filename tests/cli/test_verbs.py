@@ -199,7 +199,7 @@ def test_version() -> None:
 def test_demo_writes_a_report_and_shows_uncertain_images(tmp_path: Path) -> None:
     result = graphsde("demo", "--out", tmp_path / "demo", "--model", "label-propagation")
     assert result.exit_code == 0, result.output
-    assert "least sure" in result.stdout and str(tmp_path / "demo" / "report.html") in result.stdout.replace("\n", "")
+    assert "least certain" in result.stdout and str(tmp_path / "demo" / "report.html") in result.stdout.replace("\n", "")
     assert (tmp_path / "demo" / "report.html").stat().st_size > 1_000_000
 
 

@@ -244,7 +244,7 @@ def test_coauthors_without_unpickling_their_class_names() -> None:
     graph = read(more_data("ms_academic_cs.npz"))
     assert (graph.num_nodes, graph.num_edges // 2, graph.num_features) == (18_333, 81_894, 6_805)
     assert graph.is_sparse and graph.class_names == tuple(map(str, range(15)))
-    assert "classes are called by their numbers" in " ".join(note.message for note in graph.notes)
+    assert "classes are named by their numbers" in " ".join(note.message for note in graph.notes)
 
 
 def test_the_fourth_split_by_the_command_line() -> None:

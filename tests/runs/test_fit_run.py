@@ -116,7 +116,7 @@ def test_an_interrupted_run_is_resumed_to_the_same_bits(tables: Path, tmp_path: 
 
 
 def test_two_writers_at_once_are_refused(tables: Path, tmp_path: Path) -> None:
-    with RunFolder(tmp_path / "run").locked(), pytest.raises(BadUsage, match="is writing to"):
+    with RunFolder(tmp_path / "run").locked(), pytest.raises(BadUsage, match="is already writing to"):
         fit(tables, tmp_path / "run")
 
 

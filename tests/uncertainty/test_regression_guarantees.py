@@ -145,5 +145,5 @@ def test_what_is_refused() -> None:
     classes = gs.LabelPropagation().fit(digits)
     with pytest.raises(BadUsage, match="is not for classification"):
         classes.calibrate(digits, by="deviation")
-    with pytest.raises(BadUsage, match="a tolerance is for numbers"):
+    with pytest.raises(BadUsage, match="tolerance is for regression"):
         gs.abstain(classes.predict(digits), digits, tolerance=1.0)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 TENSORS = "model.safetensors"
 DESCRIPTION = "model.json"
-FIX = "put the file back from a copy, or fit again"
+FIX = "restore the file from a backup, or fit again"
 _MOMENT = 0.05  # seconds
 
 

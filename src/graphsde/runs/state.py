@@ -118,7 +118,7 @@ def read_state(run: Path) -> State | None:
             f"{MANIFEST} is missing",
             code="E-CORRUPT",
             place=str(path),
-            fix="put the file back from a copy, or fit again with --overwrite",
+            fix="restore the file from a backup, or fit again with --overwrite",
         )
     return State(0)
 
@@ -161,7 +161,7 @@ def _misfit(path: Path, what: str) -> BadInput:
         f"{path.name} {what}, says {MANIFEST}",
         code="E-CORRUPT",
         place=str(path),
-        fix="put the file back from a copy, or fit again with --overwrite",
+        fix="restore the file from a backup, or fit again with --overwrite",
     )
 
 

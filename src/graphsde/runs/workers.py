@@ -263,7 +263,7 @@ class RayLaunch:
             raise GraphsdeError(
                 f"the workers were lost {RESTARTS + 1} times: {_last_line(failures[0])}",
                 code="E-WORKER",
-                fix="run the same command again to go on from the last checkpoint",
+                fix="run the same command again to resume from the last checkpoint",
             ) from None
 
 

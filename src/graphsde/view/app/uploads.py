@@ -211,7 +211,7 @@ def _unknown(files: Sequence[Upload]) -> BadInput:
     first = shorten(files[0].name, 80)
     if Path(files[0].name).suffix.lower() in PICKLED:
         return BadInput(
-            f"{first} is a pickle, which could run any program when it is opened; it was not opened",
+            f"{first} is a pickle, which could run arbitrary code when opened; it was not opened",
             code="E-PICKLE",
             expected=FORMATS,
         )
