@@ -109,7 +109,7 @@ def test_certified_is_the_default() -> None:
                     for how in ({}, {"guarantee": "certified"}))  # fmt: skip
     assert np.array_equal(plain.actions, named.actions) and plain.abstention.stated == plain.frontier.guarantee
     for wrong in ("sure", "learn-then-test"):
-        with pytest.raises(BadUsage, match="no guarantee named"):
+        with pytest.raises(BadUsage, match="unknown guarantee"):
             gs.decide(prediction, graph, guarantee=wrong)  # type: ignore[arg-type]
     for option in ({"ood_rule": "all"}, {"sets": "node"}, {"max_error": 1.5}, {"false_alarm": 0.0}):
         with pytest.raises(BadUsage):

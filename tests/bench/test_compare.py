@@ -117,7 +117,7 @@ def test_what_tasks_show_first_has_the_right_direction() -> None:
 def test_nothing_to_compare() -> None:
     with pytest.raises(BadInput, match="no finished cells"):
         compare([])
-    with pytest.raises(BadUsage, match="no cell has such a metric"):
+    with pytest.raises(BadUsage, match="unknown metric"):
         compare([record("gcn", 0, accuracy=1.0)], ["acuracy"])
 
 

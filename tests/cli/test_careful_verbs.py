@@ -153,7 +153,7 @@ def test_an_id_that_may_mean_two_nodes_is_refused(tmp_path: Path) -> None:
     answer("fit", tmp_path / "twin", "--model", "gcn", "--out", tmp_path / "run", "--set", "epochs=2", "--json")
     (tmp_path / "new.csv").write_text("id,label\n'=x,class 0\n")
     refused = graphsde("learn", tmp_path / "run", tmp_path / "new.csv")
-    assert refused.exit_code == 65 and "may mean two nodes" in refused.stderr
+    assert refused.exit_code == 65 and "matches two nodes" in refused.stderr
 
 
 def test_what_is_suggested_is_a_slip_of_the_pen(tmp_path: Path, blocks: Path) -> None:

@@ -43,7 +43,7 @@ def test_decide_writes_a_row_per_node_and_keeps_its_promise(
     for part in (
         "Guarantee certified: With probability 95%",
         "5%      certified, in use",
-        "It rests on this: the calibration nodes are labelled nodes drawn at random",
+        "It assumes: the calibration nodes are drawn at random",
         "Calibrated on 1,297 nodes",
         "Rule per-node",
         "Rule fdr",
@@ -155,7 +155,7 @@ def test_calibrate_rewrites_the_model_and_its_predictions(run: Path, by: str) ->
 
 
 def test_calibrate_speaks(run: Path) -> None:
-    assert "fitted on the validation nodes" in graphsde("calibrate", run).stdout
+    assert "on the validation nodes and updated" in graphsde("calibrate", run).stdout
     wrong = graphsde("calibrate", run, "--by", "gatts")
     assert wrong.exit_code == 2 and "did you mean 'gats'" in wrong.stderr
     names = {row["name"] for row in answer("list", "calibrators", "--json")}

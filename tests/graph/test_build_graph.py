@@ -158,7 +158,7 @@ def test_options_are_checked_by_name_and_value() -> None:
         options_from({"direct": True})
     with pytest.raises(BadUsage, match="error, sum, first"):
         options_from({"duplicates": "last"})
-    with pytest.raises(BadUsage, match="weights are given twice"):
+    with pytest.raises(BadUsage, match="weights given twice"):
         from_arrays(X, sp.eye_array(4), weights=[1.0])
     with pytest.raises(BadUsage, match="how many nodes"):
         from_arrays("degree", EDGES)

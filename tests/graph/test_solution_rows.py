@@ -186,7 +186,7 @@ def test_rows_are_the_same_however_they_are_made(threshold: float | None, monkey
 
 def test_ray_must_be_connected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False))
-    with rows_made(in_ray()), pytest.raises(BadUsage, match=r"connected to no Ray cluster.*ray\.init"):
+    with rows_made(in_ray()), pytest.raises(BadUsage, match=r"not connected to a Ray cluster.*ray\.init"):
         solution_rows(random_operator(), FAR, np.arange(3))
 
 

@@ -164,7 +164,7 @@ def test_a_damaged_run_is_named(tables: Path, tmp_path: Path) -> None:
     folder.config.write_text("model: [")
     with pytest.raises(BadInput, match=r"config\.yaml is damaged"):
         folder.read_config()
-    with pytest.raises(BadInput, match="there is no run"):
+    with pytest.raises(BadInput, match="no run in"):
         RunFolder(tmp_path / "nowhere").read_config()
 
 

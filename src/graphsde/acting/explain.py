@@ -299,7 +299,7 @@ def explain(
         node: an id of the graph.
         neighbours: how many to try at most; each takes one prediction.
         features: how many to name at most.
-        samples: per prediction, for models that have any.
+        samples: per prediction, for models that draw samples.
         seed: of the samples; default: the model's.
         prediction: of ``graph`` by ``model`` with these samples, if available.
 
@@ -309,7 +309,7 @@ def explain(
         >>> model = gs.LabelPropagation().fit(graph)
         >>> found = gs.explain(model, graph, 900, neighbours=3)
         >>> len(found.neighbours), found.how.partition(":")[0]
-        (3, 'not at all')
+        (3, 'none')
     """
     if neighbours < 0 or features < 0:
         raise BadUsage("the number of neighbours or features can't be negative", found=min(neighbours, features))

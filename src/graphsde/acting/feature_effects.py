@@ -24,7 +24,7 @@ BY_TRIAL = (
     "by trial: the model has no gradient, so features were set to their average one at a time; the {} that are "
     "farthest from it were tried"
 )
-NOT_AT_ALL = "not at all: with all of its features at their average the prediction is the same"
+NOT_AT_ALL = "none: with all of its features at their average the prediction is the same"
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def tried_effects(
     """
     untried = ", text columns were not" if graph.categorical else ""
     if measure(_with_row(graph, node, _means(graph.features))) == here:
-        return [], f"not at all: the numeric ones have no effect{untried}" if graph.categorical else NOT_AT_ALL
+        return [], f"none: the numeric ones have no effect{untried}" if graph.categorical else NOT_AT_ALL
     (doubt, mean), found = here, []
     for name, value, average, moved in _trials(graph, node, most):
         other, elsewhere = measure(moved)

@@ -294,6 +294,6 @@ def explain(
     if found.features:
         tell("", "Features that differ from their average:")
         print_table(found.feature_rows())
-    tell(f"Feature effects are computed {found.how}.")
+    tell(f"Feature effects: {found.how}.")
     if out is not None:
         tell(f"Wrote {out}")

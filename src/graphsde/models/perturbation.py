@@ -27,7 +27,7 @@ def moved_features(model: NeuralModel, graph: Graph, inputs: Inputs, perturb: Pe
     if model.target_kind != "classification":
         raise BadUsage("a perturbed prediction goes by classes, and this model predicts numbers", code="E-TARGET")
     if not perturb.temperature > 0:
-        raise BadUsage("a temperature is positive", found=perturb.temperature, expected="a number above 0")
+        raise BadUsage("a temperature must be positive", found=perturb.temperature, expected="a number above 0")
     if perturb.size == 0:
         return inputs.features
 
