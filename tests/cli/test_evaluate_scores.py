@@ -90,7 +90,7 @@ def test_shift_and_foreign_classes_together(open_world: Path) -> None:
     ("words", "text"),
     [
         (["--score", "gnnsaf"], "did you mean 'gnnsafe'"),
-        (["--score", "msp"], "leaves a class out"),
+        (["--score", "msp"], "leaves out a class"),
         (["--score", "mutual-information", "--shift", "rewire-sbm"], "deterministic"),
         (["--shift", "rewire"], "rewire-sbm"),
     ],

@@ -209,7 +209,7 @@ def test_sparse_rows_stay_as_small_as_the_threshold_says(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"nodes": np.array([3, 2])}, "ascending positions"),
+        ({"nodes": np.array([3, 2])}, "must be ascending"),
         ({"nodes": np.array([60])}, "from 0 to 59"),
         ({"nodes": np.arange(3), "neighbours": 0}, "neighbours"),
         ({"nodes": np.arange(3), "threshold": 1.0}, "threshold"),

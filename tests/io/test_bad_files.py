@@ -138,7 +138,7 @@ def test_a_misspelt_setting_suggests_the_right_one(tmp_path: Path) -> None:
         ("name: {a: b}", "'name' should be a word"),
         ("image_shape: [2, 0]", "'image_shape' should be a height and a width"),
         ("encoding: klingon", "unknown encoding"),
-        ("options: {impute: mean}", "there is no setting 'options'"),
+        ("options: {impute: mean}", "unknown setting 'options'"),
     ],
 )
 def test_a_wrong_value_in_graph_yaml_is_named_with_its_line(line: str, expected: str, tmp_path: Path) -> None:

@@ -185,7 +185,7 @@ def test_one_of_several_splits(tmp_path: Path, number: int) -> None:
     assert graph.fingerprint == from_arrays(X, EDGES, labels=LABELS).fingerprint
     np.testing.assert_array_equal(graph.train_mask, SPLITS[number])
     (note,) = [one for one in graph.notes if one.code == "W-MASK-CHOSEN"]
-    assert f"3 splits, of which number {number} was taken" in note.message
+    assert f"3 splits; using number {number}" in note.message
 
 
 @pytest.mark.parametrize("number", [3, 10, -1, 1.0, True, "first"])

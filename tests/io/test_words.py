@@ -249,7 +249,7 @@ def test_a_vocabulary_spells_out_words_given_by_position(tmp_path: Path, file: s
         ('["red", "", "old", "new"]', "a word is empty"),
         ('{"red": 0, "tall": 5, "old": 2, "new": 3}', "not consecutive"),
         ('{"red": "x", "tall": 1}', "not pairs"),
-        ("[1, 2, 3, 4]", "no text"),
+        ("[1, 2, 3, 4]", "not text"),
         ("[[", "can't be read as a vocabulary"),
     ],
 )

@@ -108,7 +108,7 @@ def test_an_interrupted_run_is_resumed_to_the_same_bits(tables: Path, tmp_path: 
     assert caught.value.exit_code == 143 and "same command again" in str(caught.value)
     said: list[str] = []
     resumed = fit(tables, tmp_path / "cut", said=said)
-    assert resumed.resumed and "going on" in said[0]
+    assert resumed.resumed and "resuming" in said[0]
     for name in ("model.safetensors", "predictions.parquet"):
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     assert len(resumed.folder.read_metrics()) == len(whole.folder.read_metrics())

@@ -130,7 +130,7 @@ def require_memory(needed: int, purpose: str, fix: str, device: torch.device | N
     if needed > free:
         where = f" on {device}" if device is not None and device.type == "cuda" else ""
         raise NotEnoughMemory(
-            f"{purpose} needs about {human_bytes(needed)} of memory",
+            f"{purpose} would need about {human_bytes(needed)} of memory",
             expected=f"at most {human_bytes(free)}{where}",
             fix=fix,
         )

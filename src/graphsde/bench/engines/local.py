@@ -81,7 +81,7 @@ class WorkerProcess:
             self.process.stdin.flush()
 
     def listen(self) -> list[dict[str, Any]] | None:
-        """The answers that have arrived; ``None`` once the worker has closed its pipe. Call it only if there are any."""
+        """The answers that have arrived; ``None`` once the worker has closed its pipe. Call it if there are any."""
         arrived = os.read(self.answers, 1 << 16)
         if not arrived:
             return None
