@@ -16,7 +16,7 @@ from graphsde.models.parameters import accepted_type
 from graphsde.nn.settings import Settings
 
 TARGET = Path(__file__).resolve().parents[1] / "src" / "graphsde" / "models" / "options.py"
-HEAD = '''"""What may be given to each model, for type checkers: a model's ``Settings`` in another spelling.
+HEAD = '''"""Keyword arguments of each model, for type checkers: a model's ``Settings`` in another form.
 
 Written by ``studies/model_options.py``; a test compares names and types.
 """

@@ -197,7 +197,7 @@ def test_a_model_in_place_of_its_prediction_and_other_mix_ups() -> None:
     model: Any = gs.LabelPropagation().fit(graph)
     found: Any = model.predict(graph)
     assert "model.predict(graph)" in told(lambda: gs.decide(model, graph))
-    assert "the wrong way round" in told(lambda: gs.evaluate(graph, found))
+    assert "are swapped" in told(lambda: gs.evaluate(graph, found))
     assert "gs.as_graph" in told(lambda: gs.evaluate(found, {"x": 1}))  # type: ignore[arg-type]
     assert "from_probabilities" in told(lambda: gs.evaluate(found.mean, graph))
 

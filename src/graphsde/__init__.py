@@ -1,4 +1,4 @@
-"""graphsde: node predictions on graphs with an uncertainty one can act on.
+"""graphsde: node predictions on graphs with uncertainty you can act on.
 
 The public interface is what ``__init__.pyi`` names: type checkers read it, and so does this module, which imports a
 name when it is first used. ``import graphsde`` itself is cheap.

@@ -152,7 +152,7 @@ def test_where_nothing_can_be_shown_nothing_is_accepted() -> None:
     graph, prediction = population(1000, seed=8, risk=1.0)
     found = abstain(prediction, graph, max_error=0.005, calibration=np.arange(200, 900))
     assert found.threshold is None and not found.accepted.any() and found.coverage == 0.0
-    assert found.guaranteed_error is None and "every node is for review" in found.guarantee
+    assert found.guaranteed_error is None and "every node needs review" in found.guarantee
 
 
 def test_calibration_nodes_come_from_where_nothing_was_learned(blocks: Graph) -> None:

@@ -128,7 +128,7 @@ def test_mistakes() -> None:
         acquire("entropy", c, 0)
     with pytest.raises(UnknownName, match="did you mean 'entropy'"):
         acquire("entropi", c, 1)
-    with pytest.raises(BadUsage, match="no node left"):
+    with pytest.raises(BadUsage, match="no node is left"):
         acquire("random", Candidates(c.graph, c.prediction, np.array([], dtype=int), c.known), 1)
 
 

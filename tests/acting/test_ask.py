@@ -59,7 +59,7 @@ def test_foreign_and_skipped_nodes_are_left_alone() -> None:
     assert asked == set(range(2, graph.num_nodes, 3)) - {2, 5, 8}
     with pytest.raises(BadInput, match="E-NODE-UNKNOWN"):
         ask(prediction(graph), graph, skip=[10**9])
-    with pytest.raises(BadUsage, match="no node left"):
+    with pytest.raises(BadUsage, match="no node is left"):
         ask(prediction(graph), graph, skip=graph.node_ids.tolist())
 
 
@@ -143,7 +143,7 @@ def reason(probs: list[list[float]], **fields: object) -> str:
 def test_reasons_say_what_is_true() -> None:
     assert reason([[0.46, 0.44, 0.10]]).startswith("two classes are close: A .46, B .44")
     assert reason([[0.35, 0.33, 0.32]]).startswith("several classes are close: A .35, B .33, C .32")
-    assert reason([[0.6, 0.3, 0.1]]).startswith("no class is sure: A .60, B .30")
+    assert reason([[0.6, 0.3, 0.1]]).startswith("no class is clear: A .60, B .30")
     assert reason([[0.9, 0.1, 0.0]]) == "it has no neighbours"
     split = reason([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
     assert split.startswith("the samples disagree: 1 of 2 say A, 1 say B; two classes are close: A .50, B .50")
@@ -195,4 +195,4 @@ def test_numbers_are_asked_for_by_their_variance() -> None:
         assert questions.score == figure and questions.classes == ()
         first = questions.items[0]
         assert first.id == 2 and first.score == values[2] and first.confidence is None
-        assert "the samples disagree" in first.reason and "give or take" in first.reason
+        assert "the samples disagree" in first.reason and "high variance" in first.reason

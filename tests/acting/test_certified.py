@@ -154,7 +154,7 @@ def test_a_limit_that_is_not_tested_needs_what_those_before_it_need() -> None:
     first, second = rungs[0].further_labels, rungs[1].further_labels
     assert second is None or second[0] >= first[0]
     out = judge_ladder(values, np.arange(400) > 200, (0.2, 0.1), np.array([1.0, 0.3]), 0.05)
-    assert "not reachable" in out[0].outlook and out[1].outlook == "out of reach as the looser limit 20% is"
+    assert "not reachable" in out[0].outlook and out[1].outlook == "out of reach, because the looser limit 20% is"
 
 
 def population(nodes: int = 3000, seed: int = 6, risk: float = 0.15) -> tuple[Graph, ClassPrediction]:
@@ -265,7 +265,7 @@ def test_flagged_nodes_are_neither_accepted_nor_counted() -> None:
 def test_a_second_look_needs_a_frontier_that_was_made_for_it() -> None:
     graph, prediction = population()
     once = certify(prediction, graph, calibration=np.arange(600, 700))
-    with pytest.raises(BadUsage, match="second look"):
+    with pytest.raises(BadUsage, match="second test"):
         once.again(prediction, graph, np.arange(600, 900))
     first = certify(prediction, graph, calibration=np.arange(600, 700), anytime=True)
     with pytest.raises(BadUsage, match="100 nodes that were calibrated on"):
@@ -347,4 +347,4 @@ def test_a_limit_behind_the_focus_needs_what_the_one_before_it_needs() -> None:
     found = with_focus(rungs, Loosened(0.5, 200, 1, 1e-4, True), 0.05, 0.04, 400)
     assert [one.status for one in found] == ["certified", "certified", "not tested", "not tested"]
     assert found[2].further_labels is None and "not reachable" in found[2].outlook
-    assert found[3].further_labels is None and found[3].outlook == "out of reach as the looser limit 3% is"
+    assert found[3].further_labels is None and found[3].outlook == "out of reach, because the looser limit 3% is"

@@ -99,7 +99,7 @@ def test_expected_decides_on_nodes_that_nobody_has_used() -> None:
 
 def test_nothing_within_reach_is_said() -> None:
     _, found = decided("certified", 0.005)
-    assert not (found.actions == "accept").any() and "every node is for review" in found.abstention.guarantee
+    assert not (found.actions == "accept").any() and "every node needs review" in found.abstention.guarantee
     assert found.abstention.threshold is None and found.summary()["upper_bound"] is None
 
 
@@ -109,7 +109,7 @@ def test_certified_is_the_default() -> None:
                     for how in ({}, {"guarantee": "certified"}))  # fmt: skip
     assert np.array_equal(plain.actions, named.actions) and plain.abstention.stated == plain.frontier.guarantee
     for wrong in ("sure", "learn-then-test"):
-        with pytest.raises(BadUsage, match="no guarantee named"):
+        with pytest.raises(BadUsage, match="unknown guarantee"):
             gs.decide(prediction, graph, guarantee=wrong)  # type: ignore[arg-type]
     for option in ({"ood_rule": "all"}, {"sets": "node"}, {"max_error": 1.5}, {"false_alarm": 0.0}):
         with pytest.raises(BadUsage):

@@ -84,7 +84,7 @@ def test_a_wrong_column_is_refused_with_near_names() -> None:
     assert caught.value.code == "E-NAME"
     with pytest.raises(UnknownName, match="choose among degree, price, weight"):
         importance_of(graph, "zzz")
-    with pytest.raises(BadInput, match="don't fit 900 nodes"):
+    with pytest.raises(BadInput, match="for each of 900 nodes"):
         importance_of(graph, np.ones(5))
     texts = from_arrays([[1.0], [2.0]], [[0], [1]], categorical={"colour": np.array(["red", "blue"], dtype=object)})
     with pytest.raises(BadUsage, match="has text"):
@@ -103,12 +103,12 @@ def test_reasons_by_hand() -> None:
     found = gs.decide(ClassPrediction(probs[None], graph.node_ids, ("a", "b", "c"), "deterministic"), graph,
                       ood_by="entropy")  # fmt: skip
     reasons = dict(zip(*(found.review(known=True).columns()[name] for name in ("id", "reason")), strict=True))
-    assert reasons[0] == "most neighbours are of another class: 4 of 4 are b"
+    assert reasons[0] == "most neighbours have another class: 4 of 4 are b"
     assert reasons[5] == "two classes are almost equally likely: a 50 %, b 45 %"
     assert reasons[6] == "three classes are almost equally likely: a 36 %, b 33 %, c 31 %"
     assert reasons[7] == "no class is clear: a 60 %, b 30 %"
     assert reasons[8] == "it has no neighbours"
-    assert reasons[1].startswith("most neighbours are of another class: 1 of 1 are a")
+    assert reasons[1].startswith("most neighbours have another class: 1 of 1 are a")
 
 
 def test_strange_nodes_are_said_to_be_strange() -> None:
@@ -148,4 +148,4 @@ def test_numbers_are_listed_by_the_chance_of_a_large_error() -> None:
     review = found.review()
     chance = review.columns()["chance_beyond"]
     assert len(review) and (review.nodes >= 600).all() and np.all(np.diff(chance) <= 0)
-    assert review.rows(1)[0]["reason"] == f"{100 * chance[0]:.0f} % chance of being off by more than 2"
+    assert review.rows(1)[0]["reason"] == f"{100 * chance[0]:.0f} % probability of being off by more than 2"

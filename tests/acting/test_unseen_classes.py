@@ -90,7 +90,7 @@ def test_validation_nodes_of_unseen_classes_alone_are_refused() -> None:
     graph = with_a_stranger()
     assert graph.labels is not None
     masks = dict(graph.masks) | {"val": graph.masks["val"] & (graph.labels == 2)}
-    with pytest.raises(BadInput, match="no validation node has a class that is trained on"):
+    with pytest.raises(BadInput, match="no validation node has a class with training nodes"):
         gs.GCN(epochs=2).fit(graph.with_masks(split=None, **masks))
 
 

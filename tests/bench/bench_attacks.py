@@ -83,7 +83,7 @@ def interrupted(
     os.kill(process.pid, number)
     assert ended(process) == code, log.read_text()
     said = " ".join(log.read_text().split())
-    assert f"stopped by {number.name}" in said and "same command again" in said and str(out) in said
+    assert f"interrupted by {number.name}" in said and "same command again" in said and str(out) in said
     assert "Traceback" not in said
     assert (out / "journal.jsonl").read_bytes().endswith(b"\n") and len(written(out)) >= 2
     with exclusive(out):

@@ -141,7 +141,7 @@ def test_a_damaged_question_is_named(graph_folder: Path, tmp_path: Path) -> None
         (tmp_path / "bench.json").write_text(text)
         with pytest.raises(BadInput, match=r"bench\.json"):
             bench(graph_folder, tmp_path)
-    with pytest.raises(BadInput, match="there is no bench"):
+    with pytest.raises(BadInput, match="no bench in"):
         BenchFolder(tmp_path / "nowhere").read()
 
 
@@ -244,12 +244,12 @@ def test_a_bench_without_a_result_is_no_success(graph_folder: Path, tmp_path: Pa
         (["tinny"], "did you mean 'tiny'"),
         (["tiny", "--models", "mpl"], "did you mean 'mlp'"),
         (["tiny", "--engine", "procesess"], "did you mean 'processes'"),
-        (["tiny", "--seeds", "-1"], "are no seeds"),
-        (["tiny", "--seeds", "1,x"], "are no seeds"),
-        (["tiny", "--seeds", "1,1"], "a seed is named twice"),
+        (["tiny", "--seeds", "-1"], "is not valid"),
+        (["tiny", "--seeds", "1,x"], "is not valid"),
+        (["tiny", "--seeds", "1,1"], "duplicate seed"),
         (["tiny", "--seeds", "0"], "1 to 100,000"),
-        (["tiny", "--models", "mlp,mlp"], "names something twice"),
-        (["tiny", "--models", ","], "names nothing"),
+        (["tiny", "--models", "mlp,mlp"], "has a duplicate"),
+        (["tiny", "--models", ","], "is empty"),
         (["tiny", "--option", "shfit=1"], "did you mean 'shift'"),
         (["tiny", "--set", "mlp=3"], "names a model, not a setting"),
         (["tiny", "--set", "mlp.hiden=3"], "did you mean 'hidden'"),

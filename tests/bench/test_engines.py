@@ -194,7 +194,7 @@ def test_where_pipes_and_timers_are_missing_cells_run_one_after_the_other(
     found = list(ProcessEngine().run(cells, PATIENT, stopper=Stopper(), say=said.append))
     assert [timeless(outcome) for _, outcome in found] == [timeless(usual[cell.seed]) for cell, _ in found]
     assert len(found) == 3 and len(said) == 2
-    assert "one after the other" in said[0] and "can't limit processor time" in said[1]
+    assert "one after the other" in said[0] and "CPU time can't be limited" in said[1]
 
 
 def test_the_number_of_workers_is_bounded_by_memory(graph_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,7 +127,7 @@ def test_a_second_runner_is_refused_with_the_name_of_the_first(
 ) -> None:
     for engine in ("serial", "processes", "ray"):
         result = CliRunner().invoke(app, [str(word) for word in words(graph_folder, tmp_path / "out", engine=engine)])
-        assert result.exit_code == 2 and f"E-LOCKED: process {rival.pid} is writing to" in result.stderr
+        assert result.exit_code == 2 and f"E-LOCKED: process {rival.pid} is already writing to" in result.stderr
     with pytest.raises(BadUsage, match=f"process {rival.pid} "):
         bench(graph_folder, tmp_path / "out")
     assert not (tmp_path / "out" / "journal.jsonl").exists()
@@ -139,7 +139,7 @@ def test_the_second_runner_needs_no_torch_to_be_refused(
     monkeypatch.delenv("GRAPHSDE_PLUGINS")
     command = [sys.executable, "-X", "importtime", "-m", "graphsde", *map(str, words(graph_folder, tmp_path / "out"))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and f"process {rival.pid} is writing to" in done.stderr
+    assert done.returncode == 2 and f"process {rival.pid} is already writing to" in done.stderr
     assert not re.search(r"\| +torch$", done.stderr, re.MULTILINE)
 
 

@@ -92,7 +92,7 @@ def test_a_graph_is_read_as_the_run_read_its_own(fitted: Path, blocks: Path, tmp
     assert probabilities("--graph", blocks) == own
     assert probabilities("--graph", blocks, "--read", "directed=false") != own
     refused = graphsde("predict", fitted, "--out", tmp_path / "p.csv", "--read", "directed=false")
-    assert refused.exit_code == 2 and "--read is for another graph" in refused.stderr
+    assert refused.exit_code == 2 and "--read only applies to another graph" in refused.stderr
 
 
 def test_options_of_reading_are_refused_for_a_benchmark() -> None:
@@ -153,7 +153,7 @@ def test_an_id_that_may_mean_two_nodes_is_refused(tmp_path: Path) -> None:
     answer("fit", tmp_path / "twin", "--model", "gcn", "--out", tmp_path / "run", "--set", "epochs=2", "--json")
     (tmp_path / "new.csv").write_text("id,label\n'=x,class 0\n")
     refused = graphsde("learn", tmp_path / "run", tmp_path / "new.csv")
-    assert refused.exit_code == 65 and "may mean two nodes" in refused.stderr
+    assert refused.exit_code == 65 and "matches two nodes" in refused.stderr
 
 
 def test_what_is_suggested_is_a_slip_of_the_pen(tmp_path: Path, blocks: Path) -> None:

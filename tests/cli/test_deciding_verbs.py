@@ -43,12 +43,12 @@ def test_decide_writes_a_row_per_node_and_keeps_its_guarantee(
     for part in (
         "Guarantee certified: With probability 95%",
         "5%      certified, in use",
-        "It rests on this: the calibration nodes are labelled nodes drawn at random",
+        "It assumes: the calibration nodes are drawn at random",
         "Calibrated on 1,297 nodes",
         "Rule per-node",
         "Rule fdr",
         "can be flagged",
-        "hold each by itself",
+        "hold individually",
         "On 1,297 test nodes (calibrated on one half",
         "class 3",
         "degree",
@@ -155,7 +155,7 @@ def test_calibrate_rewrites_the_model_and_its_predictions(run: Path, by: str) ->
 
 
 def test_calibrate_speaks(run: Path) -> None:
-    assert "fitted on the validation nodes" in graphsde("calibrate", run).stdout
+    assert "on the validation nodes and updated" in graphsde("calibrate", run).stdout
     wrong = graphsde("calibrate", run, "--by", "gatts")
     assert wrong.exit_code == 2 and "did you mean 'gats'" in wrong.stderr
     names = {row["name"] for row in answer("list", "calibrators", "--json")}
@@ -185,7 +185,7 @@ def partly(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def test_the_review_list_is_ranked_and_short_of_known_labels(partly: tuple[Path, Path], tmp_path: Path) -> None:
     _, run = partly
     said = graphsde("decide", run, "--max-error", "0.01", "--out", tmp_path / "d.csv")
-    assert said.exit_code == 0 and "the most doubtful first" in said.stdout and "Item" in said.stdout
+    assert said.exit_code == 0 and "most uncertain first" in said.stdout and "Item" in said.stdout
     rows = list(csv.DictReader((tmp_path / "review.csv").open()))
     assert rows and all(int(row["id"]) >= 700 and row["name"] == f"Item {row['id']}" for row in rows)
     assert [int(row["rank"]) for row in rows] == list(range(1, len(rows) + 1)) and all(row["reason"] for row in rows)

@@ -74,7 +74,7 @@ def test_a_shift_is_told_from_the_clean_graph(plain: Path) -> None:
     assert (shift["n_id"], shift["n_ood"]) == (9, 30) and shift["ood_aupr_in_chance"] == pytest.approx(9 / 39)
     assert list(answer("evaluate", plain, "--shift", "rewire-sbm")["shift"]["scores"]) == ["ood"]
     words = graphsde("evaluate", plain, "--shift", "rewire-sbm").stdout
-    assert "rewire-sbm" in words and "9 familiar, 30 OOD" in words
+    assert "rewire-sbm" in words and "9 in-distribution, 30 OOD" in words
 
 
 def block_folder(run: Path) -> Path:
@@ -90,7 +90,7 @@ def test_shift_and_foreign_classes_together(open_world: Path) -> None:
     ("words", "text"),
     [
         (["--score", "gnnsaf"], "did you mean 'gnnsafe'"),
-        (["--score", "msp"], "leaves a class out"),
+        (["--score", "msp"], "leaves out a class"),
         (["--score", "mutual-information", "--shift", "rewire-sbm"], "deterministic"),
         (["--shift", "rewire"], "rewire-sbm"),
     ],

@@ -143,8 +143,8 @@ def test_lists(kind: str) -> None:
         (["fit", "digits", "--out", "x", "--split", "fraction"], 2, "did you mean 'fractions'"),
         (["fit", "digits", "--out", "x", "--split", "planetoid"], 2, "shchur"),
         (["fit", "digits", "--out", "x", "--seed", "-1"], 2, "seed"),
-        (["evaluate", "nowhere"], 65, "there is no run"),
-        (["predict", "nowhere", "--out", "x.csv"], 65, "there is no run"),
+        (["evaluate", "nowhere"], 65, "no run in"),
+        (["predict", "nowhere", "--out", "x.csv"], 65, "no run in"),
         (["fit", "digits"], 2, "--out"),
         (["fly"], 2, "No such command"),
     ],
@@ -177,7 +177,7 @@ def test_an_internal_fault_is_one_line_and_exit_code_70(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(source, "open_graph", fault)
     result = graphsde("check", "digits")
-    assert result.exit_code == 70 and "fault of graphsde" in result.stderr and "\x1b" not in result.stderr
+    assert result.exit_code == 70 and "bug in graphsde" in result.stderr and "\x1b" not in result.stderr
 
 
 def test_doctor_examines_machine_and_run(run: Path) -> None:
@@ -199,7 +199,9 @@ def test_version() -> None:
 def test_demo_writes_a_report_and_shows_uncertain_images(tmp_path: Path) -> None:
     result = graphsde("demo", "--out", tmp_path / "demo", "--model", "label-propagation")
     assert result.exit_code == 0, result.output
-    assert "least sure" in result.stdout and str(tmp_path / "demo" / "report.html") in result.stdout.replace("\n", "")
+    assert "least certain" in result.stdout and str(tmp_path / "demo" / "report.html") in result.stdout.replace(
+        "\n", ""
+    )
     assert (tmp_path / "demo" / "report.html").stat().st_size > 1_000_000
 
 

@@ -87,7 +87,7 @@ def test_split_gives_the_graph(graph: gs.Graph) -> None:
 
 @pytest.mark.parametrize("data", [None, "cora", 3, ([1], [2]), np.eye(3)])
 def test_what_is_no_graph_is_refused(data: Any) -> None:
-    with pytest.raises(BadUsage, match="is no graph"):
+    with pytest.raises(BadUsage, match="is not a graph"):
         gs.LabelPropagation().fit(data)
 
 

@@ -234,7 +234,7 @@ def test_offline_says_what_is_wanted_and_where_to_put_it(
 
 def test_downloading_can_be_forbidden(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAPHSDE_CACHE", str(tmp_path))
-    with pytest.raises(StorageError, match="switched off"):
+    with pytest.raises(StorageError, match="downloads are disabled"):
         locate.from_cache_or_origin([published()], download=False, base_url=site.url)
     assert site.asked == []
 

@@ -108,7 +108,7 @@ def test_it_stays_what_it_is_under_every_change() -> None:
 def test_what_is_not_the_known_graph_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     digits = load("digits")
     monkeypatch.setattr(benchmarks, "load_digits_graph", lambda: digits.subgraph(np.arange(1796)))
-    with pytest.raises(BadInput, match="'digits' is not that graph") as caught:
+    with pytest.raises(BadInput, match="'digits' is not the expected one") as caught:
         load("digits")
     assert caught.value.code == "E-HASH" and digits.fingerprint in str(caught.value.expected)
 

@@ -341,7 +341,7 @@ def test_a_split_of_ones_own_can_be_added() -> None:
 
 
 def test_foreign_classes_can_not_be_left_out_twice() -> None:
-    with pytest.raises(BadUsage, match="leaves out classes itself"):
+    with pytest.raises(BadUsage, match="already leaves out classes"):
         make_split(block_graph(classes=4), "leave-class-out", base="leave-class-out")
 
 

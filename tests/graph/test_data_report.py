@@ -160,7 +160,7 @@ def test_equal_rows_and_leaking_twins() -> None:
     leak = found(graph, "W-TWIN-LEAK")
     assert leak.count == 1
     assert leak.where == ("2 (row 3) = 0 (row 1)",)
-    assert "1 of them carry its label" in leak.message
+    assert "1 of them have its label" in leak.message
     free = graph.with_masks(train=graph.masks["train"], val=graph.masks["val"])  # node 2 has no role: nothing leaks
     assert "W-TWIN-LEAK" not in codes(free)
     moved = graph.with_masks(train=graph.masks["train"] & (np.arange(30) != 0), val=graph.masks["val"])

@@ -128,7 +128,7 @@ def test_unknown_ends_are_named_counted_and_may_be_dropped() -> None:
     error = refused(pairs)
     assert error.code == "E-EDGE-UNKNOWN"
     assert error.place == line(1)
-    assert error.message.startswith("7 edges lead to a node that is not listed: 10 (edges.csv, line 3)")
+    assert error.message.startswith("7 edges lead to an unknown node: 10 (edges.csv, line 3)")
     assert "14" in error.message
     assert "15" not in error.message
     matrix, findings = clean(pairs, unknown_edges="drop")
@@ -163,9 +163,9 @@ def test_a_sparse_adjacency_is_read_by_rows() -> None:
 def test_memory_is_asked_for_before_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAPHSDE_MEMORY_LIMIT", "1")
     ends = np.zeros(100_000, dtype=np.int64)
-    with pytest.raises(NotEnoughMemory, match="100,000 edges would take about 6 MB"):
+    with pytest.raises(NotEnoughMemory, match="100,000 edges would need about 6 MB"):
         clean_edges(ends, ends, None, 2, ReadOptions(), line)
-    with pytest.raises(NotEnoughMemory, match="100,000 edges would take about 16 MB"):
+    with pytest.raises(NotEnoughMemory, match="100,000 edges would need about 16 MB"):
         clean_edges(ends, ends, np.ones(len(ends)), 2, ReadOptions(), line)
 
 

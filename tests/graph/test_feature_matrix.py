@@ -97,7 +97,7 @@ def test_other_dtypes(matrix: np.ndarray) -> None:
 def test_shapes_and_names() -> None:
     ragged = refused([[1, 2], [3], [4, 5]])
     assert (ragged.code, ragged.place) == ("E-ROW-LEN", "nodes.csv, line 3")
-    assert "has 1 values where the first has 2" in ragged.message
+    assert "has 1 values, but the first has 2" in ragged.message
     assert refused([1.0, 2.0]).code == "E-SHAPE"
     assert "3 vs 2" in refused(np.ones((2, 2)), ["a", "b", "c"]).message
     assert refused(np.ones((2, 2)), ["a", "a"]).code == "E-COLUMN-DUP"

@@ -59,7 +59,7 @@ def test_some_nodes_by_hand() -> None:
     assert entries == 22 and value == pytest.approx((8 / 11 - 0.5) / 0.5)
     assert adjusted_homophily(graph, np.arange(12) < 10) == (None, 18)  # too few to tell
     assert adjusted_homophily(graph, np.arange(12) < 1) == (None, 0)
-    with pytest.raises(BadUsage, match="no mask"):
+    with pytest.raises(BadUsage, match="not a mask"):
         adjusted_homophily(graph, np.arange(12))
 
 

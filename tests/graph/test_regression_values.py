@@ -82,7 +82,7 @@ def test_what_else_is_refused(tmp_path: Path) -> None:
         small(np.zeros((5, 2)))
     with pytest.raises(BadInput, match="E-DTYPE"):
         small(np.zeros(5, dtype=complex))
-    with pytest.raises(BadUsage, match="a number to predict has no classes"):
+    with pytest.raises(BadUsage, match="a regression target has no classes"):
         gs.read(folder(tmp_path, ["1.5", "2.5", "2"], "target: numeric\nclasses: [a, b]\n"))
     with pytest.raises(BadInput, match="E-SPLIT-UNLABELLED"):
         small([1.0, None, 2, 3, 4], train_mask=[0, 1])

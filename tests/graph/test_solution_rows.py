@@ -186,7 +186,7 @@ def test_rows_are_the_same_however_they_are_made(threshold: float | None, monkey
 
 def test_ray_must_be_connected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False))
-    with rows_made(in_ray()), pytest.raises(BadUsage, match=r"connected to no Ray cluster.*ray\.init"):
+    with rows_made(in_ray()), pytest.raises(BadUsage, match=r"not connected to a Ray cluster.*ray\.init"):
         solution_rows(random_operator(), FAR, np.arange(3))
 
 
@@ -209,7 +209,7 @@ def test_sparse_rows_stay_as_small_as_the_threshold_says(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"nodes": np.array([3, 2])}, "ascending positions"),
+        ({"nodes": np.array([3, 2])}, "must be ascending"),
         ({"nodes": np.array([60])}, "from 0 to 59"),
         ({"nodes": np.arange(3), "neighbours": 0}, "neighbours"),
         ({"nodes": np.arange(3), "threshold": 1.0}, "threshold"),

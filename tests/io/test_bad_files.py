@@ -137,8 +137,8 @@ def test_a_misspelt_setting_suggests_the_right_one(tmp_path: Path) -> None:
         ("drop: [[x]]", "'drop' should be a list of words"),
         ("name: {a: b}", "'name' should be a word"),
         ("image_shape: [2, 0]", "'image_shape' should be a height and a width"),
-        ("encoding: klingon", "there is no such encoding"),
-        ("options: {impute: mean}", "there is no setting 'options'"),
+        ("encoding: klingon", "unknown encoding"),
+        ("options: {impute: mean}", "unknown setting 'options'"),
     ],
 )
 def test_a_wrong_value_in_graph_yaml_is_named_with_its_line(line: str, expected: str, tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_file_that_changes_while_it_is_read(tmp_path: Path, monkeypatch: pytes
         return honest(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(npz, "ZipArrays", grows)
-    with pytest.raises(StorageError, match="changed while it was read"):
+    with pytest.raises(StorageError, match="changed while it was being read"):
         read(path)
 
 

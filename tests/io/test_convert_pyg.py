@@ -81,7 +81,7 @@ def test_masks_with_several_splits() -> None:
     several = data(train_mask=masks, y=torch.tensor([0, 1, 0, 1]))
     assert np.flatnonzero(from_pyg(several, split_index=2).train_mask).tolist() == [2]
     assert np.flatnonzero(from_pyg(several).train_mask).tolist() == [0]
-    with pytest.raises(BadUsage, match="there is no split 4"):
+    with pytest.raises(BadUsage, match="no split 4"):
         from_pyg(several, split_index=4)
 
 

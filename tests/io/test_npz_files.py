@@ -185,7 +185,7 @@ def test_one_of_several_splits(tmp_path: Path, number: int) -> None:
     assert graph.fingerprint == from_arrays(X, EDGES, labels=LABELS).fingerprint
     np.testing.assert_array_equal(graph.train_mask, SPLITS[number])
     (note,) = [one for one in graph.notes if one.code == "W-MASK-CHOSEN"]
-    assert f"3 splits, of which number {number} was taken" in note.message
+    assert f"3 splits; using number {number}" in note.message
 
 
 @pytest.mark.parametrize("number", [3, 10, -1, 1.0, True, "first"])
@@ -244,7 +244,7 @@ def test_coauthors_without_unpickling_their_class_names() -> None:
     graph = read(more_data("ms_academic_cs.npz"))
     assert (graph.num_nodes, graph.num_edges // 2, graph.num_features) == (18_333, 81_894, 6_805)
     assert graph.is_sparse and graph.class_names == tuple(map(str, range(15)))
-    assert "classes are called by their numbers" in " ".join(note.message for note in graph.notes)
+    assert "classes are named by their numbers" in " ".join(note.message for note in graph.notes)
 
 
 def test_the_fourth_split_by_the_command_line() -> None:

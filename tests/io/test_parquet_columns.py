@@ -137,7 +137,7 @@ def test_a_file_that_changes_between_two_columns_is_refused(tmp_path: Path) -> N
     assert table.ids("id").tolist() == [1, 2]
     pq.write_table(pa.table({"id": [1, 2], "x": [3.0, 4.0]}), path)
     os.utime(path, ns=(1, 1))
-    with pytest.raises(StorageError, match="changed while it was read"):
+    with pytest.raises(StorageError, match="changed while it was being read"):
         table.features(["x"], set())
 
 

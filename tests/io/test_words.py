@@ -247,9 +247,9 @@ def test_a_vocabulary_spells_out_words_given_by_position(tmp_path: Path, file: s
         ('["red", "tall"]', "goes up to word 3|go up to word 3"),
         ('["red", "red", "old", "new"]', "occurs twice"),
         ('["red", "", "old", "new"]', "a word is empty"),
-        ('{"red": 0, "tall": 5, "old": 2, "new": 3}', "without a gap"),
-        ('{"red": "x", "tall": 1}', "no pairs"),
-        ("[1, 2, 3, 4]", "no text"),
+        ('{"red": 0, "tall": 5, "old": 2, "new": 3}', "not consecutive"),
+        ('{"red": "x", "tall": 1}', "not pairs"),
+        ("[1, 2, 3, 4]", "not text"),
         ("[[", "can't be read as a vocabulary"),
     ],
 )

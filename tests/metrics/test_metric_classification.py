@@ -140,7 +140,7 @@ def test_bad_arguments_are_refused() -> None:
             metrics.nll(probs, wrong)
     with pytest.raises(BadInput, match="finite"):
         metrics.nll(np.full((5, 3), np.nan), labels)
-    with pytest.raises(BadInput, match="labels is no vector"):
+    with pytest.raises(BadInput, match="labels is not a vector"):
         metrics.macro_f1(labels, labels - 9)
-    with pytest.raises(BadInput, match="predicted is no vector"):
+    with pytest.raises(BadInput, match="predicted is not a vector"):
         metrics.macro_f1(labels - 9, labels)

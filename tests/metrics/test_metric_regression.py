@@ -143,7 +143,7 @@ def test_what_goes_by_classes_refuses_numbers_in_words() -> None:
         prediction.nothing  # noqa: B018
     assert hasattr(Prediction, "untempered")
     for name in ("entropy", "mutual-information"):
-        with pytest.raises(BadUsage, match=r"E-TARGET.*goes by classes"):
+        with pytest.raises(BadUsage, match=r"E-TARGET.*needs classes"):
             score(name, prediction)  # type: ignore[arg-type]
 
 

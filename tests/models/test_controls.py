@@ -90,7 +90,7 @@ def test_controls_that_do_not_fit_into_a_limit_are_left_out_and_named() -> None:
     with gs.within_memory("1M"):  # less than the process holds already
         board = gs.controls(graph)
     assert {one.name for one in board.rows} == {"majority-class", "label-propagation"}
-    assert all("would take about" in board.left_out[name] for name in ("logistic", "logistic-hops"))
+    assert all("would need about" in board.left_out[name] for name in ("logistic", "logistic-hops"))
 
 
 def test_a_control_that_can_not_be_fitted_is_left_out_and_named() -> None:

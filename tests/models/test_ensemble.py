@@ -234,5 +234,5 @@ def test_a_warm_start_hands_every_member_its_counterpart(blocks: Graph) -> None:
     again = Ensemble(members=3, base_settings=frozen).start_from(first).fit(blocks)
     for name, tensor in first.state()[0].items():
         torch.testing.assert_close(again.state()[0][name], tensor, atol=1e-6, rtol=0)
-    with pytest.raises(BadUsage, match="can't go on from"):
+    with pytest.raises(BadUsage, match="can't continue from"):
         Ensemble(members=2).start_from(first)

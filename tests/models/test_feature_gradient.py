@@ -114,5 +114,5 @@ def test_an_explanation_takes_the_prediction_that_is_at_hand() -> None:
     whole = type(model).predict
     model.predict_total = lambda of, **drawn: whole(model, of, **drawn)  # type: ignore[method-assign, assignment]
     assert explain(model, graph, 3, samples=8) == asked
-    with pytest.raises(BadInput, match="does not fit a graph"):
+    with pytest.raises(BadInput, match="does not match a graph"):
         explain(model, graph, 3, prediction=given.subset(np.arange(4)))

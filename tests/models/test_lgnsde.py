@@ -280,7 +280,7 @@ def test_trajectories_are_of_classes() -> None:
         ({"drift": "gnc"}, "there is no drift named 'gnc'"),
         ({"preset": "universal", "drift": "gcn"}, "needs a linear drift"),
         ({"drift": {"options": {"attention": "linear"}}}, "needs a linear drift"),
-        ({"diffusion": "learned"}, "can't be learned where sigma is"),
+        ({"diffusion": "learned"}, "can't be learned if sigma is"),
         ({"diffusion": {"name": "per-dimension", "options": {"learn": True}}, "kl_weight": 0.0}, "can't be learned"),
         ({"drift": {"options": {"learn_rate": True, "rate": 0.5}}, "kl_weight": 0.0}, "the rate of drift 'graph-heat'"),
         ({"prior": {"options": {"teleport": 0.7}}}, "no closed form"),

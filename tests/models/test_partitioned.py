@@ -224,5 +224,5 @@ class TestChoice:
         assert counts == [4, 4, 16]
 
     def test_a_model_without_another_way_says_so(self, graph: gs.Graph) -> None:
-        with pytest.raises(NotEnoughMemory, match="knows no other way"):
+        with pytest.raises(NotEnoughMemory, match="has no other way"):
             ways.choose_way(gs.GCN(), graph, 1_000)

@@ -463,7 +463,7 @@ def test_a_source_that_is_gone_is_told_in_one_line(own: tuple[Path, Path]) -> No
     shutil.rmtree(source)
     done = graphsde("evaluate", run, "--json")
     assert done.exit_code == 0 and json.loads(done.stdout) == there
-    assert done.stderr.count("\n") == 1 and "is gone: going on with the graph that the run has kept" in done.stderr
+    assert done.stderr.count("\n") == 1 and "no longer exists: using the graph saved in the run" in done.stderr
     forget(run, "graph.safetensors")
     assert graphsde("evaluate", run).exit_code == 65
 

@@ -131,7 +131,7 @@ def test_test_nodes_leave_the_test_and_known_labels_are_only_counted(run: Path) 
         ({4: "class 1"}, "E-LABEL-CONFLICT", "class 1, the graph has class 0"),
         ({0: "class 2"}, "E-LABEL-CONFLICT", "the graph has class 0"),
         ({7: "", 8: None}, "E-EMPTY", "2 rows without a label"),
-        ({0: "class 0"}, "E-EMPTY", "in use already"),
+        ({0: "class 0"}, "E-EMPTY", "already in use"),
     ],
 )
 def test_wrong_labels_are_refused_with_their_rows_and_nothing_is_touched(
@@ -272,7 +272,7 @@ def test_an_interrupted_round_leaves_the_old_one_and_goes_on_to_the_same_end(run
     assert content(run) == before and RunFolder(run).load_model().class_names
     said: list[str] = []
     learned = learn(run, {7: "class 0"}, say=said.append)
-    assert said == [f"going on with the interrupted round in {run}"]
+    assert said == [f"resuming the interrupted round in {run}"]
     straight = learn(other, {7: "class 0"})
     assert learned.epochs == straight.epochs and learned.after == straight.after
     assert (run / "model.safetensors").read_bytes() == (other / "model.safetensors").read_bytes()

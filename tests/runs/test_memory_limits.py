@@ -87,7 +87,7 @@ def test_samples_may_take_an_eighth_of_a_limit() -> None:
 def test_every_verb_that_reads_a_run_knows_the_option(verb: str, folders: dict[str, Path]) -> None:
     arguments = [verb, folders["made"], *(["0"] if verb == "explain" else [])]
     told = graphsde(*arguments, "--memory", "plenty")
-    assert told.exit_code == 2 and "no amount of memory" in told.output
+    assert told.exit_code == 2 and "not an amount of memory" in told.output
 
 
 def test_what_does_not_fit_is_refused_in_words(folders: dict[str, Path]) -> None:

@@ -111,7 +111,7 @@ def test_a_killed_worker_of_ray_changes_nothing(alone: LGNSDE, ray: Any, mark: P
     with launched_by(RayLaunch(2, say=said.append)):
         found = model().fit(block_graph(), callbacks=[heard], checkpoint=Checkpoint(tmp_path / "work" / "state"))
     assert int(mark.read_text()) > 0  # somebody was killed
-    (loss,) = [text for text in said if "a worker was lost: going on from the last checkpoint" in text]
+    (loss,) = [text for text in said if "a worker was lost: resuming from the last checkpoint" in text]
     assert not loss.endswith("with epoch 1")  # what was done is not done again
     assert heard.epochs == list(range(1, EPOCHS + 1)) and (heard.starts, heard.ends, heard.failures) == (1, 1, 0)
     assert_same(found, alone)
@@ -237,7 +237,7 @@ def test_torchrun_gives_the_same_run_also_if_one_is_killed(run_alone: Path, tmp_
     done = torchrun(processes, *fit_words(out), restarts=1, **{MARK: str(mark), VARIABLE: "worker_trouble"})
     said, complaints = done.communicate(timeout=900)
     assert done.returncode == 0, complaints
-    assert mark.is_file() and f"going on with the interrupted run in {out}" in complaints
+    assert mark.is_file() and f"resuming the interrupted run in {out}" in complaints
     assert said.count("The run is in") == 1  # the others are quiet
     for name in ("model.safetensors", "prediction.safetensors"):
         assert (out / name).read_bytes() == (run_alone / name).read_bytes()
@@ -259,7 +259,7 @@ def test_a_signal_to_torchrun_keeps_the_checkpoint(tmp_path: Path) -> None:
         time.sleep(0.1)
     done.send_signal(signal.SIGTERM)
     _, complaints = done.communicate(timeout=900)
-    assert "run the same command again to go on" in complaints
+    assert "run the same command again to resume" in complaints
     state = Checkpoint(out / ".fitting" / "checkpoint.safetensors").load()
     assert state is not None and 1 <= state.values["epoch"] < 100_000
 

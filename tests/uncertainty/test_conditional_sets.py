@@ -111,5 +111,5 @@ def test_the_table_counts_who_is_covered() -> None:
     leaves = judged & (graph.adjacency.degree == 1)
     assert rows[4]["coverage"] == covered[leaves].mean() and rows[4]["mean_size"] == sets[leaves].sum(axis=1).mean()
     assert all(row["low"] <= row["coverage"] <= row["high"] for row in rows)
-    with pytest.raises(BadInput, match="no nodes to judge"):
+    with pytest.raises(BadInput, match="no nodes to evaluate"):
         coverage_table(sets, prediction, graph, np.zeros(2000, dtype=bool))

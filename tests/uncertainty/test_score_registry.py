@@ -154,7 +154,7 @@ def test_a_step_along_a_gradient_is_not_offered_for_a_model_without_one(make_gra
 
 
 def test_a_score_that_points_the_wrong_way_is_refused() -> None:
-    with pytest.raises(BadUsage, match="wrong way"):
+    with pytest.raises(BadUsage, match="wrong direction"):
         SCORES.add("test-confidence", lambda p: p.confidence, summary="", direction="higher = more certain")
     assert "test-confidence" not in SCORES
 

@@ -91,9 +91,9 @@ def test_a_run_without_decisions_says_why(make_content: Callable[..., ReportCont
     graph = gs.load("diabetes")
     prediction = gs.GCN(epochs=2).fit(graph).predict(graph)
     decisions, reason = decide_for_report(prediction, graph, None)
-    assert decisions is None and "how far off may an accepted one be?" in reason
+    assert decisions is None and "how far off may an accepted prediction be?" in reason
     page = render_report(ReportContent("numbers", graph, prediction, metrics={}, undecided=reason))
-    assert "how far off may an accepted one be?" in page and 'id="controls"' not in page
+    assert "how far off may an accepted prediction be?" in page and 'id="controls"' not in page
     plain = render_report(make_content())
     assert "Nothing is decided here." in plain and 'id="classes"' in plain
 

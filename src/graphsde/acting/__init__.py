@@ -1,1 +1,1 @@
-"""What people do with uncertainty: abstain, decide, ask, explain."""
+"""Acting on uncertainty: abstain, decide, ask, explain."""

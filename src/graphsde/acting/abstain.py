@@ -1,4 +1,4 @@
-"""Accept or review: answers that may stand by themselves, with an exact bound on how often they are wrong."""
+"""Accept or review: predictions that need no review, with an exact bound on how often they are wrong."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ class Abstention:
         threshold: largest accepted uncertainty; ``None`` where no threshold could be certified.
         upper_bound: Clopper-Pearson bound at the threshold, at most ``max_error``; NaN where nothing is accepted.
         accepted: over all nodes.  # [N] bool
-        decided: nodes whose label nobody has used, which is what the rule is for.  # [N] bool
+        decided: nodes whose label has not been used: the ones the rule is for.  # [N] bool
         coverage: share of the decided nodes that is accepted.
         calibration: the nodes that the threshold comes from.  # [N] bool
         calibration_source: in words.
         curve: what other thresholds would mean.
-        ood: the flag that acts first, where there is one.
-        tolerance: of numbers: an answer is wrong where it is off by more.
-        stated: the guarantee where it is another one than of :func:`abstain`.
+        ood: the flag that acts first, if there is one.
+        tolerance: for regression: a prediction is wrong if it is off by more.
+        stated: the guarantee, if it differs from the one of :func:`abstain`.
     """
 
     max_error: float
@@ -106,11 +106,11 @@ class Abstention:
         }
 
     def realised(self, test: np.ndarray, wrong: np.ndarray) -> dict[str, Any]:
-        """What became of the guarantee on some nodes.
+        """How the guarantee turned out on some nodes.
 
         Args:
             test: which nodes.  # [N] bool
-            wrong: whose answer is not right.  # [N] bool
+            wrong: nodes whose prediction is wrong.  # [N] bool
         """
         accepted = test & self.accepted
         return {
@@ -124,15 +124,15 @@ class Abstention:
 
     @property
     def guaranteed_error(self) -> float | None:
-        """``max_error`` where something is accepted, ``None`` where nothing is."""
+        """``max_error`` if anything is accepted, otherwise ``None``."""
         return None if self.threshold is None else self.max_error
 
     @property
     def guarantee(self) -> str:
-        """The guarantee in words, with what it rests on."""
+        """The guarantee in words, with its assumptions."""
         if self.threshold is None:
             return (
-                f"no threshold could be shown to keep errors at or below {self.max_error:.1%}: every node is for "
+                f"no threshold could be certified to keep errors at or below {self.max_error:.1%}: every node needs "
                 "review. Allow more errors, or calibrate on more labelled nodes."
             )
         if self.stated is not None:
@@ -171,29 +171,29 @@ def abstain(
     .. math:: \text{certify } \lambda \iff P(\mathrm{Bin}(n_\lambda, \varepsilon) \le k_\lambda) \le \delta
 
     with :math:`k_\lambda` errors among :math:`n_\lambda` accepted calibration nodes. The loosest certified threshold is
-    taken. The chance that any threshold is certified wrongly is at most :math:`\delta`. With ``ood``, nodes that
-    are not cleared by the flag are never accepted, and the errors that are bounded are those among nodes that remain.
+    used. The probability that any threshold is certified wrongly is at most :math:`\delta`. With ``ood``, nodes that
+    are flagged are never accepted, and the bound holds for the errors among the remaining nodes.
 
-    What it rests on: calibration nodes and the nodes decided on are drawn alike, and the model has not seen their
+    Assumptions: calibration nodes and nodes decided on have the same distribution, and the model has not seen their
     labels. A shift between them (other graph, later time, OOD classes) voids it.
 
     Args:
         prediction: of all nodes of ``graph``.
         graph: with the masks that the model was fitted with.
         max_error: the share ε of accepted nodes that may be wrong.
-        delta: how often the guarantee may fail over draws of the calibration nodes.
-        by: a score (``margin`` if not given), or uncertainties of all nodes. The default was measured to accept more
+        delta: probability, over draws of the calibration nodes, that the guarantee fails.
+        by: a score (default ``margin``), or uncertainties of all nodes. In our measurements the default accepts more
             nodes of an uncalibrated model than ``msp`` and ``entropy``, and as many of a calibrated one.
-        tolerance: needed for a prediction of numbers, which is wrong where it is off by more than this, in the target's
-            unit. Nodes are then accepted by the chance that the model gives to that.
+        tolerance: required for regression: a prediction is wrong if it is off by more than this, in the target's
+            unit. Nodes are then accepted by the model's probability of such an error.
         ood: from :func:`graphsde.acting.ood.flag_ood`; acts before acceptance.
         calibration: mask or positions of the calibration nodes. If not given: the graph's calibration mask, else
             ``size`` labelled nodes outside training, validation and test, drawn with ``seed``.
-        model: who predicted, for scores that ask it for further predictions.
+        model: the one that predicted, for scores that need further predictions of it.
 
     Raises:
-        BadInput: (``E-CAL-SMALL``) so few calibration nodes that even without a single error nothing could be shown;
-            the message says how many it takes.
+        BadInput: (``E-CAL-SMALL``) so few calibration nodes that nothing could be certified even without errors;
+            the message says how many are needed.
 
     Example:
         >>> import graphsde as gs
@@ -215,7 +215,7 @@ def abstain(
         raise too_few(
             int(judged.sum()),
             needed,
-            f"to show an error rate of at most {max_error:g} with confidence {1 - delta:g}",
+            f"to certify an error rate of at most {max_error:g} with confidence {1 - delta:g}",
             "allow more errors, or label more nodes for calibration",
             of="calibration nodes" + ("" if ood is None else " that are not flagged as OOD"),
         )
@@ -251,13 +251,13 @@ ACCEPTANCE: Rules[Callable[..., tuple[str, np.ndarray, np.ndarray]]] = Rules("ac
 def _accept_numbers(
     prediction: RegressionPrediction, graph: Graph, held: HeldOut, by: By, tolerance: float | None, ood: Any, model: Any
 ) -> tuple[str, np.ndarray, np.ndarray]:
-    """By the chance of being off by more than the tolerance."""
+    """By the probability of being off by more than the tolerance."""
     if tolerance is None or ood is not None or isinstance(by, str):
         raise BadUsage(
-            "numbers are accepted by the chance of an error beyond a tolerance",
+            "a regression model accepts nodes by the probability of an error above a tolerance",
             code="E-TARGET",
             found=by if isinstance(by, str) else None,
-            fix="give tolerance= (--tolerance), the error that is still right, and no score of classes",
+            fix="set tolerance= (--tolerance) to the largest error that is still acceptable, and leave out the score",
         )
     chance = prediction.beyond(tolerance)  # refuses what is no distance
     wrong = np.abs(prediction.mean[held.nodes] - held.labels) > tolerance
@@ -272,7 +272,7 @@ def _accept_classes(
 ) -> tuple[str, np.ndarray, np.ndarray]:
     by = ACCEPT_BY if by is None else by
     if tolerance is not None:
-        raise BadUsage("a tolerance is for numbers, and this prediction is of classes", found=tolerance)
+        raise BadUsage("tolerance is for regression, but this model predicts classes", found=tolerance)
     wrong = prediction.index[held.nodes] != held.labels
     if isinstance(by, str):
         return by, score(by, prediction, graph, model), wrong
@@ -283,32 +283,32 @@ def _checked(by: np.ndarray, nodes: int) -> np.ndarray:
     values = np.asarray(by, dtype=np.float64)
     if values.shape != (nodes,) or not np.all(np.isfinite(values)):
         raise BadUsage(
-            f"uncertainties of shape {values.shape} don't fit {nodes} nodes, or are not finite",
+            f"uncertainties must be one finite number for each of {nodes} nodes, not of shape {values.shape}",
             expected="one finite number per node",
         )
     return values
 
 
 def _decided(graph: Graph, held: HeldOut) -> np.ndarray:
-    """Nodes that neither training, selection nor calibration has used.  # [N] bool
+    """Nodes not used for training, selection or calibration.  # [N] bool
 
-    Where none is left, those outside the calibration: thresholds must not come from the nodes they are tested on.
+    If none are left, those outside the calibration set: thresholds must not come from the nodes they are tested on.
     """
     for mask in (~(held.mask | graph.role("train") | graph.role("val")), ~held.mask):
         if mask.any():
             return mask
     raise BadUsage(
-        "all nodes are calibration nodes: there is none left to decide on, or to take thresholds from",
+        "all nodes are calibration nodes: none are left to decide on or to take thresholds from",
         code="E-CAL-USED",
-        fix="calibrate on some of the nodes",
+        fix="calibrate on fewer nodes",
     )
 
 
 def _at_the_threshold(ood: OODFlag, nodes: np.ndarray, wrong: np.ndarray) -> np.ndarray:
-    """The one calibration node that the flag's threshold was read from; of several alike one that is right.  # [n] bool
+    """The calibration node that the flag's threshold was read from; among ties one that is right.  # [n] bool
 
-    Given the threshold, the other calibration nodes below it are an independent sample of the familiar nodes below it.
-    Without that one node the same nodes may serve for both steps, and the bound needs no correction.
+    Given the threshold, the other calibration nodes below it are an independent sample of in-distribution nodes.
+    Without that node, the same nodes can be used for both steps and the bound needs no correction.
     """
     at = ood.values[nodes] == ood.threshold
     candidates = np.flatnonzero(at & ~wrong) if (at & ~wrong).any() else np.flatnonzero(at)
@@ -348,8 +348,8 @@ def _shares_below(values: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
 def _first_to_test(shares: np.ndarray, nodes: int, max_error: float, delta: float) -> int:
     """The strictest threshold that can be expected to accept enough calibration nodes to pass.
 
-    Enough for two errors to be forgiven if there are so many nodes, else for one or none: a stricter start would fail
-    by chance, a looser one would meet more errors than it must. It must not depend on the calibration nodes themselves:
+    Enough to allow two errors if there are that many nodes, otherwise one or none: a stricter start would fail
+    by chance, a looser one would meet more errors than necessary. It must not depend on the calibration nodes:
     ``shares`` is of the others.
     """
     expected = nodes * shares - np.sqrt(nodes * shares * (1.0 - shares))

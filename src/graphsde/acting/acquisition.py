@@ -25,11 +25,11 @@ class Candidates:
 
     Args:
         graph: all nodes; labels outside ``known`` must not be looked at.
-        prediction: the present model's.
+        prediction: of the current model.
         pool: positions that may be chosen.
         known: positions whose labels the model was trained on.
         progress: share of the budget already spent, from 0 to 1.
-        seed: for acquisitions that draw.
+        seed: for acquisitions that draw at random.
     """
 
     graph: Graph
@@ -44,7 +44,7 @@ class Candidates:
 
     @property
     def points(self) -> np.ndarray:
-        """Where the model sees every node: its embedding, or without one its class probabilities.  # [N, k]"""
+        """A point per node: the model's embedding, or its class probabilities if it has none.  # [N, k]"""
         embedding = self.prediction.embedding
         return np.asarray(self.prediction.mean if embedding is None else embedding, dtype=np.float64)
 
@@ -54,7 +54,7 @@ class Candidates:
         return propagated_features(self.graph)
 
     def top(self, values: np.ndarray, budget: int) -> np.ndarray:
-        """The pool's nodes with the highest values; equal ones in the order of the graph.  # values [N]"""
+        """The pool's nodes with the highest values; ties in the order of the graph.  # values [N]"""
         return self.pool[np.argsort(-values[self.pool], kind="stable")[:budget]]
 
 
@@ -64,7 +64,7 @@ ACQUISITIONS: Registry[Acquisition] = Registry("acquisition")
 """Every acquisition: ``choose(candidates, budget) -> positions``, distinct and from the pool.
 
 Facts that :func:`graphsde.acting.ask.ask` reads: ``score``, the name of the score that it ranks by, and
-``whole_batch``, which says that it looks after the diversity of a batch itself.
+``whole_batch``, which says that it makes a batch diverse itself.
 """
 
 
@@ -74,20 +74,20 @@ def acquire(name: str, candidates: Candidates, budget: int) -> np.ndarray:
     Args:
         name: one of ``ACQUISITIONS``.
         candidates: what may be looked at.
-        budget: how many; fewer are returned where the pool is smaller.
+        budget: how many; fewer if the pool is smaller.
     """
     choose = ACQUISITIONS.get(name)
     if budget < 1:
-        raise BadUsage(f"a budget of {budget} labels", found=budget, expected="at least 1")
+        raise BadUsage(f"the budget is {budget} labels", found=budget, expected="at least 1")
     if len(candidates.pool) == 0:
-        raise BadUsage("there is no node left to label", code="E-EMPTY")
+        raise BadUsage("no node is left to label", code="E-EMPTY")
     return np.asarray(choose(candidates, min(budget, len(candidates.pool))), dtype=np.int64)
 
 
 def propagated_features(graph: Graph, steps: int = 2, dimensions: int = 64) -> np.ndarray:
     """``Â^steps X`` in its leading singular directions: distances between nodes without an N × N matrix.
 
-    Text columns count as indicators of their values, beside numeric columns of unit variance.
+    Text columns count as indicators of their values, next to numeric columns of unit variance.
     """
     import scipy.sparse as sp
     from scipy.sparse.linalg import svds
@@ -97,7 +97,7 @@ def propagated_features(graph: Graph, steps: int = 2, dimensions: int = 64) -> n
     features: Any = sp.csr_array(known, dtype=np.float64) if sp.issparse(known) else known
     if features.shape[1] == 0:
         raise BadUsage(
-            f"this acquisition looks at features, and {graph.name} has none",
+            f"this acquisition needs features, and {graph.name} has none",
             code="E-NO-FEATURES",
             fix="ask by entropy, margin or random",
         )
@@ -109,7 +109,7 @@ def propagated_features(graph: Graph, steps: int = 2, dimensions: int = 64) -> n
         u, s, _ = svds(features if sp.issparse(features) else np.asarray(features, float), k=width, v0=start)
         reduced = u * s
     result = scratch_array(reduced.shape, np.float64)
-    for first in range(0, reduced.shape[1], COLUMNS_AT_ONCE):  # which don't mix
+    for first in range(0, reduced.shape[1], COLUMNS_AT_ONCE):  # columns don't mix
         some = reduced[:, first : first + COLUMNS_AT_ONCE]
         some = np.ascontiguousarray(some.toarray() if sp.issparse(some) else some, dtype=np.float64)
         for _ in range(steps):
@@ -150,10 +150,12 @@ def most_central(candidates: Candidates, budget: int) -> np.ndarray:
 
 
 @ACQUISITIONS.register(
-    "density", summary="nodes amid many similar ones, by propagated features, one per neighbourhood", whole_batch=True
+    "density",
+    summary="nodes with many similar ones around them in propagated features, one per neighbourhood",
+    whole_batch=True,
 )
 def densest(candidates: Candidates, budget: int) -> np.ndarray:
-    """Nearest to the centres of as many clusters of the pool as labels were asked for, largest cluster first; clusters
+    """The nodes nearest to the centres of ``budget`` clusters of the pool, largest cluster first; clusters
     that hold labelled nodes already come last."""
     from sklearn.cluster import KMeans
 
@@ -213,7 +215,7 @@ def at_random(candidates: Candidates, budget: int) -> np.ndarray:
 
 
 @ACQUISITIONS.register(
-    "stratified-random", summary="nodes at random, as many of every predicted class as can be", whole_batch=True
+    "stratified-random", summary="nodes at random, balanced over predicted classes", whole_batch=True
 )
 def stratified(candidates: Candidates, budget: int) -> np.ndarray:
     order = candidates.rng("stratified").permutation(candidates.pool)
@@ -233,7 +235,7 @@ def stratified(candidates: Candidates, budget: int) -> np.ndarray:
     whole_batch=True,
 )
 def farthest_first(candidates: Candidates, budget: int) -> np.ndarray:
-    """A model without an embedding is judged by its class probabilities."""
+    """Class probabilities replace the embedding of a model that has none."""
     points = candidates.points
     pool = points[candidates.pool]
     if len(candidates.known):
@@ -259,8 +261,8 @@ def farthest_first(candidates: Candidates, budget: int) -> np.ndarray:
     whole_batch=True,
 )
 def medoids(candidates: Candidates, budget: int) -> np.ndarray:
-    """As many clusters as there would be labels; a cluster that holds a labelled node is served. k-means and the node
-    nearest to each centre stand for the paper's k-medoids, which needs all pairwise distances."""
+    """As many clusters as there will be labels; a cluster with a labelled node is covered. k-means and the node
+    nearest to each centre replace the paper's k-medoids, which needs all pairwise distances."""
     points, pool, known = candidates.propagated, candidates.pool, candidates.known
     nodes = np.concatenate([pool, known])
     centres = nearest_to_centres(points[nodes], min(len(nodes), budget + len(known)), candidates.seed)
@@ -282,7 +284,7 @@ def medoids(candidates: Candidates, budget: int) -> np.ndarray:
     whole_batch=True,
 )
 def by_community(candidates: Candidates, budget: int) -> np.ndarray:
-    """Labels are shared out so that communities end up with labels in proportion to their size."""
+    """Labels are distributed so that communities end up with labels in proportion to their size."""
     community = communities(candidates)
     size = np.bincount(community).astype(np.float64)
     labelled = np.bincount(community[candidates.known], minlength=len(size)).astype(np.float64)
@@ -301,7 +303,7 @@ def by_community(candidates: Candidates, budget: int) -> np.ndarray:
 
 
 def communities(candidates: Candidates) -> np.ndarray:
-    """Louvain's communities; those smaller than one in fifty of the nodes are thrown together.  # [N]"""
+    """Louvain communities; those with fewer than 2 % of the nodes are merged.  # [N]"""
     import networkx as nx
 
     graph = candidates.graph

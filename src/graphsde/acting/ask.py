@@ -1,4 +1,4 @@
-"""Which nodes to have labelled next, and why, in words; a list made diverse."""
+"""Which nodes to label next, and why, in words; a diverse list."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from graphsde.uncertainty.scores import score
 
 Purpose = Literal["training", "calibration"]
 CONNECTED = 0.5
-"""How alike two connected nodes are at least: a label travels along edges by itself."""
+"""Minimum similarity of two connected nodes: labels propagate along edges anyway."""
 LAST = 0.5
-"""What the last node of the ranking is worth beside the first."""
+"""The weight of the last node of the ranking; the first has weight 1."""
 
 
 def spread_out(ranked: np.ndarray, points: np.ndarray, graph: Graph, budget: int) -> np.ndarray:
-    r"""Some of ``ranked``, greedily: high in the ranking and unlike what was chosen before.
+    r"""A diverse part of ``ranked``, chosen greedily: high in the ranking and unlike earlier choices.
 
     The next node maximises :math:`u_i (1 - \max_{j\,\text{chosen}} s_{ij})`, where u falls evenly from 1 for the first
-    of the ranking to 0.5 for its last. The likeness :math:`s_{ij} = \exp(-d_{ij}^2 / 2h^2)`, with h half the median
+    of the ranking to 0.5 for its last. The similarity :math:`s_{ij} = \exp(-d_{ij}^2 / 2h^2)`, with h half the median
     distance between ranked nodes, is 1 for twins and at least 0.5 for two nodes that share an edge.
 
     Args:
         ranked: positions, best first.  # [n]
-        points: where every node lies.  # [N, k]
+        points: one per node.  # [N, k]
         graph: for the edges.
         budget: how many to choose.
 
@@ -54,7 +54,7 @@ def spread_out(ranked: np.ndarray, points: np.ndarray, graph: Graph, budget: int
     left = np.ones(len(ranked), dtype=bool)
     chosen: list[int] = []
     while len(chosen) < min(budget, len(ranked)):
-        # where all that is left has a twin among the chosen, the ranking decides
+        # if every node left has a twin among the chosen, the ranking decides
         best = int(np.where(left, worth * (1.0 - likeness) + 1e-9 * worth, -1.0).argmax())
         chosen.append(best)
         left[best] = False
@@ -66,7 +66,7 @@ def spread_out(ranked: np.ndarray, points: np.ndarray, graph: Graph, budget: int
 
 
 def _typical_distance(points: np.ndarray, most: int = 500) -> float:
-    """Median distance between the points; of the first ``most`` where there are more."""
+    """Median distance between the points; of the first ``most`` if there are more."""
     some = points[:most]
     square = np.square(some).sum(axis=1)
     apart = np.maximum(square[:, None] + square[None] - 2 * some @ some.T, 0.0)[np.triu_indices(len(some), k=1)]
@@ -75,31 +75,31 @@ def _typical_distance(points: np.ndarray, most: int = 500) -> float:
 
 MOST_PAIRS, FEWEST_COMPARED = 2_000_000_000, 1_000
 AGREED = 0.6
-"""Below this share of the samples for one class, they are said to disagree."""
+"""If no class has this share of the samples, they disagree."""
 CLOSE = 0.15
-"""A gap between the two most probable classes below this is called close."""
+"""The two most probable classes are close if their gap is below this."""
 FAR = 0.95
-"""A node farther from all training nodes than this share of the nodes is called unlike them."""
+"""A node farther from all training nodes than this share of the nodes is unlike them."""
 SURE = 0.8
-"""From this probability on there is no doubt worth telling."""
+"""From this probability on, uncertainty is not worth mentioning."""
 UNSETTLED = 0.3
-"""From this share of a number's variance on, it is the model that has not settled."""
+"""From this epistemic share of the variance on, the samples disagree."""
 MOST = 2
 
 OF_THE_ACQUISITION = {
     "random": "drawn at random",
     "stratified-random": "drawn at random among nodes predicted as this class",
-    "pagerank": "many paths through the graph lead to it",
-    "density": "stands amid many similar nodes",
+    "pagerank": "central in the graph",
+    "density": "many similar nodes around it",
     "coreset": "farthest from the nodes labelled so far",
-    "featprop": "stands for a group of similar nodes",
-    "graphpart": "stands for a part of the graph with few labels",
-    "age": "a mixture of doubt, density and centrality",
+    "featprop": "represents a group of similar nodes",
+    "graphpart": "represents a part of the graph with few labels",
+    "age": "a mixture of uncertainty, density and centrality",
 }
 
 
 class Reasons(ABC):
-    """Tells for one node after another what speaks for asking; looks at no label outside the training nodes.
+    """Gives the reasons for asking about a node; looks at no label outside the training nodes.
 
     Args:
         prediction: of all nodes of ``graph``.
@@ -114,20 +114,20 @@ class Reasons(ABC):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """What an answer may be, where that is one of a few."""
+        """The possible answers, if there are only a few."""
         return ()
 
     @abstractmethod
     def answer(self, node: int) -> dict[str, Any]:
-        """What the model says of a node: ``predicted`` and, where there is one, ``confidence``."""
+        """The prediction for a node: ``predicted`` and, if there is one, ``confidence``."""
 
     @abstractmethod
     def told(self, node: int) -> list[str | None]:
-        """What may be said of a node, the strongest first; ``None`` where something does not hold."""
+        """Possible reasons, strongest first; ``None`` where one does not apply."""
 
     @abstractmethod
     def otherwise(self, node: int) -> str:
-        """What is said where nothing else holds."""
+        """The reason if no other applies."""
 
     def of(self, node: int) -> str:
         """At most two reasons, the strongest first."""
@@ -145,13 +145,13 @@ class Reasons(ABC):
 
     @cached_property
     def _distance(self) -> np.ndarray | None:
-        """Squared distance of every node from the nearest training node, in the embedding; of a random choice of them
-        where there are more than :data:`MOST_PAIRS` of nodes and training nodes.  # [N]"""
+        """Squared distance of every node from the nearest training node, in the embedding; from a random subset of them
+        if there are more than :data:`MOST_PAIRS` pairs.  # [N]"""
         train = self.graph.train_mask
         if self.prediction.embedding is None or train is None or not train.any():
             return None
         points, chosen = self.prediction.embedding, np.flatnonzero(train)
-        if len(points) * len(chosen) > MOST_PAIRS:  # where nodes and labels are many, some of the labels will do
+        if len(points) * len(chosen) > MOST_PAIRS:  # with many nodes and labels, a subset of the labels is enough
             most = max(FEWEST_COMPARED, MOST_PAIRS // len(points))
             if most < len(chosen):
                 ranked = in_order_of_ids(self.graph, chosen)  # so that the order of nodes does not matter
@@ -168,7 +168,7 @@ class Reasons(ABC):
 
 
 class RegressionReasons(Reasons):
-    """Why a node is worth a number."""
+    """Reasons to ask for a node's number."""
 
     prediction: RegressionPrediction
 
@@ -187,11 +187,11 @@ class RegressionReasons(Reasons):
 
     def _width(self, node: int) -> str:
         spread = float(np.sqrt(self.prediction.total[node]))
-        return f"a wide guess: {self.prediction.mean[node]:.4g}, give or take {spread:.3g}"
+        return f"high variance: {self.prediction.mean[node]:.4g} ± {spread:.3g}"
 
 
 class ClassReasons(Reasons):
-    """Why a node is worth the name of its class."""
+    """Reasons to ask for a node's class."""
 
     prediction: ClassPrediction
 
@@ -207,7 +207,7 @@ class ClassReasons(Reasons):
         return [reason(node) for reason in kinds]
 
     def otherwise(self, node: int) -> str:
-        return f"the least sure of those left: {self._shares(node, 1)}"
+        return f"the least certain node left: {self._shares(node, 1)}"
 
     @cached_property
     def _votes(self) -> np.ndarray:
@@ -239,7 +239,7 @@ class ClassReasons(Reasons):
             return f"several classes are close: {self._shares(node, 3)}"
         if ranked[0] - ranked[1] < CLOSE:
             return f"two classes are close: {self._shares(node, 2)}"
-        return f"no class is sure: {self._shares(node, 2)}"
+        return f"no class is clear: {self._shares(node, 2)}"
 
     def _surroundings(self, node: int) -> str | None:
         around = self.graph.adjacency.neighbours(node)
@@ -249,7 +249,7 @@ class ClassReasons(Reasons):
         if counts.max() > AGREED * len(around) or np.count_nonzero(counts) < 2:
             return None
         shown = ", ".join(f"{self._name(c)} ({int(counts[c])})" for c in np.argsort(-counts, kind="stable")[:2])
-        return f"its {len(around)} neighbours are of different classes: {shown}"
+        return f"its {len(around)} neighbours have different classes: {shown}"
 
     def _shares(self, node: int, most: int) -> str:
         probs = self.prediction.mean[node]
@@ -260,7 +260,7 @@ class ClassReasons(Reasons):
 
     @cached_property
     def _seen(self) -> np.ndarray:
-        """The class of every node as far as the model knows it: its label in training, else the prediction.  # [N]"""
+        """The class of every node as the model knows it: its training label, otherwise the prediction.  # [N]"""
         seen = self.prediction.index.copy()
         if self.graph.train_mask is not None:
             labels = align_labels(self.graph, self.prediction.class_names)
@@ -270,13 +270,13 @@ class ClassReasons(Reasons):
 
 
 def _share(value: float) -> str:
-    """``.46``: shorter than 0.46 where many stand in a line."""
+    """``.46``: shorter than 0.46 in a long list."""
     text = f"{float(value):.2f}"
     return text[1:] if text.startswith("0") else text
 
 
 LONGLIST = 5
-"""Nodes looked at for each one asked for, where a ranking is made diverse."""
+"""Candidates considered per node asked for, to make a ranking diverse."""
 
 
 @dataclass(frozen=True)
@@ -288,7 +288,7 @@ class Question:
         id: the node, in the graph's own naming.
         predicted: what the model says now.
         confidence: probability of that class; ``None`` for a number.
-        score: the figure that the node was chosen by, see :attr:`Questions.score`.
+        score: the value that the node was chosen by, see :attr:`Questions.score`.
         reason: why, in words.
         position: row of the node in the graph.
     """
@@ -308,12 +308,12 @@ class Questions:
 
     Args:
         by: the acquisition that chose.
-        score: the name of the figure in :attr:`Question.score`: the acquisition's own where it has one per node,
+        score: the name of the value in :attr:`Question.score`: the acquisition's own if it has one per node,
             otherwise the predictive entropy.
         classes: the possible answers.
         items: most useful first.
         candidates: how many nodes could have been chosen.
-        from_test: whether they are test nodes, because no other node is free; a labelled one leaves the test.
+        from_test: whether they are test nodes, because no other node is free; a labelled one leaves the test set.
         purpose: what the labels are for.
     """
 
@@ -333,15 +333,15 @@ class Questions:
 
     @property
     def note(self) -> str | None:
-        """What the reader must know about the choice as a whole."""
+        """What the reader must know about the whole choice."""
         if self.purpose == "calibration":
             return (
-                "Drawn at random, for calibration: these labels are never trained on. Label all of them, whatever they "
-                "look like; whoever leaves out hard ones has no guarantee."
+                "Drawn at random, for calibration; never used for training. Label all of them, easy or hard: "
+                "the guarantee does not hold if you skip the hard ones."
             )
         if not self.from_test:
             return None
-        return "Every node has a role already, so these are test nodes: one that gets a label leaves the test."
+        return "Every node already has a role, so these are test nodes: a node you label leaves the test set."
 
     def columns(self) -> dict[str, Any]:
         """A table to be filled in: ``label`` is empty."""
@@ -383,25 +383,25 @@ def ask(
 ) -> Questions:
     """Choose the nodes whose labels would help the model most, or draw nodes for calibration.
 
-    Candidates are the nodes without a role in the split, and test nodes whose label nobody knows; where there are none
-    left, test nodes. No label outside the training nodes is looked at.
+    Candidates are the nodes without a role in the split, and test nodes without a label; if there are none
+    left, all test nodes. No label outside the training nodes is used.
 
-    An acquisition that ranks node by node would ask for one ambiguous spot many times over. Of its first
-    ``5 × budget`` nodes those are taken, one after another, that are high in the ranking and unlike the ones taken
+    An acquisition that ranks node by node would ask about one ambiguous region many times. Of its first
+    ``5 × budget`` nodes, those are chosen one by one that are high in the ranking and unlike the ones chosen
     before, by the model's embedding and by edges (:func:`~graphsde.acting.ask.spread_out`). Acquisitions that
     choose a batch as a whole, such as ``coreset``, are left as they are.
 
     Args:
         pred: of all nodes of ``graph``.
         graph: with the split that the model was fitted on.
-        budget: how many nodes; fewer where there are fewer candidates.
-        by: who chooses, see ``graphsde list acquisitions``. For regression ``entropy`` goes by the variance and
+        budget: how many nodes; fewer if there are fewer candidates.
+        by: the acquisition, see ``graphsde list acquisitions``. For regression, ``entropy`` ranks by the variance and
             ``bald`` by its epistemic part.
-        seed: for acquisitions that draw.
+        seed: for acquisitions that draw at random.
         diverse: ``False`` keeps the plain ranking.
-        skip: ids not to ask for, such as those asked before.
-        purpose: ``calibration`` draws among the nodes without a role, uniformly and whatever ``by`` says: a guarantee
-            rests on that. A larger budget with the same seed begins with the same nodes.
+        skip: ids not to ask about, such as those asked before.
+        purpose: ``calibration`` draws uniformly among the nodes without a role and ignores ``by``: the guarantee
+            requires that. A larger budget with the same seed starts with the same nodes.
 
     Example:
         >>> import graphsde as gs
@@ -414,7 +414,7 @@ def ask(
     entry = ACQUISITIONS.entry(by)
     require_same_nodes(pred, graph)
     if budget < 1:
-        raise BadUsage(f"a budget of {budget} labels", found=budget, expected="at least 1")
+        raise BadUsage(f"the budget is {budget} labels", found=budget, expected="at least 1")
     if purpose == "calibration":
         by, entry, diverse = "random", ACQUISITIONS.entry("random"), False
     pool, from_test = _pool(graph, skip) if purpose == "training" else (_without_a_role(graph, skip), False)
@@ -426,7 +426,7 @@ def ask(
     spread = diverse and not entry.facts.get("whole_batch", False) and wanted < len(pool)
     longer = min(LONGLIST * wanted, len(pool)) if spread else wanted
     if "score" in entry.facts and not rule.scored:
-        chosen = candidates.top(values, longer)  # the scores of classes have their counterparts in variances
+        chosen = candidates.top(values, longer)  # each score of classes has a counterpart among variances
     else:
         chosen = acquire(by, candidates, longer)
     if spread:
@@ -449,10 +449,10 @@ def ask(
 
 @dataclass(frozen=True)
 class AskingRule:
-    """How a kind of prediction is asked about.
+    """How to ask about a kind of prediction.
 
     Args:
-        figure: what nodes are ranked by, for the score that an acquisition names: its own name, and every node's.
+        figure: what nodes are ranked by, for an acquisition's score: its name and its values.
         reasons: why a node is worth a label.
         scored: whether acquisitions can read their scores from it themselves.
     """
@@ -481,7 +481,7 @@ ASKING.register("regression")(AskingRule(_regression_figure, RegressionReasons, 
 
 
 def _pool(graph: Graph, skip: Collection[Any]) -> tuple[np.ndarray, bool]:
-    """Positions that may be asked for, and whether they are test nodes whose label is known."""
+    """Positions that may be asked about, and whether they are test nodes whose label is known."""
     measured = (graph.role("val") | graph.role("calibration") | graph.role("test")) & graph.labelled
     barred = graph.role("train") | graph.role("ood") | graph.role("exposure") | _skipped(graph, skip)
     free = np.flatnonzero(~(barred | measured))
@@ -490,26 +490,26 @@ def _pool(graph: Graph, skip: Collection[Any]) -> tuple[np.ndarray, bool]:
     tested = np.flatnonzero(graph.role("test") & ~barred)
     if not len(tested):
         raise BadUsage(
-            "there is no node left to label",
+            "no node is left to label",
             code="E-EMPTY",
             found=f"{graph.num_nodes:,} nodes, {int(graph.role('train').sum()):,} of them for training",
-            fix="every node has a label in use, or is to be skipped",
+            fix="every node is skipped or already has a label in use",
         )
     return tested, True
 
 
 def _without_a_role(graph: Graph, skip: Collection[Any]) -> np.ndarray:
-    """Positions of the nodes that a split has given no role and whose label nobody knows."""
+    """Positions of the nodes without a role and without a label."""
     barred = graph.labelled | _skipped(graph, skip)
     for mask in graph.masks.values():
         barred = barred | mask
     free = np.flatnonzero(~barred)
     if not len(free):
         raise BadUsage(
-            "there is no node without a role and a label that calibration labels could be drawn among",
+            "every node has a role or a label: there is none to draw calibration labels from",
             code="E-EMPTY",
             found=f"{graph.num_nodes:,} nodes, {int(graph.labelled.sum()):,} of them labelled",
-            fix="decide calibrates on the test nodes already; fit with a split that leaves more of them",
+            fix="decide already calibrates on the test nodes; fit with a split that has more test nodes",
         )
     return free
 
@@ -520,7 +520,7 @@ def _skipped(graph: Graph, skip: Collection[Any]) -> np.ndarray:
     unknown = np.flatnonzero(positions < 0)
     if len(unknown):
         raise BadInput(
-            f"{len(unknown):,} ids to skip are no nodes of this graph: "
+            f"{len(unknown):,} ids to skip are not in this graph: "
             + ", ".join(shorten(str(wanted[row]), 60) for row in unknown[:5]),
             code="E-NODE-UNKNOWN",
             expected="ids of nodes of this graph",

@@ -1,4 +1,4 @@
-"""The frontier: which error limits can be certified together, and at which limit how many nodes are accepted."""
+"""The frontier: which error limits can be certified together, and how many nodes each accepts."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ from graphsde.uncertainty.held_out import HeldOut, held_out, require_share, vali
 from graphsde.uncertainty.multiple_testing import fixed_sequence
 
 LADDER = (0.30, 0.20, 0.15, 0.10, 0.075, 0.05, 0.03, 0.02, 0.01)
-"""Limits that are tested where nobody names others, from the loosest to the strictest."""
+"""Default limits, from the loosest to the strictest."""
 FOCUS = 0.05
-"""The limit that most questions are about; its threshold is found on the calibration nodes, at a δ of its own."""
+"""The most used limit; its threshold is found on the calibration nodes, with its own δ."""
 FOCUS_SHARE = 0.8
-"""Of δ, for the focus; the ladder has the rest."""
+"""Share of δ for the focus; the ladder has the rest."""
 CHANCE_TO_PASS = 0.9
-"""A threshold should pass with this chance by what validation nodes say: a failure ends the sequence for all stricter
-limits, and validation nodes, which selection has seen, look easier than others."""
+"""A threshold should pass with this probability, by validation nodes: a failure ends the sequence for all stricter
+limits, and validation nodes look easier than others because selection has seen them."""
 POWER = 0.8
-"""Chance to pass that further labels are counted for."""
+"""Power that numbers of further labels are computed for."""
 DOUBT = 0.5
-"""Both ends of further labels are for ends of an interval that misses the true error as often as this."""
+"""The range of further labels is for the ends of an interval that misses the true error this often."""
 CANDIDATES = 200
 POSTERIOR_POINTS = 32
 BET = 5.0
-"""Being allowed to look at any time costs about as much as a δ five times smaller; only thresholds depend on it."""
+"""An anytime-valid test costs about as much as a δ five times smaller; only thresholds depend on this."""
 Status = Literal["certified", "failed", "not tested"]
 
 
@@ -61,8 +61,8 @@ class Rung:
         upper_bound: of the error rate among accepted nodes, at level 1 − δ, for this threshold alone.
         p_value: of the test that the error rate is at most the limit.
         status: ``certified``, ``failed``, or ``not tested`` because a looser limit has failed.
-        further_labels: how many more calibration labels would certify it with a chance of 80 %, at least and at most;
-            the second is ``None`` where the observed error does not exclude that no number would. ``None`` where it is
+        further_labels: how many more calibration labels would certify it with probability 80 %, at least and at most;
+            the second is ``None`` if, given the observed error, possibly no number would. ``None`` if it is
             certified, or out of reach.
         outlook: the same in words.
     """
@@ -80,7 +80,7 @@ class Rung:
 
     @property
     def observed_error(self) -> float | None:
-        """Share of the accepted calibration nodes that are wrong; ``None`` where none is accepted."""
+        """Share of the accepted calibration nodes that are wrong; ``None`` if none are accepted."""
         return self.wrong / self.accepted if self.accepted else None
 
     @property
@@ -94,7 +94,7 @@ class Rung:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Frontier:
-    """All limits of the ladder with what could be shown; made by :func:`certify`.
+    """All limits of the ladder and their test results; made by :func:`certify`.
 
     Args:
         delta: the certified limits hold together with probability ``1 − delta``.
@@ -102,12 +102,12 @@ class Frontier:
         by: name of the uncertainty.
         values: of every node.  # [N]
         cleared: nodes that the OOD flag leaves; all, without one.  # [N] bool
-        decided: nodes that shares of accepted nodes are of.  # [N] bool
+        decided: nodes that the shares refer to.  # [N] bool
         calibration: the nodes of the test.  # [N] bool
         calibration_source: in words.
         anytime: whether the test may be repeated as labels come in.
-        ood: the flag that acts first, where there is one.
-        tolerance: of numbers: an answer is wrong where it is off by more.
+        ood: the flag that acts first, if there is one.
+        tolerance: for regression: a prediction is wrong if it is off by more.
     """
 
     delta: float
@@ -132,9 +132,9 @@ class Frontier:
         return tuple(one for one in self.rungs if one.certified)
 
     def at(self, max_error: float) -> Rung | None:
-        """The loosest certified limit that is at most ``max_error``; ``None`` where there is none.
+        """The loosest certified limit that is at most ``max_error``; ``None`` if there is none.
 
-        What is asked for may be chosen after a look at the frontier: all certified limits hold together.
+        ``max_error`` may be chosen after looking at the frontier: all certified limits hold together.
         """
         return next((one for one in self.certified if one.limit <= max_error + 1e-12), None)
 
@@ -175,28 +175,28 @@ class Frontier:
         }
 
     def again(self, prediction: Prediction, graph: Graph, calibration: np.ndarray) -> Frontier:
-        """The same thresholds tested on all calibration labels there are by now.
+        """The same thresholds, tested on all calibration labels so far.
 
         Args:
-            prediction: the one that was certified: another model has other errors.
-            graph: with the labels there are by now.
+            prediction: the one that was certified; another model has other errors.
+            graph: with the current labels.
             calibration: mask or positions of *all* calibration nodes, the earlier ones included.
 
         Raises:
             BadUsage: the frontier was not made with ``anytime=True``. A second look at an ordinary test has no
-                guarantee, since the first is chosen to be followed by another only where it failed.
+                guarantee, since it only happens if the first one failed.
         """
         if not self.anytime:
             raise BadUsage(
-                "this frontier was tested once, and a second look would void its guarantee",
-                fix="certify(…, anytime=True) before the first look, or take fresh calibration nodes only",
+                "this frontier can be tested only once: a second test would void its guarantee",
+                fix="use certify(…, anytime=True) from the start, or only new calibration nodes",
             )
         held = held_out(prediction, graph, calibration)
         if lost := int((self.calibration & ~held.mask).sum()):
             raise BadUsage(
-                f"{lost} nodes that were calibrated on are not among the calibration nodes now",
-                expected="all earlier calibration nodes and further ones",
-                fix="add to the calibration nodes, never choose among them",
+                f"{lost} of the earlier calibration nodes are missing",
+                expected="all earlier calibration nodes, plus new ones",
+                fix="only add calibration nodes, never drop any",
             )
         wrong = ACCEPTANCE.of(prediction)(prediction, graph, held, self.values, self.tolerance, None, None)[2]
         limits = tuple(one.limit for one in self.rungs)
@@ -206,7 +206,7 @@ class Frontier:
         kept = zip(self.rungs, _with_shares(rungs, uncertain[self.decided]), strict=True)
         return replace(
             self,
-            # what was certified at one look stays so: the guarantee is for all looks together
+            # what was certified once stays certified: the guarantee holds for all looks together
             rungs=tuple(replace(new, status="certified", further_labels=None, outlook="certified at an earlier look")
                         if old.certified and not new.certified else new for old, new in kept),
             calibration=held.mask,
@@ -232,28 +232,28 @@ def certify(
 ) -> Frontier:
     """Which error limits hold among accepted nodes, all of them together with probability ``1 − delta``.
 
-    One threshold per limit is chosen on validation nodes. Then the limits are tested on calibration nodes from the
+    One threshold per limit is chosen on validation nodes. The limits are then tested on calibration nodes from the
     loosest to the strictest, each at full ``delta`` by an exact binomial test, up to the first failure (fixed-sequence
-    testing). Because thresholds and order are fixed before a calibration label is looked at, the chance that any
+    testing). Because thresholds and order are fixed before any calibration label is seen, the probability that any
     certified limit does not hold is at most ``delta``, and a limit may be chosen after looking at all of them.
 
-    Validation nodes are few, and a threshold chosen by them is often too loose to pass or stricter than it need be. One
+    Validation nodes are few, and a threshold chosen on them is often too loose to pass or stricter than needed. One
     limit, the ``focus``, is therefore tested at thresholds from strict to loose as well
     (:func:`graphsde.acting.loosening.loosen`), with 80 % of ``delta``; the ladder has the other 20 %, and what holds at
-    the focus holds at looser limits. All certified limits together still fail with a chance of at most ``delta``.
+    the focus holds at looser limits. The probability that any certified limit fails is still at most ``delta``.
 
     Args:
         prediction: of all nodes of ``graph``.
         graph: with the masks that the model was fitted with, validation nodes among them.
         ladder: the limits, fixed beforehand.
-        delta: how often the guarantee may fail over draws of the calibration nodes.
+        delta: probability, over draws of the calibration nodes, that the guarantee fails.
         by, tolerance, model: as of :func:`graphsde.abstain`.
         ood: a flag with a threshold that is fixed on validation nodes, from
             :func:`graphsde.acting.ood.flag_per_node`; flagged nodes are not accepted, and not counted.
         focus: a limit of the ladder, fixed beforehand; ``None`` leaves all of ``delta`` to the ladder, and so does
             ``anytime``.
-        anytime: test by an e-process, so that :meth:`Frontier.again` may be called as often as labels come in. Takes
-            about half as many nodes again.
+        anytime: test by an e-process, so that :meth:`Frontier.again` may be called whenever labels come in. Needs
+            about 50 % more nodes.
         calibration, size, seed: which calibration nodes; as of :func:`graphsde.uncertainty.held_out.held_out`.
 
     Example:
@@ -269,7 +269,7 @@ def certify(
     judged = _validation(prediction, graph)
     if ood is not None and (ood.calibration & held.mask).any():
         raise BadUsage(
-            "the OOD flag was calibrated on nodes that the limits are tested on",
+            "the OOD flag was calibrated on the nodes that the limits are tested on",
             code="E-CAL-USED",
             fix="use flag_per_node, whose threshold is fixed on validation nodes",
         )
@@ -308,11 +308,11 @@ def certify(
 def with_focus(
     rungs: tuple[Rung, ...], found: Loosened | None, focus: float, delta: float, nodes: int
 ) -> tuple[Rung, ...]:
-    """Rungs with the threshold of the focus where it accepts more than their own, or where theirs is not certified.
+    """Rungs, with the threshold of the focus if it accepts more than their own or theirs is not certified.
 
     Args:
         rungs: of the ladder.
-        found: at the focus; where it has not passed, its rung says what it would take.
+        found: at the focus; if it has not passed, its rung says what it needs.
         focus, delta: the limit, and the δ that it was tested with.
         nodes: all calibration nodes.
     """
@@ -325,7 +325,7 @@ def with_focus(
     }  # fmt: skip
     result: list[Rung] = []
     for one in rungs:
-        if found.passed and one.limit < focus and not one.certified:  # the looser limits before it are no hindrance now
+        if found.passed and one.limit < focus and not one.certified:  # the looser limits before it no longer block it
             rest = delta * (1.0 - FOCUS_SHARE) / FOCUS_SHARE
             outcome = further_labels(one.wrong, one.accepted, nodes, one.limit, rest)
             further, outlook = _at_least_as_many(outcome, None if result[-1].certified else result[-1])
@@ -340,7 +340,7 @@ def with_focus(
 
 
 def _validation(prediction: Prediction, graph: Graph) -> HeldOut:
-    """Validation nodes; none where no label is left for them, and then nothing is certified."""
+    """Validation nodes; if none are labelled, nothing is certified."""
     try:
         return validation_held(prediction, graph)
     except BadUsage as error:
@@ -354,14 +354,14 @@ def choose_thresholds(
 ) -> np.ndarray:
     """For each limit the loosest threshold that should pass the test on ``nodes`` calibration nodes.
 
-    What validation nodes say of the error rate below a threshold is shrunk by Jeffreys' prior: with k errors among m
-    it is spread as Beta(k + ½, m − k + ½). A threshold should pass where the power of the test, averaged over that,
-    is at least 90 %. Where none does, the one with the highest power is taken, or, where no power is left, the
+    The error rate of validation nodes below a threshold is smoothed by Jeffreys' prior: with k errors among m
+    its posterior is Beta(k + ½, m − k + ½). A threshold should pass if the power of the test, averaged over that,
+    is at least 90 %. If none does, the one with the highest power is used or, if all power is zero, the
     one with the lowest errors. Thresholds never rise as limits get stricter.  # [K], −inf where nothing is accepted
 
     Args:
-        values: uncertainties of the validation nodes; infinite where a node is never accepted.  # [n]
-        wrong: whose answer is wrong.  # [n] bool
+        values: uncertainties of the validation nodes; infinite if a node is never accepted.  # [n]
+        wrong: nodes whose prediction is wrong.  # [n] bool
         limits: from the loosest to the strictest.
         delta: of the test.
         nodes: how many calibration nodes there are.
@@ -392,7 +392,7 @@ def choose_thresholds(
 
 @dataclass(frozen=True, eq=False)
 class LadderTest:
-    """What the calibration nodes say of each limit.
+    """Test results of each limit on the calibration nodes.
 
     Args:
         accepted, wrong: calibration nodes up to each threshold, and how many of these are wrong.  # [K], [K]
@@ -418,12 +418,12 @@ def run_ladder_test(
     """The limits tested in sequence on calibration nodes.
 
     Args:
-        values: uncertainties of the calibration nodes; infinite where a node is never accepted.  # [n]
-        wrong: whose answer is wrong.  # [n] bool
+        values: uncertainties of the calibration nodes; infinite if a node is never accepted.  # [n]
+        wrong: nodes whose prediction is wrong.  # [n] bool
         limits: from the loosest to the strictest.
         thresholds: one per limit, chosen without these nodes.  # [K]
         delta: of every test, and of all together.
-        anytime: by an e-process in place of the binomial test.
+        anytime: use an e-process instead of the binomial test.
     """
     accepted, errors = count_accepted(values, wrong, thresholds)
     p_values = (anytime_p_value if anytime else binomial_p_value)(errors, accepted, np.array(limits))
@@ -439,7 +439,7 @@ def judge_ladder(
     *,
     anytime: bool = False,
 ) -> tuple[Rung, ...]:
-    """:func:`run_ladder_test` with bounds, and what further labels would do; arguments as there."""
+    """:func:`run_ladder_test` with bounds and further labels needed; arguments as there."""
     found = run_ladder_test(values, wrong, limits, thresholds, delta, anytime=anytime)
     accepted, errors, p_values, passed = found.accepted, found.wrong, found.p_values, found.passed
     bounds = (anytime_upper if anytime else clopper_pearson_upper)(errors, accepted, delta)
@@ -474,13 +474,13 @@ def further_labels(
 ) -> tuple[tuple[int, int | None] | None, str]:
     """How many more calibration labels a limit needs, at least and at most, and the same in words.
 
-    Counted for a chance of 80 % to pass at both ends of a 50 % interval of the error, which is what it may well be.
+    Computed for a power of 80 % at both ends of a 50 % interval of the error.
 
     Args:
         wrong, accepted: calibration nodes that are accepted, and how many of these are wrong.
         nodes: all calibration nodes.
         limit, delta: of the test.
-        anytime: whether it is the test by an e-process, which takes more; approximately.
+        anytime: whether the test is an e-process, which needs more; approximate.
 
     Example:
         >>> further_labels(10, 100, 200, 0.05, 0.05)[1]
@@ -488,7 +488,7 @@ def further_labels(
     """
     if nodes == 0:
         fewest = nodes_to_certify(limit, delta / BET if anytime else delta)
-        return (fewest, None), f"at least {fewest:,} calibration labels, of which there is none yet"
+        return (fewest, None), f"at least {fewest:,} calibration labels; there are none yet"
     if accepted == 0:
         return None, "no calibration node is accepted: more validation and calibration labels are needed"
     observed = wrong / accepted
@@ -515,7 +515,7 @@ def count_accepted(values: np.ndarray, wrong: np.ndarray, thresholds: np.ndarray
 def _label_words(at_least: int, at_most: int | None) -> str:
     if at_most is None:
         return (
-            f"at least {at_least:,} further calibration labels; the observed error does not exclude that none suffice"
+            f"at least {at_least:,} further calibration labels; given the observed error, possibly no number is enough"
         )
     return f"{at_least:,} to {at_most:,} further calibration labels" if at_most > at_least else (
         f"about {at_least:,} further calibration labels"
@@ -525,12 +525,12 @@ def _label_words(at_least: int, at_most: int | None) -> str:
 def _at_least_as_many(
     outcome: tuple[tuple[int, int | None] | None, str], before: Rung | None
 ) -> tuple[tuple[int, int | None] | None, str]:
-    """A limit needs what the looser ones before it need: the sequence must get there."""
+    """A limit also needs what the looser limits before it need."""
     further = outcome[0]
     if before is None or further is None:
         return outcome
     if before.further_labels is None:
-        return None, f"out of reach as the looser limit {100 * before.limit:.4g}% is"
+        return None, f"out of reach, because the looser limit {100 * before.limit:.4g}% is"
     (low, high), (low_before, high_before) = further, before.further_labels
     low = max(low, low_before)
     high = None if high is None or high_before is None else max(high, high_before)
@@ -548,7 +548,7 @@ def _checked_ladder(ladder: Sequence[float]) -> tuple[float, ...]:
     limits = tuple(float(one) for one in ladder)
     if not limits or any(later >= earlier for earlier, later in itertools.pairwise(limits)):
         raise BadUsage(
-            "the limits of a ladder go from loose to strict",
+            "the limits of a ladder must go from loose to strict",
             found=", ".join(f"{one:g}" for one in limits) or "none",
             expected="falling shares, such as 0.2, 0.1, 0.05",
         )

@@ -1,4 +1,4 @@
-"""What a new fit changed: two predictions of the same nodes side by side."""
+"""What a new fit changed: two predictions of the same nodes compared."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Change(ABC):
 
     @staticmethod
     def from_dict(values: dict[str, Any]) -> Change:
-        """Of either kind, told by its figures."""
+        """The change as an object of the right kind, recognised by its fields."""
         kind, node = (RegressionChange, MovedNumber) if "shift" in values else (ClassChange, MovedNode)
         return kind(**{**values, "moved": tuple(node(**one) for one in values["moved"])})
 
@@ -56,7 +56,7 @@ CHANGES: Rules[Callable[[Any, Any, np.ndarray], Change]] = Rules("comparing pred
 
 
 def compare(before: Prediction, after: Prediction, nodes: np.ndarray) -> Change:
-    """Set ``after`` beside ``before`` on some nodes of the same graph.  # nodes [N] bool"""
+    """Compare ``after`` with ``before`` on some nodes of the same graph.  # nodes [N] bool"""
     return CHANGES.of(before)(before, after, nodes)
 
 
@@ -68,7 +68,7 @@ def _farthest(distance: np.ndarray, nodes: np.ndarray) -> list[int]:
 
 
 def _mean_or_none(values: np.ndarray) -> float | None:
-    """The mean, or ``None`` where it is NaN: a model without a notion of it."""
+    """The mean, or ``None`` if it is NaN, as for a model that does not have it."""
     mean = float(values.mean())
     return None if np.isnan(mean) else mean
 
@@ -98,7 +98,7 @@ class ClassChange(Change):
 
     Args:
         nodes: how many were compared.
-        relabelled: how many of them have another most probable class.
+        relabelled: how many of them changed their most probable class.
         entropy_before, entropy_after: mean predictive entropy, in nats.
         epistemic_before, epistemic_after: mean mutual information; ``None`` for a model that has none.
         moved: the nodes whose class probabilities moved most, the farthest first.
@@ -119,7 +119,7 @@ class ClassChange(Change):
         )
 
     def sentence(self) -> str:
-        return f"{self.relabelled:,} of {self.nodes:,} nodes that are not for training changed their class."
+        return f"{self.relabelled:,} of {self.nodes:,} nodes outside training changed their class."
 
     @property
     def uncertainty(self) -> tuple[str, float, float]:
@@ -128,7 +128,7 @@ class ClassChange(Change):
 
 @CHANGES.register("classification")
 def compare_classes(before: ClassPrediction, after: ClassPrediction, nodes: np.ndarray) -> ClassChange:
-    """Set ``after`` beside ``before`` on some nodes of the same graph.
+    """Compare ``after`` with ``before`` on some nodes of the same graph.
 
     Args:
         before, after: of the same nodes and classes.
@@ -216,7 +216,7 @@ class RegressionChange(Change):
         )
 
     def sentence(self) -> str:
-        return f"{self.nodes:,} nodes that are not for training moved by {self.shift:.4g} on average."
+        return f"{self.nodes:,} nodes outside training moved by {self.shift:.4g} on average."
 
     @property
     def uncertainty(self) -> tuple[str, float, float]:
@@ -227,7 +227,7 @@ class RegressionChange(Change):
 def compare_regression(
     before: RegressionPrediction, after: RegressionPrediction, nodes: np.ndarray
 ) -> RegressionChange:
-    """As :func:`compare_classes`, of numbers.
+    """Like :func:`compare_classes`, for regression.
 
     Example:
         >>> ids, noise = np.array([1, 2]), np.full((1, 2), 4.0)

@@ -1,4 +1,4 @@
-"""Cross-fitted figures: calibrated on one half of the nodes, judged on the other, and the other way round."""
+"""Cross-fitted metrics: calibrated on one half of the nodes, evaluated on the other, and vice versa."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphsde.graph.masks import mask_of
 
 
 def halves(nodes: np.ndarray, seed: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Twice two masks over all nodes: those to calibrate on and those to judge, then with the halves exchanged.
+    """Two pairs of masks over all nodes: one half to calibrate on, the other to evaluate on, then swapped.
 
     Args:
         nodes: which nodes to divide at random.  # [N] bool
@@ -27,10 +27,10 @@ def halves(nodes: np.ndarray, seed: int = 0) -> Iterator[tuple[np.ndarray, np.nd
     chosen = np.flatnonzero(np.asarray(nodes, dtype=bool))
     if len(chosen) < 2:
         raise BadInput(
-            f"{len(chosen)} nodes can't be divided into two halves",
+            f"{len(chosen)} nodes are too few to divide into two halves",
             code="E-CAL-SMALL",
             expected="at least 2 labelled test nodes",
-            fix="label more nodes, or give calibration nodes apart from the test nodes",
+            fix="label more nodes, or use calibration nodes that are not test nodes",
         )
     order = numpy_stream(check_seed(seed), "acting", "cross-fit").permutation(chosen)
     one, other = (mask_of(part, len(nodes)) for part in np.array_split(order, 2))
@@ -41,15 +41,15 @@ def halves(nodes: np.ndarray, seed: int = 0) -> Iterator[tuple[np.ndarray, np.nd
 def cross_fitted(
     nodes: np.ndarray, judge: Callable[[np.ndarray, np.ndarray], dict[str, Any]], seed: int = 0
 ) -> dict[str, Any]:
-    """Figures of something calibrated on nodes that it was not calibrated on, though all of them serve for both.
+    """Held-out metrics of something calibrated on the same nodes, by swapping halves.
 
-    Counts are added up. Shares are averaged, weighted with the nodes they are of. What is reported is of rules that
-    were calibrated on half of the nodes; the rule in use has all of them and is a little better.
+    Counts are added up. Shares are averaged, weighted by their number of nodes. The metrics are of rules that
+    were calibrated on half of the nodes; the rule in use is calibrated on all of them and is a little better.
 
     Args:
         nodes: which nodes to divide.  # [N] bool
-        judge: calibrates on the first mask and judges on the second: figures by name, whole numbers for counts,
-            ``None`` or NaN where there is nothing to judge; ``nodes`` is how many there are.
+        judge: calibrates on the first mask and evaluates on the second: metrics by name, integers for counts,
+            ``None`` or NaN where there is nothing to evaluate; ``nodes`` is how many there are.
         seed: of the division.
 
     Example:

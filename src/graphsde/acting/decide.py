@@ -1,4 +1,4 @@
-"""What to do with each node: accept its answer, have it reviewed, or (of classes) treat it as OOD."""
+"""What to do with each node: accept its prediction, review it, or (for classes) treat it as OOD."""
 
 from __future__ import annotations
 
@@ -62,42 +62,42 @@ def decide(
     model: Predictor | None = None,
     **former: Any,
 ) -> Decisions:
-    """One action per node: first the flag for OOD nodes, then acceptance among the others.
+    """Choose one action per node: first flag OOD nodes, then accept or review the others.
 
-    Whatever the guarantee, the limits of a ladder are tested, and ``frontier`` of the result says which hold. Where
-    nothing can be accepted at ``max_error``, ``way_out()`` says what can be, and how many labels it would take: few
-    labels are no error. Nodes to come that are OOD are not covered by any guarantee: the flag has a stated rate of
-    false alarms, not of misses. Numbers have no such flag: what a model says of them does not tell OOD nodes.
+    Whatever the guarantee, the limits of a ladder are tested, and ``frontier`` of the result says which hold. If
+    nothing can be accepted at ``max_error``, ``way_out()`` says what can be, and how many labels it would take: too few
+    labels are not an error. Future OOD nodes are not covered by any guarantee: the flag has a stated rate of
+    false alarms, not of misses. Regression has no such flag: its predictions do not reveal OOD nodes.
 
     Args:
         prediction: of all nodes of ``graph``.
         graph: with the masks that the model was fitted with.
         max_error: share of the accepted nodes that may be wrong.
-        delta: how often ``certified`` may fail over draws of the calibration nodes.
-        guarantee: ``certified`` takes the loosest certified limit that is at most ``max_error``
+        delta: probability, over draws of the calibration nodes, that ``certified`` fails.
+        guarantee: ``certified`` uses the loosest certified limit that is at most ``max_error``
             (:func:`graphsde.certify`); ``expected`` holds on average and needs fewer labels (:func:`graphsde.select`);
             ``accepted-and-wrong`` bounds the share of *all* nodes that are accepted and wrong, on average
             (:func:`graphsde.acting.expected.control_risk`). One limit chosen beforehand: :func:`graphsde.abstain`.
-        ladder: the limits, fixed before the labels are looked at.
-        focus: the limit of the ladder that most of ``delta`` is spent on, fixed as well (:func:`graphsde.certify`).
-        tolerance: for numbers, where it is needed: an answer is wrong where it is off by more than this.
-        by: for classes: the uncertainty to accept by; ``margin`` if not given.
-        ood_rule: for classes: what the action ``ood`` follows, ``per-node`` (the default) or ``fdr``. Before acceptance
-            it is always the flag ``per-node`` that acts, so that accepting is a function of one node's scores.
-        false_alarm, ood_by: for classes: of :func:`graphsde.acting.ood.flag_per_node`; 0.05, and ``ood`` where it can
-            be.
+        ladder: the limits, fixed before any label is seen.
+        focus: the limit of the ladder that gets most of ``delta``, also fixed beforehand (:func:`graphsde.certify`).
+        tolerance: for regression (required): a prediction is wrong if it is off by more than this.
+        by: for classes: the uncertainty to accept by; default ``margin``.
+        ood_rule: for classes: the rule behind the action ``ood``, ``per-node`` (default) or ``fdr``. Acceptance
+            always uses the flag ``per-node``, so that it is a function of one node's scores.
+        false_alarm, ood_by: for classes: of :func:`graphsde.acting.ood.flag_per_node`; 0.05, and ``ood`` if it is
+            defined.
         confidence_level: of :func:`graphsde.conformalize`.
-        sets: for classes: ``marginal`` (the default), ``class`` (every class is covered) or ``degree`` (every band of
+        sets: for classes: ``marginal`` (default), ``class`` (every class is covered) or ``degree`` (every band of
             degrees is).
-        sets_by, intervals_by: for classes and for numbers: ``by`` of :func:`graphsde.conformalize`.
+        sets_by, intervals_by: for classes and for regression: ``by`` of :func:`graphsde.conformalize`.
         calibration, size, seed: which calibration nodes; the same for all steps. The calibration nodes of the split if
-            not given, else all test nodes, and figures on test nodes are then cross-fitted.
-        further: mask or positions of nodes that were drawn at random and labelled since the first look, for testing
+            not given, otherwise all test nodes; metrics on test nodes are then cross-fitted.
+        further: mask or positions of nodes that were drawn at random and labelled since the first test, for testing
             again; their labels are in ``graph``, and they have no role.
-        anytime: test so that it may be repeated with ``further`` labels as often as these come in; with ``further`` it
-            always is. Whoever may want to look again must say so at the first look.
-        model: who predicted, for scores that ask it for further predictions.
-        former: options under the names that they once had.
+        anytime: use a test that may be repeated whenever ``further`` labels come in; with ``further`` it
+            always is. If you may want to test again, set it from the start.
+        model: the one that predicted, for scores that need further predictions of it.
+        former: options under their former names.
 
     Example:
         >>> import graphsde as gs
@@ -130,7 +130,7 @@ def decide(
     given = {name: value for name, value in asked.items() if value is not None}
     if strange := sorted(set(given) - set(known)):
         raise BadUsage(
-            f"{', '.join(strange)} is not for {prediction.speaks_of}, which this model predicts",
+            f"{', '.join(strange)} does not apply to {prediction.speaks_of}, which this model predicts",
             code="E-TARGET",
             found=", ".join(strange),
             expected="one of " + ", ".join(known),
@@ -143,7 +143,7 @@ def decide(
 
 @dataclass(frozen=True)
 class Terms:
-    """What was asked for: the guarantee, its limit, and how often it may fail; see :func:`decide`."""
+    """The request: the guarantee, its limit, and how often it may fail; see :func:`decide`."""
 
     guarantee: GuaranteeName
     max_error: float
@@ -159,7 +159,7 @@ class Calibrated:
     """The nodes that everything is calibrated on.
 
     Args:
-        first: those of the first look.  # [N] bool
+        first: those of the first test.  # [N] bool
         nodes: all of them.  # [N] bool
         source: in words.
     """
@@ -178,7 +178,7 @@ def _calibration(
     size: int | None,
     seed: int,
 ) -> Calibrated:
-    """Calibration nodes; none where no label is left for them, which is no error: then nothing is certified."""
+    """Calibration nodes; having none is not an error: then nothing is certified."""
     choose = held_out if guarantee == "certified" else calibration_for_selection
     try:
         held = choose(prediction, graph, calibration, size=size, seed=seed)
@@ -186,7 +186,10 @@ def _calibration(
     except BadInput as error:
         if error.code != "E-CALIBRATION":
             raise
-        first, source = np.zeros(graph.num_nodes, dtype=bool), "the split leaves no labelled nodes for calibration"
+        first, source = (
+            np.zeros(graph.num_nodes, dtype=bool),
+            "none, because the split leaves no labelled nodes for calibration",
+        )
     if further is None:
         return Calibrated(first, first, source)
     later = np.asarray(further)
@@ -196,22 +199,22 @@ def _calibration(
         roles |= mask
     if used := int((later & roles).sum()):
         raise BadUsage(
-            f"{used} of the further calibration nodes have a role in the split already",
+            f"{used} of the further calibration nodes already have a role in the split",
             code="E-CAL-USED",
             fix="draw them at random among nodes without a role: graphsde ask RUN --for calibration",
         )
     later &= held_out(prediction, graph, later).mask
     first = first & ~later
-    return Calibrated(first, first | later, f"{source}, and {int(later.sum()):,} nodes labelled since")
+    return Calibrated(first, first | later, f"{source}, plus {int(later.sum()):,} nodes labelled since")
 
 
 def _require_one_of(kind: str, name: str, choices: dict[Any, str]) -> None:
     if name not in choices:
-        raise BadUsage(f"there is no {kind} named '{name}'", found=name, expected="one of " + ", ".join(choices))
+        raise BadUsage(f"unknown {kind} '{name}'", found=name, expected="one of " + ", ".join(choices))
 
 
 DECIDING: Rules[Callable[..., Decisions]] = Rules("deciding")
-"""How a kind of prediction is decided on; parameters with a default are its options."""
+"""How to decide on a kind of prediction; parameters with a default are its options."""
 
 
 @DECIDING.register("classification")
@@ -244,7 +247,7 @@ def _decide_classes(
         conformal, said = _sets(prediction, graph, calibrated, terms.seed, confidence_level, sets, sets_by)
         actions = np.full(graph.num_nodes, "review", dtype=object)
         actions[flag.flagged if ood_rule == "per-node" else group.flagged] = "ood"
-        actions[rule.accepted] = "accept"  # last: a list beside the guarantee takes no node out of it
+        actions[rule.accepted] = "accept"  # last: the fdr list must not remove accepted nodes from the guarantee
         all_classes = np.ones((graph.num_nodes, prediction.num_classes), dtype=bool)
         return ClassDecisions(
             prediction=prediction,
@@ -270,7 +273,7 @@ def _decide_classes(
 def _flag(
     prediction: ClassPrediction, graph: Graph, false_alarm: float, by: str | None, model: Predictor | None
 ) -> tuple[OODFlag, tuple[str, ...]]:
-    """The flag, or scores alone where validation nodes are too few for its threshold."""
+    """The flag, or scores alone if there are too few validation nodes for a threshold."""
     try:
         return flag_per_node(prediction, graph, false_alarm=false_alarm, by=by, model=model), ()
     except GraphsdeError as error:
@@ -297,7 +300,7 @@ def _sets(
     except BadInput as error:
         if error.code != "E-CAL-SMALL":
             raise
-        return None, (f"Sets say nothing: {error.message}.",)
+        return None, (f"Sets are uninformative: {error.message}.",)
 
 
 @DECIDING.register("regression")
@@ -314,9 +317,9 @@ def _decide_numbers(
 ) -> RegressionDecisions:
     if tolerance is None:
         raise BadUsage(
-            "the model predicts numbers: how far off may an accepted one be?",
+            "a regression model needs a tolerance: how far off may an accepted prediction be?",
             code="E-TARGET",
-            fix="give tolerance= (--tolerance), in the target's unit",
+            fix="set tolerance= (--tolerance), in the target's unit",
         )
     require_share("confidence_level", confidence_level)
 
@@ -331,7 +334,7 @@ def _decide_numbers(
         except BadInput as error:
             if error.code != "E-CAL-SMALL":
                 raise
-            intervals, notes = None, (f"Intervals say nothing: {error.message}.",)
+            intervals, notes = None, (f"Intervals are uninformative: {error.message}.",)
             low, high = (np.full(graph.num_nodes, end) for end in (-np.inf, np.inf))
         actions = np.full(graph.num_nodes, "review", dtype=object)
         actions[rule.accepted] = "accept"

@@ -1,4 +1,4 @@
-"""What is said of decisions, in one place: the command line and the page show the same tables and sentences."""
+"""Decisions in words: the command line and the page show the same tables and sentences."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from graphsde.acting.certified import Frontier
 from graphsde.acting.decisions import Decisions
 
 MOST_CLASSES = 6
-EACH_BY_ITSELF = "The guarantees for accepted nodes, sets and OOD flags hold each by itself, not all at once."
-CROSS_FITTED = "calibrated on one half, judged on the other, and the other way round; half of the labels accept less"
+EACH_BY_ITSELF = "The guarantees for accepted nodes, sets and OOD flags hold individually, not jointly."
+CROSS_FITTED = "calibrated on one half, evaluated on the other, and vice versa; fewer are accepted with half the labels"
 
 
 @dataclass(frozen=True)
@@ -19,16 +19,16 @@ class DecisionWords:
 
     Args:
         frontier: a row per limit: status, share accepted, errors seen, bound, what it needs.
-        accepted: what is accepted; where nothing is, the ways out.
+        accepted: what is accepted; if nothing is, the alternatives.
         anything: whether anything is accepted.
         guarantee: the guarantee in use and what it means.
-        rests_on: what must be so for it.
+        rests_on: its assumptions.
         actions: a row per action.
         ood: of the rules for OOD nodes; empty for numbers.
         sets: of sets or intervals.
         coverage: a row per group of test nodes: how many are covered.
         tested: how the decisions turned out on test nodes.
-        notes: what could not be done with so few labels.
+        notes: what the labels were too few for.
     """
 
     frontier: list[dict[str, str]]
@@ -44,14 +44,14 @@ class DecisionWords:
     notes: list[str]
 
     def __str__(self) -> str:
-        """What a person reads first: the frontier, what is accepted, the guarantee, who gets which action."""
-        lines = ["Which error limits hold among accepted nodes:", aligned(self.frontier), *self.accepted]
+        """What a person reads first: the frontier, what is accepted, the guarantee, and the actions."""
+        lines = ["Error limits that hold among accepted nodes:", aligned(self.frontier), *self.accepted]
         lines += [f"Guarantee {self.guarantee}", self.rests_on, *self.ood, *self.notes, aligned(self.actions)]
         return "\n".join(lines)
 
 
 def aligned(rows: list[dict[str, str]]) -> str:
-    """Rows of cells as text, one column under the other.
+    """Rows of cells as text, with aligned columns.
 
     Example:
         >>> print(aligned([{"action": "accept", "nodes": "7"}, {"action": "review", "nodes": "12"}]))
@@ -78,7 +78,7 @@ def describe(decisions: Decisions) -> DecisionWords:
         accepted=_accepted(decisions, found) if _anything(decisions) else _ways_out(decisions, found),
         anything=_anything(decisions),
         guarantee=f"{stated['name']}: {stated['meaning']}{_what_is_wrong(decisions)}",
-        rests_on=f"It rests on this: {stated['rests_on']}. {EACH_BY_ITSELF}",
+        rests_on=f"It assumes: {stated['rests_on']}. {EACH_BY_ITSELF}",
         actions=[
             {
                 "action": name,
@@ -97,7 +97,7 @@ def describe(decisions: Decisions) -> DecisionWords:
 
 
 def percent(share: float | None) -> str:
-    """``4.2%``, with as many digits as matter to a reader; a dash where there is none."""
+    """``4.2%``, with as many digits as matter to a reader; a dash if there is no value."""
     return "—" if share is None or share != share else f"{100 * share:.3g}%" if share < 0.9995 else "100%"
 
 
@@ -122,7 +122,7 @@ def frontier_rows(frontier: Frontier, in_use: float | None = None) -> list[dict[
 
 
 def coverage_rows(rows: list[dict[str, Any]]) -> list[dict[str, str]]:
-    """A row of cells per group; of many classes those that are covered least."""
+    """A row of cells per group; with many classes, those covered least."""
     classes = sorted((row for row in rows if row["kind"] == "class"), key=lambda row: row["coverage"])
     left_out = {row["group"] for row in classes[MOST_CLASSES:]}
     return [
@@ -140,7 +140,7 @@ def coverage_rows(rows: list[dict[str, Any]]) -> list[dict[str, str]]:
 
 def _what_is_wrong(decisions: Decisions) -> str:
     tolerance = decisions.abstention.tolerance
-    return "" if tolerance is None else f" An answer is wrong where it is off by more than {tolerance:g}."
+    return "" if tolerance is None else f" A prediction is wrong if it is off by more than {tolerance:g}."
 
 
 def _anything(decisions: Decisions) -> bool:
@@ -159,7 +159,7 @@ def _accepted(decisions: Decisions, found: dict[str, Any]) -> list[str]:
     if found["stated"]["name"] == "certified":
         bound = f"; the error rate among them is at most {percent(found['upper_bound'])}"
     lines.append(
-        f"Accept where {found['uncertainty']} is at most {found['threshold']:.4g}: {percent(found['coverage'])} of the "
+        f"Accept if {found['uncertainty']} is at most {found['threshold']:.4g}: {percent(found['coverage'])} of the "
         f"{int(a.decided.sum()):,} nodes decided on{bound}."
     )
     return [*lines, _calibrated(found)]
@@ -167,7 +167,7 @@ def _accepted(decisions: Decisions, found: dict[str, Any]) -> list[str]:
 
 def _ways_out(decisions: Decisions, found: dict[str, Any]) -> list[str]:
     way = found["way_out"]
-    lines = [f"Nothing can be accepted at a limit of {percent(decisions.max_error)} with these labels. Ways out:"]
+    lines = [f"Nothing can be accepted at a limit of {percent(decisions.max_error)} with these labels. Alternatives:"]
     if way["certified"]:
         strictest = decisions.frontier.certified[-1]
         lines.append(
@@ -176,7 +176,7 @@ def _ways_out(decisions: Decisions, found: dict[str, Any]) -> list[str]:
         )
     if way["expected"]:
         lines.append(
-            f"- a weaker guarantee: {percent(way['expected'])} of the nodes are accepted if the limit need hold only "
+            f"- a weaker guarantee: {percent(way['expected'])} of the nodes are accepted if the limit holds only "
             "on average (--guarantee expected)"
         )
     if way["further_labels"] is None:
@@ -196,7 +196,7 @@ def _about_ood(ood: dict[str, Any], nodes: int) -> list[str]:
         lines.append(
             f"Rule per-node: {ood['flagged']:,} nodes are flagged ({ood['score']} above {ood['threshold']:.4g}). "
             f"{ood['guarantee']['meaning']} Up to about {round(ood['false_alarm'] * nodes):,} of {nodes:,} nodes "
-            "are flagged where none is OOD."
+            "would be flagged if none were OOD."
         )
     fdr = ood["fdr"]
     lines.append(
@@ -205,7 +205,7 @@ def _about_ood(ood: dict[str, Any], nodes: int) -> list[str]:
     )
     if "flagged_of_ood" in ood:
         lines.append(
-            f"Of the nodes known to be OOD {percent(ood['flagged_of_ood'])} are flagged per node and "
+            f"Of the nodes known to be OOD, {percent(ood['flagged_of_ood'])} are flagged per node and "
             f"{percent(ood['accepted_of_ood'])} accepted."
         )
     return lines
@@ -223,6 +223,6 @@ def _tested(test: dict[str, Any], kind: str) -> str:
     how = f" ({CROSS_FITTED})" if test.get("cross_fitted") else ""
     wrong = "" if test["error"] is None else f", {test['wrong']:,} of these wrong ({percent(test['error'])})"
     return (
-        f"On {test['nodes']:,} test nodes{how}: {test['accepted']:,} accepted{wrong}; of all of them "
+        f"On {test['nodes']:,} test nodes{how}: {test['accepted']:,} accepted{wrong}; of all test nodes "
         f"{percent(test['error_of_all'])} are wrong, and {kind}s cover {percent(test[f'{kind}_coverage'])}."
     )

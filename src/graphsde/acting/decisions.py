@@ -1,4 +1,4 @@
-"""Decisions: one action per node, what is guaranteed of them, and how they turned out on test nodes."""
+"""Decisions: one action per node, their guarantees, and how they turned out on test nodes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BETWEEN_CLASSES = " | "
 
 
 class Decisions(ABC):
-    """One action per node, with what is guaranteed of them; made by :func:`graphsde.decide`."""
+    """One action per node, with its guarantees; made by :func:`graphsde.decide`."""
 
     choices: ClassVar[tuple[str, ...]]
     prediction: Prediction
@@ -48,9 +48,9 @@ class Decisions(ABC):
     frontier: Frontier
     """All limits of the ladder, whatever the guarantee in use."""
     selection: Selection | None
-    """What is accepted under a guarantee on average."""
+    """What is accepted under a guarantee that holds on average."""
     notes: tuple[str, ...]
-    """What could not be done with so few labels, in words."""
+    """What the labels were too few for, in words."""
     again: Callable[[np.ndarray], Decisions] | None
     """The same decisions, calibrated on other nodes."""
     strangeness: OODPValues | None
@@ -63,7 +63,7 @@ class Decisions(ABC):
         return str(describe(self))
 
     def decided_counts(self) -> dict[str, int]:
-        """How many nodes got each action, of those that no label has been used of."""
+        """How many nodes got each action, among those whose label was not used."""
         return {one: int(((self.actions == one) & self.abstention.decided).sum()) for one in self.choices}
 
     def __repr__(self) -> str:
@@ -80,18 +80,18 @@ class Decisions(ABC):
 
     @abstractmethod
     def summary(self) -> dict[str, Any]:
-        """Threshold, bound, coverage, counts, and the realised figures on test nodes where their truth is there."""
+        """Threshold, bound, coverage, counts, and the realised metrics on test nodes if their labels are known."""
 
     @abstractmethod
     def _realised(self, test: np.ndarray) -> dict[str, Any]:
-        """What became of the guarantees on test nodes that were not calibrated on."""
+        """How the guarantees turned out on test nodes that were not calibrated on."""
 
     def review(self, importance: Importance | None = None, *, known: bool = False) -> Review:
-        """The nodes for a person to look at, ranked, each with a reason; nodes whose label is known are left out.
+        """The nodes to review, ranked, each with a reason; nodes whose label is known are left out.
 
         Args:
             importance: order by a numeric column of the graph (by its name), by ``degree``, or by a number per node;
-                the most doubtful come first if not given.
+                by default the most uncertain come first.
             known: list nodes whose label is known as well.
 
         Example:
@@ -114,9 +114,9 @@ class Decisions(ABC):
         return require_pandas().DataFrame(self.columns())
 
     def way_out(self) -> dict[str, Any] | None:
-        """Where nothing is accepted: the limits that are certified, what ``expected`` would accept, what it takes.
+        """If nothing is accepted: the limits that are certified, what ``expected`` would accept, and the labels needed.
 
-        ``None`` where something is accepted.
+        ``None`` if something is accepted.
         """
         if self.abstention.threshold is not None:
             return None
@@ -136,7 +136,7 @@ class Decisions(ABC):
             return select(
                 self.prediction, self.graph, max_error=self.max_error, ood=a.ood, tolerance=a.tolerance, by=a.values
             ).accepted_share
-        except (BadUsage, BadInput):  # no node is left to decide on, or none to calibrate on
+        except (BadUsage, BadInput):  # no node left to decide on, or none to calibrate on
             return None
 
     @cached_property
@@ -152,20 +152,20 @@ class Decisions(ABC):
         return self._calibrated[key]
 
     def _judged(self) -> tuple[np.ndarray, bool]:
-        """Test nodes to judge on, and whether that must be by cross-fitting, as all of them were calibrated on."""
+        """Test nodes to evaluate on, and whether to cross-fit because all of them were calibrated on."""
         judged = judged_nodes(self.prediction, self.graph)
         test = judged & ~self.abstention.calibration
         return (test, False) if test.any() else (judged, self.again is not None and judged.sum() >= 2)
 
     def _on_test_nodes(self) -> dict[str, Any]:
-        """Realised figures under ``test``; cross-fitted where all test nodes were calibrated on."""
+        """Realised metrics under ``test``; cross-fitted if all test nodes were calibrated on."""
         judged, crossed = self._judged()
         if not crossed:
             free = judged & ~self.abstention.calibration
             return {"test": self._realised(free)} if free.any() else {}
         try:
             found = cross_fitted(judged, lambda fitted, other: self._calibrated_on(fitted)._realised(other))
-        except BadInput:  # half of the nodes is too few
+        except BadInput:  # half of the nodes are too few
             return {}
         found |= {"error": found["wrong"] / found["accepted"] if found["accepted"] else None, "cross_fitted": True}
         return {"test": found}
@@ -200,7 +200,7 @@ def _uncertainty(p: Prediction) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClassDecisions(Decisions):
-    """One action per node, with what is guaranteed of them; made by :func:`graphsde.decide`.
+    """One action per node, with its guarantees; made by :func:`graphsde.decide`.
 
     Args:
         prediction, graph: what was decided on.
@@ -208,14 +208,14 @@ class ClassDecisions(Decisions):
         abstention: the rule of acceptance; certified for nodes that the flag has cleared.
         ood: the flag ``per-node``, which acts before acceptance.
         strangeness: OOD p-values of all nodes.
-        group: the list ``fdr``, which stands beside the flag.
-        ood_rule: which of the two the action ``ood`` follows; neither changes who is accepted.
-        conformal: the calibrated sets; ``None`` where there are too few calibration nodes for any.
-        sets: classes that each node may be of, never empty.  # [N, C] bool
+        group: the list ``fdr``, separate from the flag.
+        ood_rule: which of the two decides the action ``ood``; neither changes which nodes are accepted.
+        conformal: the calibrated sets; ``None`` if there are too few calibration nodes.
+        sets: possible classes of each node, never empty.  # [N, C] bool
         actions: ``accept``, ``review`` or ``ood``.  # [N] object
         frontier: all limits of the ladder.
         selection: behind the guarantees ``expected`` and ``accepted-and-wrong``.
-        notes: what could not be done with so few labels.
+        notes: what the labels were too few for.
         again: the same decisions, calibrated on other nodes.
     """
 
@@ -262,7 +262,7 @@ class ClassDecisions(Decisions):
             if f.flagged[node] or action == "ood":
                 strange = f"OOD p-value {p_values[node]:.2g}, {f.by} {f.values[node]:.4g}"
                 above = f" is above {f.threshold:.4g}" if f.flagged[node] else " is in the group"
-                reasons[node] = f"{strange}{above}: unlike the nodes calibrated on"
+                reasons[node] = f"{strange}{above}: unlike the calibration nodes"
             elif action == "accept":
                 reasons[node] = f"{a.by} {a.values[node]:.4g} is within {limit}"
             elif a.threshold is None:
@@ -276,7 +276,7 @@ class ClassDecisions(Decisions):
     def coverage(self) -> list[dict[str, Any]]:
         """Coverage and size of the sets on test nodes: over all, per class and per degree band.
 
-        Cross-fitted where all test nodes were calibrated on; empty where there is nothing to judge.
+        Cross-fitted if all test nodes were calibrated on; empty if there is nothing to evaluate.
         """
         judged, crossed = self._judged()
         if self.conformal is None or not judged.any():
@@ -287,7 +287,7 @@ class ClassDecisions(Decisions):
             for fitted, other in halves(judged):
                 try:
                     mine = self._calibrated_on(fitted)
-                except BadInput:  # half of the nodes is too few
+                except BadInput:  # half of the nodes are too few
                     return []
                 assert isinstance(mine, ClassDecisions)
                 sets[other] = mine.sets[other]
@@ -341,18 +341,18 @@ class ClassDecisions(Decisions):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RegressionDecisions(Decisions):
-    """One action per node, with what is guaranteed of them; made by :func:`graphsde.decide`.
+    """One action per node, with its guarantees; made by :func:`graphsde.decide`.
 
     Args:
         prediction, graph: what was decided on.
         max_error: the limit that was asked for.
         abstention: the rule of acceptance.
-        conformal: the calibrated intervals; ``None`` where there are too few calibration nodes for any.
+        conformal: the calibrated intervals; ``None`` if there are too few calibration nodes.
         low, high: their ends.  # [N], [N]
         actions: ``accept`` or ``review``.  # [N] object
         frontier: all limits of the ladder.
         selection: behind the guarantees ``expected`` and ``accepted-and-wrong``.
-        notes: what could not be done with so few labels.
+        notes: what the labels were too few for.
         again: the same decisions, calibrated on other nodes.
     """
 
@@ -390,7 +390,7 @@ class RegressionDecisions(Decisions):
         a = self.abstention
         reasons = np.empty(len(self.actions), dtype=object)
         for node, action in enumerate(self.actions):
-            chance = f"the chance of being off by more than {a.tolerance:g} is {a.values[node]:.3g}"
+            chance = f"the probability of being off by more than {a.tolerance:g} is {a.values[node]:.3g}"
             if a.threshold is None:
                 reasons[node] = f"{chance}; no threshold could be certified"
             elif action != "accept" and a.values[node] <= a.threshold:

@@ -22,23 +22,23 @@ from graphsde.uncertainty.multiple_testing import benjamini_hochberg, conformal_
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """Which nodes are accepted, with a guarantee on average.
+    """Which nodes are accepted, with a guarantee that holds on average.
 
     Args:
         guarantee: in words.
         max_error: the limit.
         by: name of the uncertainty.
         values: of every node.  # [N]
-        accepted: nodes whose answer may stand.  # [N] bool
-        decided: nodes that were decided on; nothing is said of others.  # [N] bool
-        threshold: the largest accepted uncertainty; ``None`` where nothing is accepted.
-        p_values: of the nodes decided on, small where an answer is surely right; NaN of others, and of all nodes
-            where the rule has none.  # [N]
+        accepted: nodes whose prediction is accepted.  # [N] bool
+        decided: nodes that were decided on; others have no guarantee.  # [N] bool
+        threshold: the largest accepted uncertainty; ``None`` if nothing is accepted.
+        p_values: of the nodes decided on, small if a prediction is surely right; NaN for others, and for all nodes
+            if the rule has none.  # [N]
         calibration: which nodes were used.  # [N] bool
         calibration_source: in words.
         accepted_calibration, wrong_calibration: calibration nodes up to the threshold, and how many of these are wrong.
-        ood: the flag that acts first, where there is one.
-        tolerance: of numbers: an answer is wrong where it is off by more.
+        ood: the flag that acts first, if there is one.
+        tolerance: for regression: a prediction is wrong if it is off by more.
     """
 
     guarantee: Guarantee
@@ -94,15 +94,15 @@ def select(
     seed: int = 0,
     model: Predictor | None = None,
 ) -> Selection:
-    r"""Accept nodes of which on average at most a share ``max_error`` is wrong: the guarantee ``expected``.
+    r"""Accept nodes so that on average at most a share ``max_error`` is wrong: the guarantee ``expected``.
 
     Conformal selection (Jin and Candès, 2023). With n calibration nodes, a node i that is decided on has
 
     .. math:: p_i = \frac{1 + \#\{j: j \text{ wrong and at least as sure as } i\}}{n + 1}
 
-    and Benjamini–Hochberg at ``max_error`` over these p-values says who is accepted. Then
+    and Benjamini–Hochberg at ``max_error`` over these p-values decides which are accepted. Then
     ``E[wrong accepted / max(1, accepted)] ≤ max_error`` over draws of calibration nodes and nodes decided on. It needs
-    far fewer labels than ``certified`` and says less: a single draw may be above the limit.
+    far fewer labels than ``certified`` and guarantees less: a single draw may exceed the limit.
 
     Args:
         prediction, graph, by, tolerance, model: as of :func:`graphsde.abstain`.
@@ -110,8 +110,8 @@ def select(
         ood: as of :func:`graphsde.acting.certified.certify`; flagged nodes are left out on both sides.
         nodes: mask or positions of those to decide on; all that are neither trained, validated nor calibrated on, if
             not given.
-        calibration, size, seed: which calibration nodes. Where the split has none: the test nodes, or half of them
-            where no others are left to decide on.
+        calibration, size, seed: which calibration nodes. If the split has none: the test nodes, or half of them
+            if no others are left to decide on.
 
     Example:
         >>> import graphsde as gs
@@ -178,7 +178,7 @@ def control_risk(
 
     Conformal risk control (Angelopoulos et al., 2024): the loosest threshold at which
     ``(1 + #{calibration nodes accepted and wrong}) / (n + 1)`` is at most ``max_share``. The share is of all nodes, not
-    of the accepted ones: where few nodes are accepted, more of these may be wrong.
+    of the accepted ones: if few nodes are accepted, a larger share of them may be wrong.
 
     Args:
         prediction, graph, by, tolerance, ood, calibration, size, seed, model: as of :func:`select`.
@@ -219,7 +219,7 @@ def control_risk(
 
 
 def risk_controlling_bound(values: np.ndarray, wrong: np.ndarray, max_share: float) -> float:
-    """Nodes strictly below it are accepted: the first wrong node that is one too many; infinite where none is.
+    """Nodes strictly below this are accepted: the value of the first wrong node too many; infinite if there is none.
 
     With n nodes the wrong ones below may be ``⌊max_share · (n + 1)⌋ − 1``; −inf where that is negative.
 
@@ -243,7 +243,7 @@ def calibration_for_selection(
     seed: int = 0,
     nodes: np.ndarray | None = None,
 ) -> HeldOut:
-    """All test nodes where others are left to decide on, half of them where not."""
+    """All test nodes if others are left to decide on, otherwise half of them."""
     held = held_out(prediction, graph, calibration, size=size, seed=seed)
     if nodes is not None or calibration is not None or size is not None or _undecided(graph, held).any():
         return held
@@ -265,12 +265,12 @@ def _to_decide(graph: Graph, held: HeldOut, nodes: np.ndarray | None) -> np.ndar
             raise BadUsage(
                 f"{int(used.sum())} of the nodes to decide on were trained, validated or calibrated on",
                 code="E-CAL-USED",
-                fix="decide on nodes whose labels nobody has used",
+                fix="decide on nodes whose labels have not been used",
             )
     if not chosen.any():
         raise BadUsage(
-            "all nodes are training, validation or calibration nodes: there is none left to decide on",
+            "all nodes are training, validation or calibration nodes: none are left to decide on",
             code="E-CAL-USED",
-            fix="calibrate on some of the nodes",
+            fix="calibrate on fewer nodes",
         )
     return chosen

@@ -1,4 +1,4 @@
-"""What moves a prediction and its uncertainty: the node's neighbours and its own features."""
+"""What drives a prediction and its uncertainty: the node's neighbours and its own features."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from graphsde.uncertainty.held_out import align_labels, require_same_nodes
 NEIGHBOURS = 20
 FEATURES = 10
 SURE = 0.01
-"""Entropy in nats below which all effects are next to nothing."""
+"""Entropy in nats below which all effects are negligible."""
 
 
 @dataclass(frozen=True)
 class Words:
-    """How effects are told: their unit, the label of an axis, the head of a column, and a line below the table."""
+    """Words for effects: their unit, an axis label, a column head, and a line below the table."""
 
     unit: str
     axis: str
@@ -38,7 +38,7 @@ class Words:
 
 
 class Explanation(ABC):
-    """What moves a node's prediction and its uncertainty; one subclass for each kind of target."""
+    """What drives a node's prediction and its uncertainty; one subclass for each kind of target."""
 
     words: ClassVar[Words]
     id: int | str
@@ -54,14 +54,14 @@ class Explanation(ABC):
 
     def _made_by_neighbours(self, alone: str, less: bool) -> str:
         if not self.degree:
-            return "It has no neighbours: only its own features speak."
+            return "It has no neighbours: only its own features matter."
         who = f"its {self.degree:,} neighbours together make" if self.degree > 1 else "its one neighbour makes"
         return f"Without any neighbour it would be {alone}: {who} it {'less' if less else 'more'} uncertain."
 
     @property
     @abstractmethod
     def title(self) -> str:
-        """Which node, and what is said of it."""
+        """The node and its prediction."""
 
     @abstractmethod
     def neighbour_names(self) -> list[str]: ...
@@ -82,7 +82,7 @@ class Explanation(ABC):
 
 
 def signed(value: float) -> str:
-    """With its sign, and with digits where four after the point would show none."""
+    """With its sign, and with enough digits to show something."""
     return f"{value:+.4f}" if value == 0 or abs(value) >= 5e-5 else f"{value:+.0e}"
 
 
@@ -95,8 +95,8 @@ class NeighbourEffect:
         predicted: its most probable class.
         label: its class where it is a training node, else ``None``.
         weight: of the edge.
-        adds: entropy with the edge less entropy without it, in nats: above 0 the neighbour makes the node less sure.
-        supports: probability of the node's predicted class with the edge less that without it.
+        adds: entropy with the edge minus that without it, in nats: above 0 the neighbour makes the node less certain.
+        supports: probability of the node's predicted class with the edge minus that without it.
         without: what the node would be predicted as without the edge.
     """
 
@@ -111,20 +111,20 @@ class NeighbourEffect:
 
 @dataclass(frozen=True)
 class ClassExplanation(Explanation):
-    """What moves a node's uncertainty.
+    """What drives a node's uncertainty.
 
     Args:
         id: the node.
-        predicted, confidence, entropy, epistemic: what the model says of it; ``epistemic`` is ``None`` where the model
-            has no notion of it.
+        predicted, confidence, entropy, epistemic: its prediction; ``epistemic`` is ``None`` if the model
+            does not have it.
         probabilities: by class, the highest first.
         alone: entropy if the node had no edges.
-        alone_predicted: and the class that it would get.
+        alone_predicted: the class that it would then get.
         neighbours: largest effect first.
-        degree: how many neighbours the node hears from; more than were tried where it is a hub.
+        degree: the node's number of neighbours; for a hub, more than were tried.
         features: largest effect first.
-        how: in words, how the effect of the features was found.
-        samples: that every prediction was made with.
+        how: in words, how the feature effects were computed.
+        samples: per prediction.
     """
 
     id: int | str
@@ -150,7 +150,7 @@ class ClassExplanation(Explanation):
         lines = [
             f"Node {shorten(str(self.id), 60)} is predicted as {shorten(self.predicted, 60)} "
             f"({self.confidence:.2f}), entropy {self.entropy:.3g} nats."
-            + (" It is sure: there is little to explain." if self.entropy < SURE else ""),
+            + ("  It is certain: there is little to explain." if self.entropy < SURE else ""),
             self._made_by_neighbours(
                 f"{shorten(self.alone_predicted, 60)} with entropy {self.alone:.3g}", less=self.alone > self.entropy
             ),
@@ -158,7 +158,7 @@ class ClassExplanation(Explanation):
         against = [one for one in self.neighbours if one.without != self.predicted]
         if against:
             lines.append(
-                f"Its class hangs on {shorten(str(against[0].id), 60)}: without that edge it would be "
+                f"Its class depends on {shorten(str(against[0].id), 60)}: without that edge it would be "
                 f"{shorten(against[0].without, 60)}."
             )
         return lines
@@ -189,11 +189,11 @@ class NeighbourShift:
 
     Args:
         id: the neighbour.
-        mean: what is predicted of it.
+        mean: its prediction.
         value: its value where it is a training node, else ``None``.
         weight: of the edge.
-        adds: standard deviation with the edge less that without it: above 0 the neighbour makes the node less sure.
-        moves: predicted mean with the edge less that without it.
+        adds: standard deviation with the edge minus that without it: above 0 the neighbour makes the node less certain.
+        moves: predicted mean with the edge minus that without it.
     """
 
     id: int | str
@@ -206,18 +206,18 @@ class NeighbourShift:
 
 @dataclass(frozen=True)
 class RegressionExplanation(Explanation):
-    """What moves a predicted number.
+    """What drives a predicted number.
 
     Args:
         id: the node.
-        mean, deviation: what the model says of it, in the target's unit.
-        epistemic: share of its variance that is epistemic; ``None`` where the model has no notion of it.
+        mean, deviation: its prediction, in the target's unit.
+        epistemic: share of its variance that is epistemic; ``None`` if the model does not have it.
         alone_mean, alone_deviation: if the node had no edges.
         neighbours: largest effect on the deviation first.
-        degree: how many neighbours the node hears from; more than were tried where it is a hub.
+        degree: the node's number of neighbours; for a hub, more than were tried.
         features: largest effect on the deviation first.
-        how: in words, how the effect of the features was found.
-        samples: that every prediction was made with.
+        how: in words, how the feature effects were computed.
+        samples: per prediction.
     """
 
     id: int | str
@@ -242,8 +242,8 @@ class RegressionExplanation(Explanation):
     def sentences(self) -> list[str]:
         """The gist in words."""
         known = "" if self.epistemic is None else f"; {self.epistemic:.0%} of the variance is epistemic"
-        said = f"{self.mean:.4g}, give or take {self.deviation:.3g}"
-        alone = f"{self.alone_mean:.4g}, give or take {self.alone_deviation:.3g}"
+        said = f"{self.mean:.4g} ± {self.deviation:.3g}"
+        alone = f"{self.alone_mean:.4g} ± {self.alone_deviation:.3g}"
         return [
             f"Node {shorten(str(self.id), 60)} is predicted as {said}{known}.",
             self._made_by_neighbours(alone, less=self.alone_deviation > self.deviation),
@@ -279,29 +279,29 @@ def explain(
     seed: int | None = None,
     prediction: Prediction | None = None,
 ) -> Explanation:
-    r"""Measure what a node's neighbours and features do to its uncertainty.
+    r"""Measure how a node's neighbours and features change its uncertainty.
 
-    *Neighbours*: the edge to one of them at a time is taken away, and the model predicts again with the same noise. Of
-    more than ``neighbours`` those are tried for which :math:`\hat A_{ij} \, TV(p_i, p_j)` is largest: heavy edges to
-    nodes of other opinion. Taking two edges away may do more, or less, than the sum of both.
+    **Neighbours*: one edge at a time is removed, and the model predicts again with the same noise. Of
+    more than ``neighbours``, those with the largest :math:`\hat A_{ij} \, TV(p_i, p_j)` are tried: heavy edges to
+    nodes with a different prediction. Removing two edges may change more, or less, than the sum of both.
 
     *Features*: :math:`\partial H_i / \partial x_{ik} \cdot (x_{ik} - \bar x_k)`, the entropy that the node has because
-    a feature is not at its average, to first order. Models without a gradient are asked again with single features set
+    a feature is not at its average, to first order. Models without a gradient predict again with single features set
     to their average.
 
-    Of numbers it is the standard deviation that is explained, and what moves the mean is told beside it; the most
-    telling neighbours are those with the largest :math:`\hat A_{ij} |m_i - m_j|`, and features are tried one after
+    For regression the standard deviation is explained, along with changes of the mean; the most
+    informative neighbours are those with the largest :math:`\hat A_{ij} |m_i - m_j|`, and features are tried one after
     another, the most unusual ones first.
 
     Args:
         model: fitted.
         graph: that it predicts on.
         node: an id of the graph.
-        neighbours: at most so many are tried; each takes one prediction.
-        features: at most so many are named.
-        samples: per prediction, for models that have any.
+        neighbours: how many to try at most; each takes one prediction.
+        features: how many to name at most.
+        samples: per prediction, for models that draw samples.
         seed: of the samples; default: the model's.
-        prediction: of ``graph`` by ``model`` with these samples, where it is at hand.
+        prediction: of ``graph`` by ``model`` with these samples, if available.
 
     Example:
         >>> import graphsde as gs
@@ -309,10 +309,10 @@ def explain(
         >>> model = gs.LabelPropagation().fit(graph)
         >>> found = gs.explain(model, graph, 900, neighbours=3)
         >>> len(found.neighbours), found.how.partition(":")[0]
-        (3, 'not at all')
+        (3, 'none')
     """
     if neighbours < 0 or features < 0:
-        raise BadUsage("a number of neighbours or features is 0 or more", found=min(neighbours, features))
+        raise BadUsage("the number of neighbours or features can't be negative", found=min(neighbours, features))
     row = position_of(graph, node)
     here = model.predict(graph, samples=samples, seed=seed) if prediction is None else prediction
     require_same_nodes(here, graph)
@@ -419,7 +419,7 @@ def position_of(graph: Graph, node: Any) -> int:
     row = int(locate([node], graph.node_ids)[0])
     if row < 0:
         raise BadInput(
-            f"there is no node {shorten(str(node), 60)} in {graph.name}",
+            f"no node {shorten(str(node), 60)} in {graph.name}",
             code="E-NODE-UNKNOWN",
             found=str(node),
             expected=f"one of {graph.num_nodes:,} ids such as {shorten(str(graph.node_ids[0]), 60)}",
@@ -428,7 +428,7 @@ def position_of(graph: Graph, node: Any) -> int:
 
 
 def most_telling(graph: Graph, row: int, most: int, other_opinion: np.ndarray) -> np.ndarray:
-    """The neighbours to try: all, or those on heavy edges whose opinion differs most.  # other_opinion [N]"""
+    """The neighbours to try: all, or those on heavy edges whose prediction differs most.  # other_opinion [N]"""
     around = graph.adjacency.neighbours(row)
     if len(around) <= most:
         return around
@@ -455,7 +455,7 @@ def _without(
 
 
 def without_edges(graph: Graph, row: int, others: np.ndarray) -> Graph:
-    """``graph`` in which ``row`` no longer hears from ``others``."""
+    """``graph`` without the edges from ``others`` to ``row``."""
     matrix, gone = graph.adjacency.matrix.copy(), mask_of(others, graph.num_nodes)
     senders = np.repeat(np.arange(graph.num_nodes), np.diff(matrix.indptr))
     drop = gone[senders] & (matrix.indices == row)

@@ -1,4 +1,4 @@
-"""Which features move a node's uncertainty: by the model's gradient, or by trying where it has none."""
+"""Which features drive a node's uncertainty: by the model's gradient, or by trial if it has none."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from graphsde.models.perturbation import entropy_gradient
 from graphsde.nn.encoding import FeatureEncoder
 
 BY_GRADIENT = (
-    "to first order, from the gradient of the entropy of the model's central answer with respect to the features as it "
+    "to first order, from the gradient of the central prediction's entropy with respect to the features as the model "
     "sees them"
 )
 BY_TRIAL = (
     "by trial: the model has no gradient, so features were set to their average one at a time; the {} that are "
     "farthest from it were tried"
 )
-NOT_AT_ALL = "not at all: with all of its features at their average the model says the same"
+NOT_AT_ALL = "none: with all of its features at their average the prediction is the same"
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class FeatureEffect:
         name: of the column; a value of a text column as ``column=value``.
         value: what the node has, in the user's own unit; ``None`` for text columns.
         average: over all nodes.
-        adds: how much uncertainty the node has because the feature is not at its average: entropy in nats, or of
-            numbers the standard deviation.
-        moves: of numbers, how much of the predicted mean is there for the same reason.
+        adds: how much uncertainty the node has because the feature is not at its average: entropy in nats, or for
+            regression the standard deviation.
+        moves: for regression, how much of the predicted mean has the same cause.
     """
 
     name: str
@@ -50,7 +50,7 @@ class FeatureEffect:
 def feature_effects(
     model: Model, graph: Graph, node: int, entropy: float, most: int, samples: int, seed: int | None
 ) -> tuple[list[FeatureEffect], str]:
-    """The features with the largest effect, and in words how it was found."""
+    """The features with the largest effect, and in words how it was computed."""
     if isinstance(model, NeuralModel) and model.encoder is not None:
         return _by_gradient(model, model.encoder, graph, node, most), BY_GRADIENT
     return _by_trial(model, graph, node, entropy, most, samples, seed)
@@ -94,10 +94,10 @@ def tried_effects(
     most: int,
     words: str,
 ) -> tuple[list[FeatureEffect], str]:
-    """The effect of one numeric feature after another, the most unusual ones first, and in words how it was found.
+    """The effect of one numeric feature after another, the most unusual first, and in words how it was computed.
 
     Args:
-        measure: the node's uncertainty, and of numbers its mean, on another graph.
+        measure: the node's uncertainty, and for regression its mean, on another graph.
         here: both on ``graph`` itself.
         graph: as it is.
         node: which one.
@@ -106,7 +106,7 @@ def tried_effects(
     """
     untried = ", text columns were not" if graph.categorical else ""
     if measure(_with_row(graph, node, _means(graph.features))) == here:
-        return [], f"not at all: the numeric ones do nothing{untried}" if graph.categorical else NOT_AT_ALL
+        return [], f"none: the numeric ones have no effect{untried}" if graph.categorical else NOT_AT_ALL
     (doubt, mean), found = here, []
     for name, value, average, moved in _trials(graph, node, most):
         other, elsewhere = measure(moved)

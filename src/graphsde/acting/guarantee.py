@@ -1,14 +1,14 @@
-"""What is guaranteed, in words: a name, what it means in one sentence, and what it rests on."""
+"""Guarantees in words: a name, the meaning in one sentence, and the assumptions."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
 DRAWN_ALIKE = (
-    "the calibration nodes are labelled nodes drawn at random from the kind that is decided on, and neither training "
+    "the calibration nodes are drawn at random from the same population as the nodes decided on, and neither training "
     "nor selection has seen their labels"
 )
-FROM_VALIDATION = "the threshold comes from validation nodes, which are drawn like the nodes that are flagged"
+FROM_VALIDATION = "the threshold comes from validation nodes, drawn from the same population as the nodes decided on"
 
 
 @dataclass(frozen=True)
@@ -16,9 +16,9 @@ class Guarantee:
     """A guarantee in words.
 
     Args:
-        name: how options and tables call it.
+        name: in options and tables.
         meaning: what holds, in one sentence.
-        rests_on: what must be so for that, in one sentence.
+        rests_on: what it assumes, in one sentence.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Guarantee:
     @property
     def words(self) -> str:
         """Both sentences."""
-        return f"{self.meaning} It rests on this: {self.rests_on}."
+        return f"{self.meaning} It assumes: {self.rests_on}."
 
     def as_dict(self) -> dict[str, str]:
         return asdict(self)
@@ -39,20 +39,20 @@ def _share(value: float) -> str:
 
 
 def certified_guarantee(delta: float, limits: tuple[float, ...] = (), *, anytime: bool = False) -> Guarantee:
-    """Of the frontier: all certified limits hold together."""
+    """For the frontier: all certified limits hold together."""
     which = ", ".join(map(_share, limits)) if limits else "every certified limit"
-    looks = ", however often it was tested again as labels came in" if anytime else ""
+    looks = ", however often the test was repeated as labels came in" if anytime else ""
     return Guarantee(
         "certified",
-        f"With probability {_share(1 - delta)} over the draw of the calibration nodes, the share of wrong answers "
+        f"With probability {_share(1 - delta)} over the draw of the calibration nodes, the share of wrong predictions "
         f"among the nodes accepted at a certified limit is at most that limit, for all of them together "
         f"({which}){looks}.",
-        DRAWN_ALIKE + ("" if anytime else ", and the test is made once"),
+        DRAWN_ALIKE + ("" if anytime else ", and the test is run only once"),
     )
 
 
 def expected_guarantee(max_error: float) -> Guarantee:
-    """Of conformal selection."""
+    """For conformal selection."""
     return Guarantee(
         "expected",
         f"On average over draws of the calibration nodes and of the nodes decided on, at most {_share(max_error)} of "
@@ -62,7 +62,7 @@ def expected_guarantee(max_error: float) -> Guarantee:
 
 
 def accepted_and_wrong_guarantee(max_share: float) -> Guarantee:
-    """Of conformal risk control."""
+    """For conformal risk control."""
     return Guarantee(
         "accepted-and-wrong",
         f"On average over draws of the calibration nodes, at most {_share(max_share)} of all nodes are accepted "
@@ -72,7 +72,7 @@ def accepted_and_wrong_guarantee(max_share: float) -> Guarantee:
 
 
 def fdr_guarantee(level: float) -> Guarantee:
-    """Of OOD flags by Benjamini–Hochberg."""
+    """For OOD flags by Benjamini–Hochberg."""
     return Guarantee(
         "fdr",
         f"On average at most {_share(level)} of the flagged nodes are in-distribution; without OOD nodes, nothing is "
@@ -82,7 +82,7 @@ def fdr_guarantee(level: float) -> Guarantee:
 
 
 def per_node_guarantee(false_alarm: float) -> Guarantee:
-    """Of OOD flags by one threshold."""
+    """For OOD flags by one threshold."""
     return Guarantee(
         "per-node",
         f"An in-distribution node is flagged with probability {_share(false_alarm)} or less; how many OOD nodes are "

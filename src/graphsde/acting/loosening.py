@@ -1,4 +1,4 @@
-"""One limit, thresholds from strict to loose: the test goes on for as long as it passes."""
+"""One limit, thresholds from strict to loose: testing continues for as long as it passes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from graphsde.uncertainty.multiple_testing import fixed_sequence
 
 STEPS = 50
 FORGIVEN = 10
-"""Errors that the first threshold should be able to forgive: a stricter one would fail by chance."""
+"""Errors that the first threshold should tolerate: a stricter one would fail by chance."""
 HALF = 0.5
-"""The first threshold accepts no more than this share for the sake of errors: a looser one would fail by its errors."""
+"""To tolerate errors the first threshold accepts at most this share: a looser one would fail by its errors."""
 
 
 @dataclass(frozen=True)
@@ -39,15 +39,15 @@ def loosen(values: np.ndarray, wrong: np.ndarray, others: np.ndarray, limit: flo
     """Test one limit at thresholds from strict to loose, each at full ``delta``, up to the first failure.
 
     Fixed-sequence testing (Angelopoulos et al., "Learn then test", 2021): thresholds and order come from nodes whose
-    labels are not looked at, so that a threshold at which the limit does not hold passes with a chance of at most
-    ``delta``, whatever the number of thresholds. ``None`` where there is nothing to test.
+    labels are not used, so that a threshold at which the limit does not hold passes with probability at most
+    ``delta``, whatever the number of thresholds. ``None`` if there is nothing to test.
 
     Args:
-        values: uncertainties of the calibration nodes; infinite where a node is never accepted.  # [n]
-        wrong: whose answer is wrong.  # [n] bool
+        values: uncertainties of the calibration nodes; infinite if a node is never accepted.  # [n]
+        wrong: nodes whose prediction is wrong.  # [n] bool
         others: uncertainties of other nodes, whose quantiles are the thresholds.  # [m]
         limit: of the share of accepted nodes that are wrong.
-        delta: how often a false one may pass.
+        delta: probability that a false one passes.
 
     Example:
         >>> values = np.arange(1000) / 1000
@@ -77,7 +77,7 @@ def _fewest(limit: float, delta: float, errors: int) -> int:
 
 
 def _first_to_test(shares: np.ndarray, nodes: int, limit: float, delta: float) -> int:
-    """The strictest threshold that can be expected to accept enough calibration nodes to forgive some errors, as many
+    """The strictest threshold that can be expected to accept enough calibration nodes to tolerate some errors, as many
     as half of the nodes can."""
     expected = nodes * shares - np.sqrt(nodes * shares * (1.0 - shares))
     first = len(shares) - 1

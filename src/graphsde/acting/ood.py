@@ -1,4 +1,4 @@
-"""OOD nodes: flag what looks like nothing the model was taught, at a stated rate of false alarms."""
+"""OOD nodes: flag nodes unlike the training data, at a stated rate of false alarms."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from graphsde.uncertainty.scores import score
 from graphsde.uncertainty.scores.registry import default_score
 
 OOD_SCORES = ("ood", "entropy+propagated")
-"""What flags go by where nobody names a score: the first that is defined."""
+"""Default scores for flags: the first that is defined."""
 FDR = 0.1
 """Share of a flagged group that may be in-distribution, on average."""
 
 
 @dataclass(frozen=True, eq=False)
 class OODFlag:
-    """Which nodes are too strange to judge.
+    """Which nodes are flagged as out-of-distribution.
 
     Args:
         by: name of the score.
         values: of every node.  # [N]
         threshold: a node above it is flagged.
-        false_alarm: how often a familiar node is flagged, at most, on average over draws of the calibration nodes.
+        false_alarm: largest probability that an in-distribution node is flagged, over draws of the calibration nodes.
         flagged: ``values > threshold``.  # [N] bool
         calibration_rate: share of the calibration nodes that are flagged.
         calibration: which nodes the threshold was read from.  # [N] bool
@@ -53,7 +53,7 @@ class OODFlag:
 
     @property
     def cleared(self) -> np.ndarray:
-        """Nodes that a later step may accept: those that are not flagged.  # [N] bool"""
+        """Nodes that a later step may accept: those not flagged.  # [N] bool"""
         return ~self.flagged
 
 
@@ -70,10 +70,10 @@ def flag_ood(
 ) -> OODFlag:
     """Flag the nodes whose score is higher than almost every calibration node's.
 
-    The threshold is the ``⌈(n + 1)(1 − a)⌉``-th smallest of the n calibration scores: a familiar node, exchangeable
-    with them, exceeds it with a chance of at most ``a``. How many OOD nodes are caught is not guaranteed: that
-    depends on how OOD they are. Calibration of the probabilities is undone first: it is fitted on familiar nodes
-    and costs detection. The scores treat calibration nodes as they treat test nodes: neither trains or is a reference.
+    The threshold is the ``⌈(n + 1)(1 − a)⌉``-th smallest of n calibration scores: an in-distribution node, exchangeable
+    with them, exceeds it with probability at most ``a``. How many OOD nodes are detected is not guaranteed: that
+    depends on how OOD they are. Calibration of the probabilities is undone first: it is fitted on in-distribution nodes
+    and hurts detection. The scores treat calibration nodes like test nodes: neither is trained on or a reference.
 
     Args:
         prediction: of all nodes of ``graph``.
@@ -81,7 +81,7 @@ def flag_ood(
         false_alarm: a.
         by: any score, as for :func:`graphsde.score`; ``ood`` where it is defined, else ``entropy+propagated``.
         calibration, size, seed: as for :func:`graphsde.uncertainty.held_out.held_out`.
-        model: who predicted, for scores that ask it for further predictions.
+        model: the one that predicted, for scores that need further predictions of it.
 
     Example:
         >>> import graphsde as gs
@@ -103,10 +103,10 @@ def flag_per_node(
     by: str | None = None,
     model: Predictor | None = None,
 ) -> OODFlag:
-    """The rule ``per-node``: flag a node by its own score, with a threshold that is fixed on validation nodes.
+    """The rule ``per-node``: flag a node by its own score, with a threshold fixed on validation nodes.
 
     The threshold is the ``⌈(n + 1)(1 − a)⌉``-th smallest score of the n validation nodes, so that calibration nodes
-    remain untouched for :func:`graphsde.acting.certified.certify`. Selection has seen the validation nodes: where a
+    remain untouched for :func:`graphsde.acting.certified.certify`. Selection has seen the validation nodes: if a
     model fits them better than others, false alarms are a little more frequent than stated, and
     ``OODPValues.false_alarms`` of the calibration nodes shows it.
 
@@ -139,7 +139,7 @@ def _flag(held: HeldOut, false_alarm: float, by: str, values: np.ndarray, *, of:
 def no_flag(
     prediction: ClassPrediction, graph: Graph, by: str | None = None, model: Predictor | None = None
 ) -> OODFlag:
-    """The scores of :func:`flag_per_node` without a threshold, where too few validation nodes have a label for one."""
+    """The scores of :func:`flag_per_node` without a threshold, if too few validation nodes have a label."""
     name, values = _ood_scores(prediction, graph, by, model)
     nobody = np.zeros(graph.num_nodes, dtype=bool)
     return OODFlag(name, values, math.inf, 0.0, nobody, 0.0, nobody)
@@ -147,14 +147,14 @@ def no_flag(
 
 @dataclass(frozen=True, eq=False)
 class OODPValues:
-    """A conformal p-value per node: how many calibration nodes are at least as strange; made by :func:`ood_p_values`.
+    """A conformal p-value per node: how many calibration nodes are at least as unusual; made by :func:`ood_p_values`.
 
     Args:
         by: name of the score.
         values: of every node.  # [N]
-        p_values: of every node; of an in-distribution one ``P(p ≤ a) ≤ a``. Training and validation nodes have been
-            seen, and theirs are no valid p-values.  # [N]
-        decided: nodes that a group is looked for among: neither trained, validated nor calibrated on.  # [N] bool
+        p_values: of every node; for an in-distribution node ``P(p ≤ a) ≤ a``. Training and validation nodes have been
+            seen, so theirs are not valid.  # [N]
+        decided: nodes that a group may come from: not used for training, validation or calibration.  # [N] bool
         calibration: which nodes are compared with.  # [N] bool
         calibration_source: in words.
     """
@@ -176,7 +176,7 @@ class OODPValues:
         return OODGroup(level, flagged, len(nodes), smallest, fdr_guarantee(level))
 
     def false_alarms(self, flag: OODFlag) -> tuple[int, int]:
-        """Calibration nodes that another flag flags, and how many there are: what its stated rate comes to."""
+        """Number of calibration nodes that another flag flags, and their total: its realised rate of false alarms."""
         return int(flag.flagged[self.calibration].sum()), int(self.calibration.sum())
 
 
@@ -188,7 +188,7 @@ class OODGroup:
         level: share of the flagged nodes that may be in-distribution, on average.
         flagged: which nodes.  # [N] bool
         among: how many nodes were looked at.
-        smallest: the smallest group that could be flagged with so many calibration nodes, however strange.
+        smallest: the smallest group that this many calibration nodes allow to flag, however unusual.
         guarantee: in words.
     """
 
@@ -219,9 +219,9 @@ def ood_p_values(
     seed: int = 0,
     model: Predictor | None = None,
 ) -> OODPValues:
-    """``(1 + #{calibration nodes at least as strange}) / (n + 1)`` for every node (Bates et al., 2023).
+    """``(1 + #{calibration nodes at least as unusual}) / (n + 1)`` for every node (Bates et al., 2023).
 
-    A calibration node is compared with the other ones.
+    A calibration node is compared with the others.
 
     Args:
         prediction, graph, by, model: as of :func:`flag_ood`.
@@ -242,7 +242,7 @@ def ood_p_values(
 
 
 def p_values_among(name: str, values: np.ndarray, graph: Graph, calibration: np.ndarray, source: str) -> OODPValues:
-    """:func:`ood_p_values` of scores that are there already; without calibration nodes they are all 1.
+    """:func:`ood_p_values` of given scores; without calibration nodes all are 1.
 
     Args:
         name, values: of the score.  # [N]

@@ -1,4 +1,4 @@
-"""Before any label is bought: how many calibration labels a guarantee needs."""
+"""Before labelling: how many calibration labels a guarantee needs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ERRORS: tuple[float, ...] = (0.25, 0.5, 0.75)
 """Assumed error among accepted nodes, as shares of the limit."""
 POWERS = (0.5, 0.8, 0.95)
 TESTED = 0.25
-"""Share of the labels of files without a split that is tested, and calibrated on."""
+"""Share of the labels used for testing and calibration if files have no split."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class Need:
     Args:
         guarantee: its name, ``certified`` or ``expected``.
         assumed_error: among accepted nodes.
-        power: chance that it is given.
-        labels: calibration labels; ``None`` where it would be more than anybody has.
+        power: probability that it is certified.
+        labels: calibration labels; ``None`` if impractically many.
     """
 
     guarantee: str
@@ -50,7 +50,7 @@ class Plan:
     Args:
         max_error, delta: of the guarantee.
         accepted_share: share of the nodes that should be accepted.
-        fewest: labels without which nothing can be certified, even if no accepted node is wrong.
+        fewest: minimum number of labels to certify anything, even if no accepted node is wrong.
         needs: under each assumption.
         guarantees: in words.
     """
@@ -94,16 +94,16 @@ def plan(
 ) -> Plan:
     """How many calibration labels the guarantees ``certified`` and ``expected`` need for a limit.
 
-    By exact binomial arithmetic. ``certified``: so many that the accepted ones among them pass the test with the
-    power, for one limit with a threshold that is fixed beforehand; looser limits before it in the sequence need fewer.
-    ``expected``: so many that conformal selection accepts the share ``accepted_share`` of many nodes with the power.
+    By exact binomial arithmetic. ``certified``: enough for the accepted ones among them to pass the test with the
+    power, for one limit with a threshold fixed beforehand; looser limits before it in the sequence need fewer.
+    ``expected``: enough for conformal selection to accept the share ``accepted_share`` of many nodes with the power.
 
     Args:
         max_error: the limit.
         delta: how often ``certified`` may fail.
         accepted_share: share of the nodes that should be accepted: labels of other nodes don't count in the test.
         errors: assumed error among accepted nodes, as shares of the limit.
-        powers: chances that the guarantee is given.
+        powers: probabilities of obtaining the guarantee.
 
     Example:
         >>> found = plan(0.05)
@@ -113,7 +113,9 @@ def plan(
     for name, value in (("max_error", max_error), ("delta", delta)):
         require_share(name, value)
     if not 0.0 < accepted_share <= 1.0:
-        raise BadUsage("accepted_share is a share of the nodes", found=accepted_share, expected="above 0, at most 1")
+        raise BadUsage(
+            "accepted_share must be a share of the nodes", found=accepted_share, expected="above 0, at most 1"
+        )
     for name, values in (("errors", errors), ("powers", powers)):
         for value in values:
             require_share(name, value)
@@ -135,16 +137,16 @@ def plan(
 
 @dataclass(frozen=True)
 class GraphPlan:
-    """What the labels of a graph are enough for; made by :func:`plan_for_graph`.
+    """What a graph's labels are enough for; made by :func:`plan_for_graph`.
 
     Args:
         plan: how many labels the limit needs.
-        labelled: labels that there are.
-        calibration: how many of them are calibrated on.
-        share: of all labels that are calibrated on.
+        labelled: number of labels.
+        calibration: how many of them are used for calibration.
+        share: of all labels that are used for calibration.
         sentences: all of this in words.
-        reach: for each limit the largest error among accepted nodes that would be certified with a chance of 80 %;
-            ``None`` where no error would.
+        reach: for each limit the largest error among accepted nodes that would be certified with probability 80 %;
+            ``None`` if none would.
     """
 
     plan: Plan
@@ -163,20 +165,19 @@ class GraphPlan:
             columns = list(row)[2:]
             cells = {title: _count(count) for title, count in zip(columns, counts, strict=True)}
             rows.append(
-                {"guarantee": name, "if so many accepted are wrong": f"{100 * error:.3g}%", **cells}
+                {"guarantee": name, "if the accepted error is": f"{100 * error:.3g}%", **cells}
                 | {"all labels for 80%": _count(wanted)}
             )
         return rows
 
     @property
     def reach_title(self) -> str:
-        return f"What {self.calibration:,} calibration labels can certify, with a chance of 80%:"
+        return f"What {self.calibration:,} calibration labels can certify, with probability 80%:"
 
     def reach_rows(self) -> list[dict[str, str]]:
         """A row of cells per limit."""
         return [
-            {"limit": f"{100 * limit:.3g}%", "if so many accepted are wrong": _at_most(error)}
-            for limit, error in self.reach
+            {"limit": f"{100 * limit:.3g}%", "if the accepted error is": _at_most(error)} for limit, error in self.reach
         ]
 
     def as_dict(self) -> dict[str, Any]:
@@ -188,13 +189,13 @@ class GraphPlan:
 
 
 def plan_for_graph(graph: Graph, max_error: float, delta: float = 0.05, *, accuracy: float | None = None) -> GraphPlan:
-    """How many labels a limit needs, and what the labels of a graph are enough for, before any fit.
+    """How many labels a limit needs, and what a graph's labels are enough for, before any fit.
 
     Args:
-        graph: with or without a split; without one, a quarter of the labels is tested and calibrated on.
+        graph: with or without a split; without one, a quarter of the labels is used for testing and calibration.
         max_error, delta: of the guarantee.
-        accuracy: of the model, as far as one can tell beforehand. No more than a share ``accuracy / (1 − max_error)``
-            of the nodes can then be accepted, however well errors are told.
+        accuracy: expected of the model. No more than a share ``accuracy / (1 − max_error)``
+            of the nodes can then be accepted, however well errors are detected.
 
     Example:
         >>> import graphsde as gs
@@ -216,17 +217,17 @@ def plan_for_graph(graph: Graph, max_error: float, delta: float = 0.05, *, accur
     words = [
         f"{graph.name}: {graph.num_nodes:,} nodes, {labelled:,} of them labelled. "
         + (
-            f"Its split calibrates on {calibration:,} of them."
+            f"Its split uses {calibration:,} of them for calibration."
             if graph.masks
             else f"A quarter of the labels, {calibration:,}, is kept for testing and calibration."
         ),
-        f"To certify a limit of {100 * max_error:.3g}% takes at least {needs.fewest:,} calibration labels, if no "
-        f"accepted node is wrong; with errors it takes more:",
+        f"Certifying a limit of {100 * max_error:.3g}% takes at least {needs.fewest:,} calibration labels if no "
+        f"accepted node is wrong, and more with errors:",
     ]
     if accuracy is not None:
         words.insert(
             1,
-            f"With an accuracy of {100 * accuracy:.3g}% at most {100 * accepted:.3g}% of the nodes can be accepted "
+            f"With an accuracy of {100 * accuracy:.3g}%, at most {100 * accepted:.3g}% of the nodes can be accepted "
             f"at that limit, and labels of the others don't count.",
         )
     reach = tuple((limit, _largest_error(calibration * accepted, limit, delta)) for limit in LADDER)
@@ -244,7 +245,7 @@ def _largest_error(nodes: float, limit: float, delta: float, power: float = 0.8)
 
 
 def _count(count: int | None) -> str:
-    return "more than anybody has" if count is None else f"{count:,}"
+    return "impractically many" if count is None else f"{count:,}"
 
 
 def _at_most(error: float | None) -> str:
@@ -259,8 +260,8 @@ def _certified_labels(max_error: float, error: float, delta: float, power: float
 def _expected_labels(max_error: float, error: float, delta: float, power: float, accepted_share: float) -> int | None:
     """The fewest n from which on ``P((1 + Bin(n, s·r)) / (n + 1) ≤ ε·s) ≥ power``: then a share s is accepted.
 
-    1 + Bin(n, s·r) counts the calibration nodes that are wrong and at least as sure as the last accepted node; s·ε is
-    the level that Benjamini–Hochberg holds the p-values of a share s against.
+    1 + Bin(n, s·r) counts the wrong calibration nodes at least as certain as the last accepted node; s·ε is
+    the level that Benjamini–Hochberg compares the p-values of a share s with.
     """
     from scipy.special import bdtr
 

@@ -1,4 +1,4 @@
-"""The review list: nodes for a person to look at, ranked, each with a reason in plain words."""
+"""The review list: nodes for a person to review, ranked, each with a reason in plain words."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 Importance = str | np.ndarray
 TOP = 3
 CLOSE = 0.15
-"""Classes whose probabilities are closer than this are called almost equally likely."""
+"""Classes whose probabilities are closer than this are almost equally likely."""
 SURE = 0.8
-"""From this probability on no other class is worth telling."""
+"""From this probability on, no other class is worth mentioning."""
 STRANGE = 0.01
-"""A node with a smaller OOD p-value is said to be unlike others, flagged or not."""
+"""A node with a smaller OOD p-value is described as unlike others, flagged or not."""
 MOST_REASONS = 2
 NEAR_NAMES = 5
 ROWS_AT_ONCE = 4096
@@ -38,7 +38,7 @@ ROWS_AT_ONCE = 4096
 
 @dataclass(frozen=True, eq=False)
 class Review:
-    """Nodes for a person to look at, the first to look at first; made by ``Decisions.review``.
+    """Nodes for a person to review, most urgent first; made by ``Decisions.review``.
 
     Args:
         nodes: their positions in the graph.  # [n]
@@ -60,7 +60,7 @@ class Review:
         return dict(self.table)
 
     def rows(self, most: int | None = None) -> list[dict[str, Any]]:
-        """The first ``most`` rows as plain values; all where nothing is said."""
+        """The first ``most`` rows as plain values; all by default."""
         count = len(self) if most is None else min(most, len(self))
         plain = {name: np.asarray(values, dtype=object)[:count] for name, values in self.table.items()}
         return [
@@ -81,11 +81,11 @@ class Review:
 
 
 def review_list(decisions: Decisions, importance: Importance | None = None, *, known: bool = False) -> Review:
-    """The nodes that were not accepted and whose label nobody knows, ranked.
+    """The nodes that were not accepted and have no known label, ranked.
 
-    The most doubtful come first: those with the smallest share of calibration nodes that are at least as uncertain, or
-    at least as strange (the OOD p-value), whichever share is smaller. With ``importance`` the largest come first, and
-    doubt decides between equals.
+    The most uncertain come first: those with the smallest share of calibration nodes that are at least as uncertain, or
+    at least as unusual (the OOD p-value), whichever share is smaller. With ``importance`` the largest come first, and
+    uncertainty breaks ties.
 
     Args:
         decisions: made by :func:`graphsde.decide`.
@@ -100,12 +100,12 @@ def review_list(decisions: Decisions, importance: Importance | None = None, *, k
     if decisions.strangeness is not None:
         doubt = np.minimum(doubt, decisions.strangeness.p_values[nodes])
     keys = [-rule.values[nodes], doubt]
-    ordered_by = "the most doubtful first"
+    ordered_by = "most uncertain first"
     worth = None
     if importance is not None:
         name, worth = importance_of(graph, importance)
         keys.append(-worth[nodes])
-        ordered_by = f"the largest {name} first, then the most doubtful"
+        ordered_by = f"largest {name} first, then most uncertain"
     nodes = nodes[np.lexsort(keys)]
     columns: dict[str, Any] = {
         "rank": np.arange(1, len(nodes) + 1),
@@ -115,7 +115,7 @@ def review_list(decisions: Decisions, importance: Importance | None = None, *, k
     }
     if worth is not None:
         columns["importance"] = worth[nodes]
-    columns["reason"] = columns.pop("reason")  # the longest text stands last
+    columns["reason"] = columns.pop("reason")  # the longest text comes last
     return Review(nodes, with_node_names(columns, graph), ordered_by, int((left & ~unlabelled).sum()))
 
 
@@ -123,14 +123,14 @@ def importance_of(graph: Graph, importance: Importance) -> tuple[str, np.ndarray
     """Name and value of every node's importance.  # [N]
 
     Raises:
-        UnknownName: no column has the name; the message has those that are spelt alike.
+        UnknownName: no column has the name; the message lists similar names.
         BadUsage: the column has text, or there is not one finite number per node.
     """
     if not isinstance(importance, str):
         values = np.asarray(importance, dtype=np.float64)
         if values.shape != (graph.num_nodes,) or not np.isfinite(values).all():
             raise BadInput(
-                f"importances of shape {values.shape} don't fit {graph.num_nodes:,} nodes, or are not finite",
+                f"importance must be a finite number for each of {graph.num_nodes:,} nodes, not {values.shape}",
                 code="E-LEN",
                 expected="one finite number per node, in the order of the graph",
             )
@@ -144,10 +144,10 @@ def importance_of(graph: Graph, importance: Importance) -> tuple[str, np.ndarray
         return importance, np.asarray(graph.adjacency.degree, dtype=np.float64)
     if importance in graph.categorical:
         raise BadUsage(
-            f"the column '{shorten(importance, 60)}' has text, and a list is ordered by numbers",
+            f"the column '{shorten(importance, 60)}' holds text, and the list can only be ordered by numbers",
             found=shorten(importance, 60),
             expected="a numeric column",
-            fix="give a numeric column, or degree",
+            fix="use a numeric column, or degree",
         )
     near = difflib.get_close_matches(importance, [*names, "degree"], n=NEAR_NAMES, cutoff=0.5)
     raise UnknownName(
@@ -192,7 +192,7 @@ def _classes(decisions: ClassDecisions, nodes: np.ndarray) -> dict[str, Any]:
 def _numbers(decisions: RegressionDecisions, nodes: np.ndarray) -> dict[str, Any]:
     p, rule = decisions.prediction, decisions.abstention
     chance = rule.values[nodes]
-    words = [f"{100 * value:.0f} % chance of being off by more than {rule.tolerance:g}" for value in chance]
+    words = [f"{100 * value:.0f} % probability of being off by more than {rule.tolerance:g}" for value in chance]
     return {
         "action": decisions.actions[nodes],
         "mean": p.mean[nodes],
@@ -205,7 +205,7 @@ def _numbers(decisions: RegressionDecisions, nodes: np.ndarray) -> dict[str, Any
 
 
 def class_reasons(decisions: ClassDecisions, nodes: np.ndarray) -> np.ndarray:
-    """Why each node is for a person: at most two reasons, the strongest first.  # [n] object"""
+    """Why each node needs review: at most two reasons, the strongest first.  # [n] object"""
     p, flag = decisions.prediction, decisions.ood
     strange, flagged = decisions.strangeness.p_values, flag.flagged
     rivals = neighbours_of_another_class(p, decisions.graph, nodes)
@@ -219,7 +219,7 @@ def class_reasons(decisions: ClassDecisions, nodes: np.ndarray) -> np.ndarray:
         ranked = np.argsort(-probs, kind="stable")[:TOP]
         words += _doubt(probs[ranked], [names[c] for c in ranked])
         words += rivals[row]
-        sure = f"{names[ranked[0]]} at {_percent(probs[ranked[0]])}, which is not sure enough for the limit"
+        sure = f"{names[ranked[0]]} at {_percent(probs[ranked[0]])}, not certain enough for the limit"
         found[row] = "; ".join(words[:MOST_REASONS]) or sure
     return found
 
@@ -238,7 +238,7 @@ def _doubt(probs: np.ndarray, names: Sequence[str]) -> list[str]:
 def neighbours_of_another_class(prediction: ClassPrediction, graph: Graph, nodes: np.ndarray) -> list[list[str]]:
     """For each node a reason, or none: most of its neighbours are of one other class, or it has no neighbours.
 
-    A neighbour's class is its label where it was trained on, else what is predicted. No other label is looked at.
+    A neighbour's class is its training label, otherwise its prediction. No other label is used.
     """
     seen = prediction.index.copy()
     labels = align_labels(graph, prediction.class_names)
@@ -260,7 +260,7 @@ def neighbours_of_another_class(prediction: ClassPrediction, graph: Graph, nodes
                 found.append(["it has no neighbours"])
             elif most[row] != prediction.index[node] and 2 * count > degree[row]:
                 other = shorten(prediction.class_names[most[row]], 40)
-                found.append([f"most neighbours are of another class: {count:.0f} of {degree[row]:.0f} are {other}"])
+                found.append([f"most neighbours have another class: {count:.0f} of {degree[row]:.0f} are {other}"])
             else:
                 found.append([])
     return found

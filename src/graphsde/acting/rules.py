@@ -14,7 +14,7 @@ from graphsde.uncertainty.binomial import clopper_pearson_upper
 
 GuaranteeName = Literal["certified", "expected", "accepted-and-wrong"]
 GUARANTEES: dict[GuaranteeName, str] = {
-    "certified": "with probability 1 − δ every certified limit of the ladder holds; any may be chosen afterwards",
+    "certified": "with probability 1 − δ every certified limit of the ladder holds; choose any afterwards",
     "expected": "on average at most a share ε of the accepted nodes is wrong; needs fewer labels",
     "accepted-and-wrong": "on average at most a share ε of all nodes is accepted and wrong",
 }
@@ -34,7 +34,7 @@ SETS: dict[SetsName, str] = {
 def of_frontier(frontier: Frontier, max_error: float) -> Abstention:
     """The rule of the loosest certified limit that is at most ``max_error``; its curve has a point per threshold."""
     rung = frontier.at(max_error)
-    loose_last = {one.threshold: one for one in frontier.rungs}  # of limits with one threshold, the strictest
+    loose_last = {one.threshold: one for one in frontier.rungs}  # among limits that share a threshold, the strictest
     rungs = [loose_last[threshold] for threshold in sorted(loose_last)]
     curve = AbstentionCurve(
         thresholds=np.array([one.threshold for one in rungs]),
@@ -65,7 +65,7 @@ def of_frontier(frontier: Frontier, max_error: float) -> Abstention:
 
 
 def of_selection(selection: Selection, delta: float) -> Abstention:
-    """Conformal selection as a rule; the bound at its threshold is for looking at, not what is guaranteed."""
+    """Conformal selection as a rule; the bound at its threshold is informative, not part of the guarantee."""
     wrong, accepted = selection.wrong_calibration, selection.accepted_calibration
     bound = float(clopper_pearson_upper(wrong, accepted, delta))
     threshold = -math.inf if selection.threshold is None else selection.threshold

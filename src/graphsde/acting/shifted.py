@@ -1,4 +1,4 @@
-"""Is a shifted graph told from the clean one?"""
+"""Detecting a shifted graph: its nodes against those of the clean one."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def detect_shift(
     seed: int = 0,
     **options: Any,
 ) -> dict[str, Any]:
-    """How well uncertainty tells the nodes of a shifted graph from the test nodes of the clean one.
+    """How well uncertainty separates the nodes of a shifted graph from the test nodes of the clean one.
 
     The "feature" and "structure" tasks of GNNSafe (Wu et al., 2023), which GNSD and the LGNSDE study took over: the
     model was trained on the clean graph; in-distribution are its test nodes there, out-of-distribution are *all* nodes
     of the shifted copy, training nodes included. A shift that changes only some nodes and marks them as OOD
-    (Stadler et al., 2021) is judged within the shifted graph: unchanged test nodes against changed ones.
+    (Stadler et al., 2021) is evaluated within the shifted graph: unchanged test nodes against changed ones.
 
     Each side is scored with its own prediction and its own edges; a score that learns from training nodes learns from
     those of the clean graph on both sides. A fitted temperature is undone first.
@@ -44,11 +44,11 @@ def detect_shift(
         scores: names of scores.
         samples: per node, for models that have any.
         seed: of the shift.
-        options: of the shift, as ``severity=1.0``.
+        options: of the shift, such as ``severity=1.0``.
 
     Returns:
         ``shift``, ``seed``, ``n_id``, ``n_ood``, the chance levels ``ood_aupr_in_chance`` and ``ood_aupr_out_chance``,
-        and under ``scores`` a map of figures for each score.
+        and under ``scores`` the metrics of each score.
 
     Example:
         >>> import graphsde as gs
@@ -66,12 +66,12 @@ def detect_shift(
             fix="apply a split",
         )
     if not scores:
-        raise BadUsage("no score was asked for", fix="name at least one, such as entropy")
+        raise BadUsage("no score was given", fix="name at least one, such as entropy")
     shifted = SHIFTS.get(shift)(graph, seed=seed, **options)
     clean = (model.predict(graph, samples=samples).untempered(), graph)
     moved = (model.predict(shifted, samples=samples).untempered(), shifted)
-    marked = shifted.ood_mask is not graph.ood_mask  # the shift says itself which nodes it changed
-    # what nobody was trained on is neither: it has not been shifted, and no model can be sure of it
+    marked = shifted.ood_mask is not graph.ood_mask  # the shift marks which nodes it changed
+    # nodes of untrained classes count on neither side: not shifted, and no model can be certain about them
     familiar = shifted.role("test") & (shifted.familiar | ~shifted.labelled) & ~shifted.role("ood")
     ood = shifted.ood_mask if marked and shifted.ood_mask is not None else np.ones(graph.num_nodes, dtype=bool)
     shared: dict[str, float] = {}

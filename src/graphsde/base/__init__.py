@@ -1,1 +1,1 @@
-"""What everything stands on: errors, registries, keyed random streams, safe storage."""
+"""Foundations: errors, registries, keyed random streams, safe storage."""

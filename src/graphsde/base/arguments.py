@@ -1,4 +1,4 @@
-"""Arguments that are checked in words: numbers inside a range, whole numbers, one of a few names."""
+"""Checks of arguments: numbers inside a range, integers, one of a few names."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 DEVICE_VARIABLE = "GRAPHSDE_DEVICE"
-"""Names the device of a process and of the workers that it starts."""
+"""Environment variable that sets the device of a process and of the workers it starts."""
 NAMES = "auto, cpu, cuda, cuda:1 (any card by its number) or mps"
 WITHOUT_FLOAT64 = frozenset({"mps"})
 _NAME = re.compile(r"auto|cpu|mps|meta|cuda(:\d+)?")
@@ -24,7 +24,7 @@ _chosen: ContextVar[str | None] = ContextVar("graphsde_device", default=None)
 
 
 def available_devices() -> tuple[str, ...]:
-    """The devices that torch can use on this machine, the one that ``auto`` takes first.
+    """The devices that torch can use on this machine; ``auto`` picks the first.
 
     Example:
         >>> "cpu" in available_devices()
@@ -37,9 +37,9 @@ def available_devices() -> tuple[str, ...]:
 
 
 def check_device_name(wanted: str) -> str:
-    """``wanted``, if there can be a device of that name on some machine."""
+    """``wanted``, if it is a valid device name, on this machine or another."""
     if not isinstance(wanted, str) or not _NAME.fullmatch(wanted):
-        raise BadUsage(f"there is no device {wanted!r}", code="E-DEVICE", found=str(wanted), expected=NAMES)
+        raise BadUsage(f"unknown device {wanted!r}", code="E-DEVICE", found=str(wanted), expected=NAMES)
     return wanted
 
 
@@ -69,20 +69,20 @@ def find_device(wanted: str) -> torch.device:
 
 
 def widest_type(device: torch.device) -> torch.dtype:
-    """float64, or float32 on Apple's GPU, which knows nothing wider."""
+    """float64, or float32 on Apple's GPU, which has no float64."""
     import torch
 
     return torch.float32 if device.type in WITHOUT_FLOAT64 else torch.float64
 
 
 def widened(x: Tensor) -> Tensor:
-    """``x`` with as many digits as its device can have."""
+    """``x`` in the highest precision of its device."""
     return x.to(widest_type(x.device))
 
 
 @contextmanager
 def on_device(wanted: str | None) -> Iterator[None]:
-    """Every fit and prediction inside computes there, unless a model's own ``device`` says otherwise.
+    """Fit and predict on this device inside the block, unless a model sets its own ``device``.
 
     Args:
         wanted: ``auto``, ``cpu``, ``cuda``, ``cuda:1`` or ``mps``; ``None`` changes nothing.
@@ -103,11 +103,11 @@ def on_device(wanted: str | None) -> Iterator[None]:
 
 
 def device_variable() -> dict[str, str]:
-    """What a process that is started here needs in its environment to compute where this one does."""
+    """Environment variables that make a child process compute on the same device."""
     chosen = _chosen.get()
     return {} if chosen is None else {DEVICE_VARIABLE: chosen}
 
 
 def device_for(wanted: str | None = None) -> torch.device:
-    """``wanted``, or else what :func:`on_device` says, or else ``GRAPHSDE_DEVICE``, or else the CPU."""
+    """``wanted``, otherwise the device of :func:`on_device`, then ``GRAPHSDE_DEVICE``, then the CPU."""
     return find_device(wanted or _chosen.get() or os.environ.get(DEVICE_VARIABLE) or "cpu")

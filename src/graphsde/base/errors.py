@@ -1,4 +1,4 @@
-"""The small tree of typed errors: each says what happened, where, and what to do about it."""
+"""Typed errors: each says what went wrong, where, and what to do about it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _ended(sentence: str) -> str:
 
 
 class BadInput(GraphsdeError):
-    """The user's data can't be used as it is."""
+    """The user's data can't be used as they are."""
 
     exit_code = 65
     default_code = "E-INPUT"

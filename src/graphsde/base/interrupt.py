@@ -1,4 +1,4 @@
-"""Signals: Ctrl-C and friends, taken between two epochs, or at once except where a moment must not be cut in two."""
+"""Signals such as Ctrl-C: handled between two epochs, or at once except inside a block that must not be interrupted."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from graphsde.base.errors import GraphsdeError
 
 
 class Interrupted(GraphsdeError):
-    """The user or the system asked to stop; what was reached is saved."""
+    """The user or the system asked to stop; progress so far is saved."""
 
     default_code = "E-INTERRUPTED"
 
     def __init__(self, number: int, fix: str | None = None) -> None:
         self.number = number
-        super().__init__(f"stopped by {signal.Signals(number).name}", fix=fix)
+        super().__init__(f"interrupted by {signal.Signals(number).name}", fix=fix)
 
     @property
     def exit_code(self) -> int:  # type: ignore[override]
@@ -27,9 +27,9 @@ class Interrupted(GraphsdeError):
 
 
 class _Handlers:
-    """While it is open, signals are taken by its own handler; the first one puts the former handlers back."""
+    """While open, it handles signals; the first one restores the previous handlers."""
 
-    # Windows has no terminal that hangs up
+    # Windows has no SIGHUP
     SIGNALS = tuple(signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class _Handlers:
         self._restore()
 
     def reclaim(self) -> None:
-        """Take the signals back from a library that has put its own handlers in their place."""
+        """Reinstall our handlers after a library has replaced them with its own."""
         if self.received is None and self._previous:
             for number in self._previous:
                 signal.signal(number, self._take)
@@ -61,7 +61,7 @@ class _Handlers:
 
 
 class InterruptGuard(_Handlers):
-    """While it is open, the first signal is remembered instead of raised; a second one acts at once.
+    """While open, the first signal is remembered instead of raised; a second one acts at once.
 
     Example:
         >>> with InterruptGuard() as guard:
@@ -70,17 +70,17 @@ class InterruptGuard(_Handlers):
     """
 
     def stop(self, number: int) -> NoReturn:
-        """As if signal ``number`` had arrived, where there is nothing to be brought to an end first."""
+        """Act as if signal ``number`` had arrived, when there is nothing to finish first."""
         self.received = number
         raise Interrupted(number)
 
 
 class StopNow(BaseException):
-    """A signal asked to stop. Not an ``Exception``: a cell that fails on purpose must not swallow it."""
+    """A signal asked to stop. Not an ``Exception``, so that code that catches errors of a cell does not swallow it."""
 
 
 class Stopper(_Handlers):
-    """While it is open, SIGINT, SIGTERM and SIGHUP raise :class:`StopNow` in the main thread; a second acts as ever.
+    """While open, SIGINT, SIGTERM and SIGHUP raise :class:`StopNow` in the main thread; a second one acts as usual.
 
     Example:
         >>> with Stopper() as stopper:
@@ -99,7 +99,7 @@ class Stopper(_Handlers):
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """A signal waits until the end of the block; blocks must be short."""
+        """Delay signals until the end of the block; keep the block short."""
         self._holding += 1
         try:
             yield
@@ -109,7 +109,7 @@ class Stopper(_Handlers):
             raise StopNow
 
     def stop(self, number: int) -> NoReturn:
-        """As if signal ``number`` had arrived; for libraries that answer one in their own way."""
+        """Act as if signal ``number`` had arrived; for libraries that handle signals themselves."""
         self.received = number
         raise StopNow
 

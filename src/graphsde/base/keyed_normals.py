@@ -1,4 +1,4 @@
-"""Standard normals as a pure function of what they are for, on as many threads as torch has been given."""
+"""Standard normals as a pure function of their address, on as many threads as torch may use."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from graphsde.base.torch_hash import ADDRESS_STEP, GOLDEN
 
 
 def in_shares(work: Callable[[int, int], None], size: int, worth: int) -> None:
-    """Call ``work(share, shares)`` for every share, at once where there are threads and enough to do.
+    """Call ``work(share, shares)`` for every share, in parallel if there are threads and enough work.
 
     Args:
-        work: does the given share, from 0, of so many; must have the same result for any number of shares.
-        size: how much there is to do, in any unit.
-        worth: how much of that a further thread is worth.
+        work: does share number ``share`` (from 0) out of ``shares``; the result must not depend on ``shares``.
+        size: amount of work, in any unit.
+        worth: amount of work that justifies one more thread.
     """
     shares = max(1, min(torch.get_num_threads(), size // worth))
     if shares == 1:
         work(0, 1)
         return
-    # the caller takes the first share itself, and waits for the others even where its own fails
+    # the caller does the first share itself, and waits for the others even if its own fails
     others = [_pool(torch.get_num_threads(), os.getpid()).submit(work, share, shares) for share in range(1, shares)]
     try:
         work(0, shares)
@@ -44,13 +44,13 @@ def in_shares(work: Callable[[int, int], None], size: int, worth: int) -> None:
 
 @lru_cache(maxsize=1)
 def _pool(threads: int, process: int) -> ThreadPoolExecutor:
-    """Kept, as starting threads costs as much as a small share; a forked process needs its own."""
+    """Cached, since starting threads costs as much as a small share; a forked process needs its own."""
     return ThreadPoolExecutor(threads, thread_name_prefix="graphsde")
 
 
 _AT_ONCE = 1 << 13  # pairs of normals: three buffers of them stay in the first two caches
-_NUMBERS_BEFORE = 1 << 28  # about 0.8 s of noise, which is what importing and compiling take
-# SplitMix64's finaliser, for numpy's loops too: numba takes such numbers as constants of the module it compiles
+_NUMBERS_BEFORE = 1 << 28  # about 0.8 s of noise, as long as importing and compiling take
+# SplitMix64's finaliser, for numpy's loops too: numba compiles module-level numbers as constants
 MULTIPLIERS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
 _HALF = np.uint64(32)
@@ -72,7 +72,7 @@ class Kernels:
     def fill(
         self, normals: np.ndarray, starts: np.ndarray, steps: np.ndarray, blocks: Sequence[slice], scale: float
     ) -> None:
-        """As the loops of numpy in ``keyed_normals``.  # normals [R, P, 2], starts [R], steps [P]"""
+        """The same loops as numpy's in ``keyed_normals``.  # normals [R, P, 2], starts [R], steps [P]"""
         pairs, real = normals.shape[1], normals.dtype.type
         flat = normals.reshape(-1)
         rows = max(1, _AT_ONCE // pairs)
@@ -91,7 +91,7 @@ class Kernels:
 
 
 def worth_it(numbers: int) -> Kernels | None:
-    """The kernels for a draw of so many numbers, once this process has drawn enough for them to pay."""
+    """The kernels for a draw of this size, once this process has drawn enough for compiling to pay off."""
     global _drawn
     _drawn += numbers
     return load() if _drawn >= _NUMBERS_BEFORE else None
@@ -99,14 +99,14 @@ def worth_it(numbers: int) -> Kernels | None:
 
 @lru_cache(maxsize=1)
 def load() -> Kernels | None:
-    """The kernels, or nothing where the extra is not installed; every draw from now on uses them."""
+    """The kernels, or ``None`` if the extra is not installed; every later draw uses them."""
     global _drawn
     try:
         import numba
     except ImportError:
         return None
     _drawn = _NUMBERS_BEFORE
-    # no fast mathematics, which would cost bits, and no cache on disk, which would be pickled
+    # no fast-math, which would change bits, and no cache on disk, which would be pickled
     compiled = numba.njit(nogil=True)
     return Kernels(compiled(_uniforms), compiled(_products))
 
@@ -138,7 +138,7 @@ _NUMPY_TYPES = {torch.float32: np.float32, torch.float64: np.float64}
 
 
 def stream_of(seed: int, purpose: str) -> int:
-    """The 63-bit name of one family of normals; two purposes or two seeds never share numbers."""
+    """A 63-bit id of one family of normals; different purposes or seeds never share numbers."""
     return derive(seed, "keyed normals", purpose)
 
 
@@ -156,9 +156,9 @@ def standard_normals(
 
     Args:
         stream: from :func:`stream_of`.
-        keys: who the numbers belong to, from :func:`node_keys`; the numbers are drawn on their device.  # [K] int64
-        paths: indices of the paths wanted.
-        cell: position in time, or any other whole number.
+        keys: of the nodes, from :func:`node_keys`; the numbers are drawn on their device.  # [K] int64
+        paths: indices of the sample paths.
+        cell: position in time, or any other integer.
         width: d; a wider draw begins with the numbers of a narrower one.
         dtype: float32 or float64; both come from the same hash and agree to float32's precision.
         scale: a standard deviation other than one, at no cost.
@@ -209,12 +209,12 @@ def normals_of_cells(
     each = normals.reshape(len(cells), keys.numel(), len(paths), 2 * pairs)
     if width % 2:
         each = each[..., :width]
-    # a tensor for each cell rather than views of one: what happens to the one is no change of the others
+    # a tensor for each cell rather than views of one, so that changing one does not change the others
     return [torch.from_numpy(np.ascontiguousarray(drawn)) for drawn in each]
 
 
 def node_keys(ids: np.ndarray) -> Tensor:
-    """A stable 64-bit key for each node id: whole numbers by mixing, text by BLAKE2b.  # [N] -> [N] int64
+    """A stable 64-bit key for each node id: integers by mixing, text by BLAKE2b.  # [N] -> [N] int64
 
     A key depends on its own id alone, so permuting the nodes permutes the keys.
     """
@@ -252,7 +252,7 @@ def mix_words(words: np.ndarray, scratch: np.ndarray | None = None) -> np.ndarra
 
 @lru_cache(maxsize=4)
 def _steps(pairs: int, rows: int) -> np.ndarray:
-    """Where the dimensions of a row stand behind its start, for many rows: adding one long row is several times faster
+    """Offsets of a row's dimensions from its start, for many rows: adding one long row is several times faster
     than adding a short one to each.  # [rows·pairs] uint64"""
     steps = np.tile(np.array([(i + 1) * GOLDEN & WORD for i in range(pairs)], dtype=np.uint64), rows)
     steps.flags.writeable = False

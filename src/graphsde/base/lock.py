@@ -1,4 +1,4 @@
-"""One writer at a time: a lock on a folder that ends with its process, however that ends."""
+"""One writer at a time: a lock on a folder that is released when its process ends, however it ends."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from graphsde.base.errors import BadUsage
 
 @contextlib.contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Hold ``folder``'s lock; a second process is refused at once with the first one's number.
+    """Hold ``folder``'s lock; a second process is refused at once, with the process id of the first.
 
-    The system lets go of the lock when the process ends, so that a file left behind by a dead one locks nothing; its
-    content is only there to name the holder.
+    The system releases the lock when the process ends, so a file left behind by a dead process locks nothing; its
+    content only names the holder.
     """
     path = folder / ".lock"
     try:
@@ -33,7 +33,7 @@ def exclusive(folder: Path) -> Iterator[None]:
             raise storage.io_error("lock", path, error) from error
         if not free:
             raise BadUsage(
-                f"{_holder(handle)} is writing to {folder} already",
+                f"{_holder(handle)} is already writing to {folder}",
                 code="E-LOCKED",
                 fix="wait for it, or choose another --out",
             )
@@ -48,16 +48,16 @@ def exclusive(folder: Path) -> Iterator[None]:
 
 
 def refuse_if_held(folder: Path) -> None:
-    """A look without holding on, for programs that have slow things to do before they take the lock."""
-    if os.path.exists(folder / ".lock"):  # a look leaves nothing behind where there was nothing
+    """Check the lock without taking it, for programs that do slow work before they take it."""
+    if os.path.exists(folder / ".lock"):  # a check must not create the file
         with exclusive(folder):
             pass
 
 
 def _holder(handle: int) -> str:
-    """The process that has the lock, in words; its number comes a moment after the lock itself."""
+    """The process that holds the lock, in words; its id is written a moment after the lock is taken."""
     try:
         text = os.read(handle, 32).decode("ascii", "replace").strip()
-    except OSError:  # Windows lets nobody but the holder read what is locked
+    except OSError:  # on Windows only the holder can read a locked file
         text = ""
     return f"process {text}" if text.isdecimal() else "another process"

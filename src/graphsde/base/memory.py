@@ -1,4 +1,4 @@
-"""How much memory there is, and a refusal in words before it runs out."""
+"""How much memory there is, and a clear error before it runs out."""
 
 from __future__ import annotations
 
@@ -30,25 +30,27 @@ def parse_bytes(text: str) -> int:
     """
     found = _AMOUNT.fullmatch(text.strip())
     if found is None:
-        raise BadUsage(f"{text!r} is no amount of memory", found=text, expected="a number and a unit, as 512M or 2G")
+        raise BadUsage(
+            f"{text!r} is not an amount of memory", found=text, expected="a number and a unit, such as 512M or 2G"
+        )
     number, letter, end = found.groups()
     return int(float(number) * UNITS[letter.upper() + ("B" if end.upper() == "B" else "")])
 
 
 @contextmanager
 def within_memory(limit: int | str | None) -> Iterator[None]:
-    """This process is to hold at most so much anonymous memory inside, in bytes or as ``"2G"``; ``None`` changes
+    """Limit the anonymous memory of this process inside the block, in bytes or as ``"2G"``; ``None`` changes
     nothing.
 
-    Computations keep to it by their estimates: they take smaller blocks, use files or
-    refuse; nobody enforces it.
+    Computations keep to the limit by their own estimates: they use smaller blocks or files, or
+    refuse to start. It is not enforced.
 
     Example:
         >>> with within_memory("2G"):
         ...     available_bytes() < 2**31
         True
     """
-    global _limit  # of the process, as its memory is, and so of all its threads
+    global _limit  # of the whole process, like its memory, and so of all its threads
     before = _limit
     if limit is not None:
         _limit = parse_bytes(limit) if isinstance(limit, str) else limit
@@ -64,7 +66,7 @@ def memory_limit() -> int | None:
 
 
 def anonymous_bytes() -> int:
-    """Memory that this process holds and that no file backs; all that it holds where the system does not say."""
+    """Memory of this process that is not backed by files; all of its memory if the system does not tell them apart."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as status:
             for line in status:
@@ -76,8 +78,8 @@ def anonymous_bytes() -> int:
 
 
 def available_bytes(device: torch.device | None = None) -> int:
-    """Free memory of this machine or of a CUDA card; or what :func:`within_memory` leaves, or the figure (in MiB) that
-    ``GRAPHSDE_MEMORY_LIMIT`` sets, where these are smaller."""
+    """Free memory of this machine or of a CUDA card; or what :func:`within_memory` leaves, or the value (in MiB) of
+    ``GRAPHSDE_MEMORY_LIMIT``, whichever is smallest."""
     import psutil
 
     if device is not None and device.type == "cuda":
@@ -98,18 +100,18 @@ def available_bytes(device: torch.device | None = None) -> int:
 
 
 def resident_bytes() -> int:
-    """Memory that this process holds now, libraries included."""
+    """Memory that this process uses now, libraries included."""
     import psutil
 
     return int(psutil.Process().memory_info().rss)
 
 
 def peak_bytes() -> int:
-    """The most that this process has ever held; what it holds now where the system keeps no such count."""
+    """Peak memory of this process; its current memory if the system keeps no peak."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as status:
             for line in status:
-                # not of getrusage, which counts what a process held before it became this program
+                # not from getrusage, which includes what a process held before it became this program
                 if line.startswith("VmHWM:"):
                     return max(int(line.split()[1]) * 1024, resident_bytes())
     except OSError:
@@ -123,29 +125,29 @@ def peak_bytes() -> int:
 
 
 def require_memory(needed: int, purpose: str, fix: str, device: torch.device | None = None) -> None:
-    """Raise :class:`NotEnoughMemory` if ``needed`` bytes are not there, on ``device`` where one is given."""
+    """Raise :class:`NotEnoughMemory` if ``needed`` bytes are not available, on ``device`` if one is given."""
     free = available_bytes(device)
     if needed > free:
         where = f" on {device}" if device is not None and device.type == "cuda" else ""
         raise NotEnoughMemory(
-            f"{purpose} would take about {human_bytes(needed)}",
+            f"{purpose} would need about {human_bytes(needed)} of memory",
             expected=f"at most {human_bytes(free)}{where}",
             fix=fix,
         )
 
 
 def give_back_free_memory() -> None:
-    """Hand memory that the process has freed back to the system, where the C library can (glibc)."""
+    """Return freed memory to the system, if the C library can (glibc)."""
     try:
         trim = ctypes.CDLL(None).malloc_trim
-    except (OSError, AttributeError, TypeError):  # another libc, or none to ask
+    except (OSError, AttributeError, TypeError):  # another libc, or none
         return
     trim.argtypes, trim.restype = (ctypes.c_size_t,), ctypes.c_int
     trim(0)
 
 
 def share_one_arena() -> None:
-    """Let threads to come take memory from where all others do: threads that take turns would else each keep what they
+    """Make new threads share one memory arena: threads that take turns would otherwise each keep what they
     have freed (glibc)."""
     try:
         set_parameter = ctypes.CDLL(None).mallopt

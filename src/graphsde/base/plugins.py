@@ -1,4 +1,4 @@
-"""Parts from outside: modules whose import registers a model, a task, a drift, …"""
+"""Plugins: modules that register a model, a task, a drift, … when imported."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _looked_for_installed = False
 
 
 class PluginWarning(UserWarning):
-    """An installed plugin that can't be loaded; everything else works."""
+    """An installed plugin can't be loaded; everything else works."""
 
 
 def search_path() -> str:
-    """Where this process finds modules, as ``PYTHONPATH`` for a worker that must find the same ones."""
+    """The import path of this process, as ``PYTHONPATH`` for a worker that must find the same modules."""
     return os.pathsep.join(place or os.getcwd() for place in sys.path)
 
 
 def load_plugins(names: str | None = None) -> None:
     """Import the modules that ``GRAPHSDE_PLUGINS`` names, separated by commas.
 
-    The command line and every worker of a bench do this at their start, so that a part registered in one short file is
-    known wherever a cell may run.
+    The command line and every worker of a bench do this at start-up, so that a part registered in one short file is
+    available wherever a cell runs.
 
     Args:
         names: instead of the variable's value.
@@ -42,20 +42,20 @@ def load_plugins(names: str | None = None) -> None:
                 f"the plugin '{shorten(name)}' can't be imported: {shorten(f'{type(error).__name__}: {error}')}",
                 code="E-PLUGIN",
                 place=VARIABLE,
-                fix="name a module that Python finds, for instance with PYTHONPATH=.",
+                fix="name a module that Python can find, for instance with PYTHONPATH=.",
             ) from error
 
 
 def load_installed() -> None:
     """Load what installed packages offer under the entry point ``graphsde.plugins``, once in a process.
 
-    A registry does this when a name is missing or a listing is asked for. A package that can't be loaded is named in a
-    warning and left out: what somebody installed once must not keep others from working.
+    A registry does this when a name is missing or all names are listed. A package that can't be loaded is named in a
+    warning and left out: a broken plugin must not stop everything else.
     """
     global _looked_for_installed
     if _looked_for_installed:
         return
-    _looked_for_installed = True  # first: a plugin may itself ask a registry
+    _looked_for_installed = True  # first: a plugin may itself query a registry
     from importlib.metadata import entry_points
 
     for point in entry_points(group=GROUP):

@@ -1,4 +1,4 @@
-"""A folder among temporary files that nobody else can read; one that a killed process left behind is cleared later."""
+"""A private temporary folder; one left behind by a killed process is removed later."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from pathlib import Path
 from graphsde.base.errors import GraphsdeError
 from graphsde.base.lock import exclusive
 
-# between a folder's making and its lock lie milliseconds
+# a folder is locked milliseconds after it is created
 LONGEST_START = 3600.0
 
 
 @contextlib.contextmanager
 def private_folder(prefix: str, *, longest_place: int | None = None) -> Iterator[Path]:
-    """A new folder, removed at the end; those of the same prefix whose process has died are removed first.
+    """A new folder, removed at the end; folders with the same prefix whose process has died are removed first.
 
-    A lock tells who lives: the system lets go of it with the process, however that ends. Numbers of processes are given
-    out again and mean nothing in another container that shares the folder of temporary files.
+    A lock shows which processes are alive: the system releases it when a process ends. Process ids are
+    reused, and mean nothing in another container that shares the temporary folder.
 
     Args:
-        prefix: of the folder's name; the folders of one purpose have one.
-        longest_place: where the path of the temporary files has more characters, ``/tmp`` is taken, since addresses of
+        prefix: of the folder's name; one per purpose.
+        longest_place: if the path of the temporary folder is longer than this, ``/tmp`` is used, since addresses of
             sockets must be short.
     """
     place = Path(tempfile.gettempdir())
@@ -43,7 +43,7 @@ def private_folder(prefix: str, *, longest_place: int | None = None) -> Iterator
 
 
 def clear_abandoned(place: Path, prefix: str) -> list[Path]:
-    """Remove folders whose process has died, and tell which; whatever is in doubt stays."""
+    """Remove folders whose process has died and return them; doubtful ones stay."""
     removed = []
     with contextlib.suppress(OSError):
         for folder in sorted(place.glob(f"{prefix}*")):
@@ -54,7 +54,7 @@ def clear_abandoned(place: Path, prefix: str) -> list[Path]:
 
 
 def _is_ours(folder: Path) -> bool:
-    """A real folder of this user: anybody may put anything among temporary files."""
+    """A real folder of this user: anyone may write to the temporary folder."""
     try:
         found = os.lstat(folder)
     except OSError:
@@ -65,7 +65,7 @@ def _is_ours(folder: Path) -> bool:
 def _is_abandoned(folder: Path) -> bool:
     lock = folder / ".lock"
     try:
-        if not lock.is_file() or lock.stat().st_size == 0:  # its process has died at once, or is about to lock it
+        if not lock.is_file() or lock.stat().st_size == 0:  # its process died at once, or is about to lock it
             return time.time() - folder.stat().st_mtime > LONGEST_START
         with exclusive(folder):
             return True

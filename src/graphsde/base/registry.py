@@ -1,4 +1,4 @@
-"""Names to things: a resolver whose failure lists the choices, and one decorator for every kind of thing."""
+"""Registries: names resolve to parts, errors list the choices, and one decorator registers every kind of part."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Entry(Generic[T]):
 
 
 class Registry(Generic[T]):
-    """A named collection that others may add to; a former name (:mod:`~graphsde.base.renames`) finds its entry too.
+    """A named collection that plugins can add to; former names (:mod:`~graphsde.base.renames`) still resolve.
 
-    Installed plugins are loaded when a name is missing, or when somebody wants to know all names.
+    Installed plugins are loaded when a name is missing or all names are listed.
 
     Args:
         kind: what the entries are, in the singular, for error messages ("model", "split").
-        base: the class that all entries derive from, where they are classes; :data:`register` goes by it.
-        facts: what an entry says besides its summary, read from such a class.
+        base: the class that all entries derive from, if they are classes; :data:`register` dispatches on it.
+        facts: attributes of an entry besides its summary, read from its class.
 
     Example:
         >>> greetings = Registry("greeting")
@@ -64,14 +64,14 @@ class Registry(Generic[T]):
 
     def add(self, name: str, item: T, *, summary: str, **facts: Any) -> None:
         if name in self._entries and self._entries[name].item is not item:
-            raise BadUsage(f"a {self.kind} named '{name}' is registered already", fix="choose another name")
+            raise BadUsage(f"a {self.kind} named '{name}' is already registered", fix="choose another name")
         if current(self.kind, name) != name:
             present = current(self.kind, name)
             raise BadUsage(f"the {self.kind} '{present}' was once named '{name}'", fix="choose another name")
         self._entries[name] = Entry(name, item, summary, facts)
 
     def add_class(self, cls: AnyClass) -> AnyClass:
-        """Class decorator: makes a class known by its own ``name`` and ``summary``."""
+        """Class decorator: registers a class under its own ``name`` and ``summary``."""
         item: Any = cls
         for needed in ("name", "summary"):
             if not isinstance(getattr(item, needed, None), str):
@@ -117,7 +117,7 @@ class Registry(Generic[T]):
 
 
 _OF_CLASSES: list[Registry[Any]] = []
-# by name, as what is registered stands on floors above this one
+# by name, since the registries live in folders that import this one
 _OF_FUNCTIONS = {
     "score": ("graphsde.uncertainty.scores", "SCORES"),
     "conformal score": ("graphsde.uncertainty.conformal", "CONFORMAL_SCORES"),
@@ -130,10 +130,10 @@ _OF_FUNCTIONS = {
 
 
 class Register:
-    """Makes a part of one's own known by name, to Python, to the command line and to benches.
+    """Register your own part by name, for Python, the command line and benches.
 
-    A class goes where its base class says: a model, drift, diffusion, prior, solver, calibrator, task or engine. A
-    function needs a word on what it is, and a name; its summary is the first line of its docstring unless given.
+    The base class of a class decides its kind: model, drift, diffusion, prior, solver, calibrator, task or engine. A
+    function needs its kind and a name; its summary is the first line of its docstring unless given.
 
     Example:
         >>> import graphsde as gs
@@ -152,13 +152,13 @@ class Register:
                 return registry.add_class(cls)
         kinds = ", ".join(name.replace(" ", "_") for name in _OF_FUNCTIONS)
         raise BadUsage(
-            f"{getattr(cls, '__name__', cls)!r} is of no kind that can be registered",
+            f"{getattr(cls, '__name__', cls)!r} can't be registered: its base class is not known",
             expected="a subclass of Model, Drift, Diffusion, Prior, Solver, Calibrator, Task or Engine",
             fix=f'for a function say what it is: @gs.register.score("name"), or one of {kinds}',
         )
 
     def score(self, name: str, *, summary: str = "", **facts: Any) -> Callable[[AnyFunction], AnyFunction]:
-        """``score(prediction, …) -> [N]``, higher = more uncertain; facts as ``needs=("probs",)`` say what it reads."""
+        """``score(prediction, …) -> [N]``, higher = more uncertain; facts: ``needs=("probs",)``, what it reads."""
         return self._function("score", name, summary, facts)
 
     def conformal_score(self, name: str, *, summary: str = "", **facts: Any) -> Callable[[AnyFunction], AnyFunction]:
@@ -166,11 +166,11 @@ class Register:
         return self._function("conformal score", name, summary, facts)
 
     def acquisition(self, name: str, *, summary: str = "", **facts: Any) -> Callable[[AnyFunction], AnyFunction]:
-        """``choose(candidates, budget) -> positions``, the most wanted first."""
+        """``choose(candidates, budget) -> positions``, best first."""
         return self._function("acquisition", name, summary, facts)
 
     def metric(self, name: str, *, summary: str = "", **facts: Any) -> Callable[[AnyFunction], AnyFunction]:
-        """``metric(…) -> float``; the facts ``takes`` and ``better`` say of what, and which way it points."""
+        """``metric(…) -> float``; the facts ``takes`` and ``better`` say what it reads and which way is better."""
         return self._function("metric", name, summary, facts)
 
     def split(self, name: str, *, summary: str = "", **facts: Any) -> Callable[[AnyFunction], AnyFunction]:
@@ -194,7 +194,7 @@ class Register:
         def keep(function: AnyFunction) -> AnyFunction:
             first_line = (function.__doc__ or "").strip().partition("\n")[0]
             if not (summary or first_line):
-                raise BadUsage(f"the {kind} '{name}' says nothing of itself", fix="give it a docstring, or summary='…'")
+                raise BadUsage(f"the {kind} '{name}' has no summary", fix="give it a docstring, or summary='…'")
             registry.add(name, function, summary=summary or first_line, **facts)
             return function
 
@@ -211,12 +211,12 @@ def unknown_name(kind: str, name: str, choices: list[str]) -> UnknownName:
     close = closest(name, choices)
     hint = f"did you mean '{close}'?" if close else "choose one of them"
     return UnknownName(
-        f"there is no {kind} named '{name}'", found=name, expected="one of " + ", ".join(sorted(choices)), fix=hint
+        f"unknown {kind} '{name}'", found=name, expected="one of " + ", ".join(sorted(choices)), fix=hint
     )
 
 
 def refuse_unknown_options(what: str, known: list[str], given: Iterable[str]) -> None:
-    """Refuse options that something, named with its kind, does not have."""
+    """Refuse unknown options; ``what`` names their owner, with its kind."""
     if unknown := sorted(set(given) - set(known)):
         raise BadUsage(
             f"the {what} has no option {', '.join(unknown)}",
@@ -227,7 +227,7 @@ def refuse_unknown_options(what: str, known: list[str], given: Iterable[str]) ->
 
 
 class HasKind(Protocol):
-    """A target, or anything that speaks of one: it says of which kind."""
+    """A target, or anything about one: it has a kind."""
 
     @property
     def target_kind(self) -> str: ...
@@ -237,10 +237,10 @@ _RULES: dict[tuple[str, str], Any] = {}
 
 
 class Rules(Generic[T]):
-    """What a folder does with each kind of target (classes, numbers, and whatever others add).
+    """What to do with each kind of target (classes, numbers, and those that plugins add).
 
-    All rules are kept in one table by what they are for and the kind; a folder registers its own and looks them up, and
-    nobody asks a target what it is.
+    All rules are kept in one table by purpose and kind; each folder registers and looks up its own, so that
+    no code branches on the kind of a target.
 
     Args:
         purpose: what the rules are for, in words that an error message can use.
@@ -260,7 +260,7 @@ class Rules(Generic[T]):
     def register(self, kind: str) -> Callable[[T], T]:
         def keep(rule: T) -> T:
             if _RULES.setdefault((self.purpose, kind), rule) is not rule:
-                raise BadUsage(f"there is a rule for {self.purpose} of kind '{kind}' already")
+                raise BadUsage(f"a rule for {self.purpose} of kind '{kind}' is already registered")
             return rule
 
         return keep
@@ -273,7 +273,7 @@ class Rules(Generic[T]):
             return cast(T, _RULES[self.purpose, kind])
         except KeyError:
             raise BadUsage(
-                f"{self.purpose} is not there for {kind}",
+                f"{self.purpose} is not available for {kind}",
                 code="E-TARGET",
                 found=kind,
                 expected="one of " + ", ".join(self.kinds()),

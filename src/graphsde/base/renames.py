@@ -1,7 +1,7 @@
-"""Names that have changed: one table of former spellings, so that whatever was written with them is still read.
+"""Renames: one table of former names, so that whatever was written with them can still be read.
 
-What comes in (options, settings, saved runs, journals) is read by :func:`current` and :func:`as_currently`; what goes
-into a hash is first spelt by :func:`as_formerly`, so that the ids of cells stay what they were before a name changed.
+Input (options, settings, saved runs, journals) is translated by :func:`current` and :func:`as_currently`; what goes
+into a hash is first translated back by :func:`as_formerly`, so that the ids of cells survive a rename.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ FORMER: dict[str, dict[str, str]] = {
     "action": {"foreign": "ood"},
     "objective": {"mean": "elbo", "log-mean": "mixture"},
 }
-"""Former to present spelling, by kind: the kind of a registry, or ``setting`` and ``option`` for names of those.
+"""Former to current name, by kind: the kind of a registry, or ``setting`` and ``option`` for names of those.
 
-A former spelling is never given to something else, and no two things had the same: both ways must be clear.
+A former name is never reused, and no two things shared one: the mapping must be unique both ways.
 """
 
 PLACES = {
@@ -34,7 +34,7 @@ PLACES = {
     "groups": "groups",
     "objective": "objective",
 }
-"""The kind of the names that stand under a key of settings or options: ``drift: x``, ``drift: {name: x}``, a list."""
+"""The kind of the names under a key of settings or options: ``drift: x``, ``drift: {name: x}``, a list."""
 
 _KEYS = {"settings": "setting", "options": "option"}
 _PRESENT = {kind: {new: old for old, new in names.items()} for kind, names in FORMER.items()}
@@ -42,7 +42,7 @@ Spelling = Callable[[str, str], str]
 
 
 def current(kind: str, name: str) -> str:
-    """The present name of what may be called by a former one.
+    """The current name of something that may be given by a former one.
 
     Example:
         >>> current("drift", "diffusion"), current("drift", "gcn"), current("metric", "accuracy@diffusion")
@@ -53,7 +53,7 @@ def current(kind: str, name: str) -> str:
 
 
 def former(kind: str, name: str) -> str:
-    """The name that something had at first.
+    """The original name of something.
 
     Example:
         >>> former("prior", "graph-ou"), former("prior", "ou")
@@ -63,7 +63,7 @@ def former(kind: str, name: str) -> str:
 
 
 def as_currently(values: dict[str, Any]) -> dict[str, Any]:
-    """Settings, options, a run's configuration or a cell in present names; what is in them already stays.
+    """Settings, options, a run's configuration or a cell in current names; names that are current already stay.
 
     Example:
         >>> as_currently({"drift": {"name": "diffusion", "options": {"teleport": 0.1}}})
@@ -83,7 +83,7 @@ def as_formerly(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _spelt(values: dict[Any, Any], spell: Spelling, keys: str = "") -> dict[Any, Any]:
-    """``keys`` is the kind of the keys themselves, where they are names that may have changed."""
+    """``keys`` is the kind of the keys themselves, if they are names that may have changed."""
     return {
         (spell(keys, key) if keys and isinstance(key, str) else key): _value(value, spell, PLACES.get(key, ""), key)
         for key, value in values.items()

@@ -1,4 +1,4 @@
-"""Room for large arrays on the way to a result: in memory, or under a limit of memory in temporary files."""
+"""Space for large intermediate arrays: in memory, or in temporary files under a memory limit."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SHARE_OF_LIMIT = 32
-"""An array above this part of a limit goes into a file."""
+"""An array larger than this share of the limit goes into a file."""
 
 
 def scratch_array(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """An array whose values are not set yet.
+    """An uninitialised array.
 
-    Inside :func:`~graphsde.base.memory.within_memory` a large one is a map of a file without a name in the folder for
-    temporary files (``TMPDIR``), which is gone with the array: its pages can be written out when memory is short.
+    Inside :func:`~graphsde.base.memory.within_memory` a large one is a map of an unnamed file in the folder for
+    temporary files (``TMPDIR``), which disappears with the array: its pages can be written out when memory is short.
 
     Example:
         >>> scratch_array((2, 3), np.float32).shape
@@ -42,7 +42,7 @@ def _in_file(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     size = math.prod(shape) * np.dtype(dtype).itemsize
     try:
         with tempfile.TemporaryFile() as file:
-            if hasattr(os, "posix_fallocate"):  # a full disk is told now, not by a signal once a page is written
+            if hasattr(os, "posix_fallocate"):  # report a full disk now, not by a signal once a page is written
                 os.posix_fallocate(file.fileno(), 0, size)
             return np.memmap(file, dtype=dtype, mode="r+" if hasattr(os, "posix_fallocate") else "w+", shape=shape)
     except OSError as error:
@@ -53,7 +53,7 @@ _FILED: WeakValueDictionary[int, np.ndarray] = WeakValueDictionary()
 
 
 def scratch_tensor(shape: Sequence[int], dtype: torch.dtype, *, parts: int = 1) -> Tensor:
-    """As :func:`scratch_array`, for torch; ``parts`` of a graph hold one each, and share the limit."""
+    """Like :func:`scratch_array`, for torch; ``parts`` of a graph hold one each, and share the limit."""
     import torch
 
     size = math.prod(shape) * dtype.itemsize
@@ -66,13 +66,13 @@ def scratch_tensor(shape: Sequence[int], dtype: torch.dtype, *, parts: int = 1) 
 
 
 def is_large(size: int) -> bool:
-    """Whether so many bytes go into a file."""
+    """Whether an array of this many bytes goes into a file."""
     limit = memory_limit()
     return limit is not None and size * SHARE_OF_LIMIT > limit
 
 
 def to_file(tensor: Tensor, *, parts: int = 1) -> Tensor:
-    """A copy of a large tensor in a file; a small one, or one that is in a file already, is itself."""
+    """A copy of a large tensor in a file; a small one, or one already in a file, is returned as is."""
     size = tensor.numel() * tensor.element_size()
     if tensor.device.type != "cpu" or not is_large(parts * size) or _is_filed(tensor):
         return tensor
@@ -84,7 +84,7 @@ def _is_filed(tensor: Tensor) -> bool:
 
 
 def saves_in_files(parts: int = 1) -> contextlib.AbstractContextManager[object]:
-    """Inside, what autograd keeps for the way back goes into files where it is large; without a limit, nowhere else."""
+    """Inside, large tensors that autograd saves for the backward pass go into files, if there is a limit."""
     if memory_limit() is None:
         return contextlib.nullcontext()
     import torch

@@ -16,7 +16,7 @@ LARGEST_SEED = 2**63 - 1
 
 
 def derive(seed: int, *purpose: object) -> int:
-    """A 63-bit seed for one purpose: a pure function of both, so that adding a stream disturbs no other.
+    """A 63-bit seed for one purpose: a pure function of both, so that adding a stream changes no other.
 
     Example:
         >>> derive(0, "dropout") != derive(0, "init")
@@ -29,7 +29,9 @@ def derive(seed: int, *purpose: object) -> int:
 
 def check_seed(seed: int) -> int:
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed <= LARGEST_SEED:
-        raise BadUsage(f"{seed!r} is no seed", code="E-SEED", found=seed, expected="an integer from 0 to 2**63 - 1")
+        raise BadUsage(
+            f"{seed!r} is not a valid seed", code="E-SEED", found=seed, expected="an integer from 0 to 2**63 - 1"
+        )
     return int(seed)
 
 

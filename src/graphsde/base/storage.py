@@ -1,4 +1,4 @@
-"""Files that are either whole or not there: written under a temporary name, synced, renamed."""
+"""Atomic files, complete or absent: written under a temporary name, synced, renamed."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ def read_text(path: Path) -> str:
     except OSError as error:
         raise io_error("read", Path(path), error) from error
     except UnicodeDecodeError as error:
-        raise damaged(Path(path), f"no UTF-8 text at byte {error.start}") from None
+        raise damaged(Path(path), f"not UTF-8 at byte {error.start}") from None
 
 
 def read_json(path: Path) -> Any:
-    """The value in a JSON file that this package wrote; anything else is damage."""
+    """The value in a JSON file that this package wrote; anything else counts as damage."""
     try:
         return json.loads(read_text(path), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise damaged(path, f"no JSON: {type(error).__name__}") from None
+        raise damaged(path, f"not JSON: {type(error).__name__}") from None
 
 
 def _refuse_constant(name: str) -> None:
@@ -84,8 +84,8 @@ def read_document(path: Path, kind: type[Document]) -> Document:
         raise damaged(path, f"{where or 'the whole'}: {first['msg']}") from None
 
 
-def damaged(path: Path, why: str, fix: str = "put the file back from a copy, or fit again") -> BadInput:
-    """A file of ours that does not hold what we write."""
+def damaged(path: Path, why: str, fix: str = "restore the file from a backup, or fit again") -> BadInput:
+    """The error for a file of ours whose content is not what we wrote."""
     return BadInput(f"{Path(path).name} is damaged ({shorten(why)})", code="E-CORRUPT", place=str(path), fix=fix)
 
 

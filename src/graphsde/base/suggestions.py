@@ -1,4 +1,4 @@
-"""What somebody may have meant: names with a slip of the pen, and names that other libraries have for a thing."""
+"""Suggestions for unknown names: typos, and names that other libraries use."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "device": ("accelerator", "gpu", "use_gpu", "cuda", "use_cuda"),
     "scaling": ("normalize", "normalize_features", "standardize", "scaler"),
 }
-"""Names that other libraries and papers have for ours."""
+"""Names that other libraries and papers use for ours."""
 
 MEANT: dict[tuple[str, str], str] = {
-    ("alpha", "teleport"): "the probability to return to a node's own prediction",
-    ("alpha", "weight_decay"): "the weight of the L2 penalty, where you mean scikit-learn's alpha",
+    ("alpha", "teleport"): "the probability of returning to a node's own prediction",
+    ("alpha", "weight_decay"): "the weight of the L2 penalty, if you mean scikit-learn's alpha",
     ("alpha", "c"): "the inverse of scikit-learn's alpha: c = 1/alpha",
     ("alpha", "confidence_level"): "which is 1 − alpha",
-    ("coverage", "confidence_level"): "the share of nodes whose truth is in their set",
+    ("coverage", "confidence_level"): "the share of nodes whose true value is in their set",
     ("damping", "teleport"): "which is 1 − damping",
 }
-"""What one has to know beside the other name."""
+"""What one has to know besides the other name."""
 
 
 def closest(name: str, choices: Iterable[str]) -> str | None:
-    """The choice that somebody most likely meant: one slip away, or else alike as a whole.
+    """The choice that was most likely meant: one typo away, or else similar overall.
 
-    Two letters that changed places are one slip, which a comparison of common parts does not see.
+    Two swapped letters count as one typo, which matching common parts would miss.
 
     Example:
         >>> closest("gnc", ["sgc", "gcn", "gpn"]), closest("GCN", ["gcn"]), closest("transformer", ["gcn"])
@@ -71,7 +71,7 @@ def closest(name: str, choices: Iterable[str]) -> str | None:
 
 
 def _swapped(word: str, other: str) -> bool:
-    """Whether two neighbouring letters changed places, and nothing else."""
+    """Whether the words differ by two swapped neighbouring letters only."""
     differ = [place for place, (one, two) in enumerate(zip(word, other, strict=False)) if one != two]
     if len(word) != len(other) or len(differ) != 2 or differ[1] != differ[0] + 1:
         return False
@@ -80,7 +80,7 @@ def _swapped(word: str, other: str) -> bool:
 
 
 def called_here(name: str, choices: Iterable[str]) -> list[str]:
-    """What a name of other libraries may be called here.
+    """Our names for a name used by other libraries.
 
     Example:
         >>> called_here("random_state", ["lr", "seed"])
@@ -90,17 +90,17 @@ def called_here(name: str, choices: Iterable[str]) -> list[str]:
 
 
 def what_was_meant(name: str, choices: Iterable[str], otherwise: str = "choose one of them") -> str:
-    """A sentence for the end of a message: what a thing is called here, or what was probably meant.
+    """A hint for the end of a message: the name used here, or what was probably meant.
 
     Example:
         >>> what_was_meant("learning_rate", ["lr", "epochs"])
-        "use 'lr', as it is called here"
+        "use 'lr', its name here"
         >>> what_was_meant("epocs", ["lr", "epochs"]), what_was_meant("x", ["lr"])
         ("did you mean 'epochs'?", 'choose one of them')
     """
     known = list(choices)
     if here := called_here(name, known):
         told = [f"'{one}' ({MEANT[name, one]})" if (name, one) in MEANT else f"'{one}'" for one in here]
-        return f"use {' or '.join(told)}" + ("" if "(" in told[-1] else ", as it is called here")
+        return f"use {' or '.join(told)}" + ("" if "(" in told[-1] else ", its name here")
     close = closest(name, known)
     return f"did you mean '{close}'?" if close else otherwise

@@ -1,7 +1,7 @@
-"""Text from files and arguments on a terminal: control characters are shown, never obeyed.
+"""Untrusted text on a terminal: control characters are shown, never executed.
 
 A node's name may hold an escape sequence that rewrites the reader's screen, or a bidirectional override that disguises
-what is said. Lines are escaped where they are printed; :func:`guarded_output` catches whatever else is written.
+the text. Lines are escaped where they are printed; :func:`guarded_output` catches whatever else is written.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 # C0 but for tab and line feed, DEL and C1; marks and overrides of direction; separators of lines; byte order marks,
-# annotations, lone surrogates (bytes of a file name that are no text) and tags, which nobody can see
+# annotations, lone surrogates (bytes of a file name that are no text) and invisible tags
 _UNSAFE = (
     r"\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
     r"\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f"
@@ -31,7 +31,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def printable(text: str) -> str:
-    r"""One line that any terminal may show: control characters, line breaks too, in Python's notation.
+    r"""One line that is safe to print: control characters and line breaks in Python's notation.
 
     Example:
         >>> print(printable("ann\x1b[2J\nbob"))
@@ -41,16 +41,16 @@ def printable(text: str) -> str:
 
 
 def printable_json(value: Any) -> str:
-    """A JSON document without control characters; it reads back as the same value."""
+    """A JSON document without control characters; it parses to the same value."""
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
-    # outside of its strings JSON is plain ASCII, so that whatever is found is inside of one
+    # outside strings JSON is plain ASCII, so whatever is found is inside one
     return UNSAFE.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 class GuardedStream:
-    """A text stream that escapes control characters, and is the stream behind it in all else.
+    """A text stream that escapes control characters and otherwise acts like the stream it wraps.
 
-    It has no ``buffer``: whoever looks for one to write around it gets text through it instead.
+    It has no ``buffer``, so that code that would write around it has to write text through it.
     """
 
     def __init__(self, trusted: TextIO) -> None:
@@ -71,7 +71,7 @@ class GuardedStream:
 
 
 def guard_output() -> None:
-    """Have standard output and standard error escape control characters until the process ends."""
+    """Make standard output and standard error escape control characters until the process ends."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is not None and not isinstance(stream, GuardedStream):  # a program without a console has none
@@ -80,7 +80,7 @@ def guard_output() -> None:
 
 @contextlib.contextmanager
 def guarded_output() -> Iterator[None]:
-    """The same for a while."""
+    """The same, inside a block."""
     before = sys.stdout, sys.stderr
     guard_output()
     try:
@@ -90,9 +90,9 @@ def guarded_output() -> Iterator[None]:
 
 
 def make_console(kind: type[Console] | None = None, *, stderr: bool = False, **settings: Any) -> Console:
-    """A console for tables and bars, which draw with control sequences of their own.
+    """A console for tables and progress bars, which use control sequences themselves.
 
-    It writes past the guard: what it is given must be :func:`printable`.
+    It bypasses the guard: its input must be :func:`printable`.
     """
     from rich.console import Console
 

@@ -1,6 +1,6 @@
 """The hash of :mod:`graphsde.base.keyed_normals` in torch, for tensors on any device.
 
-Whole numbers of 64 bits wrap around in int64 as they do in uint64, so the hashes are the same bits on every device. A
+64-bit integers wrap around in int64 as they do in uint64, so the hashes have the same bits on every device. A
 uniform is an exact function of its hash; a normal is one up to how a device rounds ``log``, ``cos`` and ``sin``.
 """
 
@@ -72,7 +72,7 @@ def _box_muller(starts: Tensor, steps: Tensor, dtype: torch.dtype, scale: float)
 
 
 def _shifted(words: Tensor, by: int) -> Tensor:
-    """A shift that brings in zeros; that of int64 repeats the sign."""
+    """A shift that fills with zeros; int64's own repeats the sign."""
     return (words >> by) & ((1 << (64 - by)) - 1)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 PATIENCE = timedelta(hours=2)
-"""Without a word from another process for so long it counts as lost; one that dies is noticed at once."""
+"""A process that sends nothing for this long counts as lost; one that dies is noticed at once."""
 
 
 SMALL_BYTES = 1 << 15
@@ -24,13 +24,13 @@ SMALL_BYTES = 1 << 15
 
 
 class ProcessLost(GraphsdeError):
-    """Another process of the same computation is gone, so that this one can't go on."""
+    """Another process of the same computation is gone, so this one can't continue."""
 
     default_code = "E-WORKER"
 
 
 def shares(parts: int, processes: int) -> list[range]:
-    """The parts of each process: neighbouring numbers, as equally many as can be.
+    """The parts of each process: consecutive numbers, shared out as evenly as possible.
 
     Example:
         >>> shares(5, 2)
@@ -38,7 +38,7 @@ def shares(parts: int, processes: int) -> list[range]:
     """
     if not 1 <= processes <= parts:
         raise BadUsage(
-            f"{parts} parts can't be shared out among {processes} workers",
+            f"{parts} parts are too few for {processes} workers",
             code="E-PARTS",
             expected="at least one part for every worker",
             fix=f"use at most {parts} workers, or --set parts={processes}",
@@ -50,8 +50,8 @@ def shares(parts: int, processes: int) -> list[range]:
 class TorchWire:
     """A :class:`~graphsde.base.world.Wire` over the processes of a torch.distributed group.
 
-    Whatever travels, travels as bytes in the order of the parts: no sum is taken on the way, so results do not depend
-    on who holds which part.
+    Everything is sent as bytes in the order of the parts and nothing is summed on the way, so results do not depend
+    on which process holds which part.
 
     Args:
         parts: of all processes together.
@@ -204,7 +204,7 @@ def process_group(
         process: the number of this one, from 0.
         processes: how many there are.
         cards: whether tensors travel between cards (nccl), not between processors (gloo).
-        local: all are on this machine; then nobody else can reach their sockets.
+        local: all are on this machine, and their sockets can't be reached from outside.
     """
     from torch import distributed
 
@@ -220,7 +220,7 @@ def process_group(
 
 @contextlib.contextmanager
 def _loopback_only() -> Iterator[None]:
-    """Without being told, gloo and nccl listen on whatever interface the name of the machine leads to."""
+    """By default gloo and nccl listen on whatever interface the host name resolves to."""
     names = [name for _, name in socket.if_nameindex() if name in ("lo", "lo0")]
     settings = dict.fromkeys(("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"), names[0]) if names else {}
     before = {name: os.environ.get(name) for name in settings}
@@ -241,8 +241,8 @@ def _others_may_be_lost() -> Iterator[None]:
         yield
     except RuntimeError as error:  # torch has no error of its own for this
         raise ProcessLost(
-            f"the connection to another worker is lost: {shorten(str(error).splitlines()[0])}",
-            fix="run the same command again to go on from the last checkpoint",
+            f"lost the connection to another worker: {shorten(str(error).splitlines()[0])}",
+            fix="run the same command again to resume from the last checkpoint",
         ) from error
 
 

@@ -1,6 +1,6 @@
-"""Parts of one computation: they run the same program on nodes of their own, and meet where they need each other.
+"""Parts of one computation: they run the same program on their own nodes and synchronise where they need each other.
 
-A part is a thread; the parts of one process take turns, so that one of them computes at a time. Parts in several
+A part is a thread; the parts of one process take turns, so that only one computes at a time. Parts in several
 processes are joined by a :class:`Wire`. Sums are taken in the order of the parts, so that their bits depend on the
 parts alone, never on how many processes hold them.
 """
@@ -53,7 +53,7 @@ class Wire(Protocol):
 
 
 class World:
-    """One part's view of all: its number, and ways to meet the others. Without others every method is the identity."""
+    """One part's view of all: its number, and ways to meet the others. Alone, every method is the identity."""
 
     part = 0
     parts = 1
@@ -71,8 +71,8 @@ class World:
         return [x]
 
     def meet(self, deposit: T, act: Callable[[dict[int, T]], object] | None = None) -> object:
-        """What ``act`` makes of what every part of *this process* has brought (without it, that itself); one of them
-        carries it out, and nobody leaves before all are there."""
+        """``act`` applied to the deposits of all parts of *this process* (without it, the deposits); one part
+        runs it, and all wait until every part has arrived."""
         return {0: deposit} if act is None else act({0: deposit})
 
     @property
@@ -82,8 +82,8 @@ class World:
 
     def shared_rows(self, rows: int, width: int, dtype: torch.dtype) -> Tensor:
         """Memory that all parts of this process see: one table now, another one at the next call of the same size, so
-        that nobody writes into what others still read, if there is one meeting between two calls.  # [rows, width]"""
-        raise RuntimeError("there are no parts that could share anything")
+        that no part writes into what others still read, if there is one meeting between two calls.  # [rows, width]"""
+        raise RuntimeError("there are no parts to share memory")
 
 
 _ALONE = World()
@@ -91,12 +91,12 @@ _CURRENT: ContextVar[World] = ContextVar("world", default=_ALONE)
 
 
 def world() -> World:
-    """Of the part that asks; alone unless somebody has split the work."""
+    """The world of the calling part; alone unless the work has been split."""
     return _CURRENT.get()
 
 
 class PartFailed(Exception):
-    """Another part has failed: this one can't go on, and has nothing to say of it."""
+    """Another part has failed, so this one can't continue; the other one's error is reported."""
 
 
 class _Table:
@@ -118,8 +118,8 @@ class _Table:
             self._await(lambda: self.now == part)
 
     def meet(self, part: int, deposit: T, act: Callable[[dict[int, T]], object] | None) -> object:
-        """Leave something, let the others come, and get what ``act`` makes of all deposits (they themselves without
-        it); the last to come carries it out."""
+        """Deposit something, wait for the others, and get ``act`` applied to all deposits (the deposits without
+        it); the last to arrive runs it."""
         with self.turn:
             self.waiting[part] = deposit
             if len(self.waiting) == len(self.held):
@@ -140,7 +140,7 @@ class _Table:
             return self.result
 
     def room(self, size: tuple[int, int, torch.dtype], turn: int) -> Tensor:
-        """One of two pieces of memory of a size; parts take turns, so that nobody else is here."""
+        """One of two buffers of a size; parts take turns, so no other part runs this."""
         if (size, turn) not in self.rooms:
             self.rooms[size, turn] = scratch_tensor(size[:2], size[2])
         return self.rooms[size, turn]
@@ -211,7 +211,7 @@ class _Part(World):
 def run_parts(program: Callable[[int], T], held: Sequence[int], wire: Wire | None = None) -> dict[int, T]:
     """Run ``program`` for every part of this process, in threads that take turns; what each returns.
 
-    The first error of a part ends all of them, and is raised here.
+    The first error of a part stops all of them and is raised here.
     """
     if len(held) > 1:
         share_one_arena()
@@ -223,7 +223,7 @@ def run_parts(program: Callable[[int], T], held: Sequence[int], wire: Wire | Non
     def run(part: int) -> None:
         error: BaseException | None = None
         try:
-            torch.set_num_threads(each)  # BLAS asks the thread that calls, and a new one has the default
+            torch.set_num_threads(each)  # BLAS uses the setting of the calling thread, and a new thread has the default
             _CURRENT.set(_Part(table, part))
             table.begin(part)
             results[part] = program(part)
@@ -240,7 +240,7 @@ def run_parts(program: Callable[[int], T], held: Sequence[int], wire: Wire | Non
     try:
         for thread in threads:
             thread.join()
-    except BaseException as error:  # a second Ctrl-C: nobody goes on without whoever asked
+    except BaseException as error:  # a second Ctrl-C: stop all parts, since no one waits for the result
         table.fail(error)
         raise
     if table.failed is not None:

@@ -22,13 +22,13 @@ class Cell:
     """What to do, in plain values; enough to do it again anywhere.
 
     Args:
-        task, options: the question and how it is put, the variant included.
+        task, options: what to measure, and how, including the variant.
         dataset: a benchmark's name or an absolute path.
-        model, settings: who is asked; settings that differ from what the model would choose for this graph.
+        model, settings: the model, and settings that differ from its defaults for this graph.
         seed: of the model and of random splits.
         data: fingerprint of the graph.
         versions: results versions of task and model.
-        called: what tables call the model, where that is not its name and settings; no part of what the cell is.
+        called: the model's name in tables, if that is not its name and settings; not part of the cell's identity.
     """
 
     task: str
@@ -42,12 +42,12 @@ class Cell:
     called: str = ""
 
     def __post_init__(self) -> None:
-        for name, value in as_currently(vars(self)).items():  # a journal may be older than a name
+        for name, value in as_currently(vars(self)).items():  # a journal may predate a rename
             object.__setattr__(self, name, value)
 
     @property
     def address(self) -> str:
-        """Hash of the question alone: two cells with one address should have had the same answer."""
+        """Hash of the question alone: two cells with the same address should have the same result."""
         return self._hash_without("data", "versions", "called")
 
     @property
@@ -56,13 +56,13 @@ class Cell:
         return self._hash_without("called")
 
     def _hash_without(self, *left_out: str) -> str:
-        """By former names: a name that changes must not make another cell."""
+        """By former names: a rename must not change the cell."""
         kept = as_formerly({key: value for key, value in asdict(self).items() if key not in left_out})
         return hashlib.sha256(canonical(kept).encode()).hexdigest()[:32]
 
     @property
     def label(self) -> str:
-        """How tables call the model: its name, its preset where one is set, and a mark where other settings are."""
+        """The model's name in tables: its name, its preset if set, and other settings."""
         if self.called:
             return self.called
         usual = getattr(MODELS.get(self.model), "default_preset", None) if self.model in MODELS else None
@@ -83,8 +83,8 @@ class Cell:
 
 
 def unnamed_preset(model: str) -> str | None:
-    """What a cell without a preset means: the one that was the default when cells were first written, so that what
-    they are stays the same when another becomes the default."""
+    """What a cell without a preset means: the default when cells were first written, so that
+    they stay the same when the default changes."""
     cls = MODELS.get(model) if model in MODELS else None
     return getattr(cls, "first_default_preset", getattr(cls, "default_preset", None))
 
@@ -105,9 +105,9 @@ class ModelSpec:
     Args:
         name: of the model.
         settings: on every graph.
-        found: settings that a search has found, by graph; ``settings`` go before them.
-        found_on: fingerprints of the graphs that it found them on, where they are known.
-        called: what tables call it, where that is not its name and settings.
+        found: settings found by a search, by graph; ``settings`` take precedence.
+        found_on: fingerprints of the graphs that they were found on, if known.
+        called: its name in tables, if that is not its name and settings.
     """
 
     name: str
@@ -117,7 +117,7 @@ class ModelSpec:
     called: str = ""
 
     def on(self, dataset: str) -> ModelSpec:
-        """As it is meant on one graph."""
+        """The model as set for one graph."""
         return ModelSpec(self.name, {**self.found.get(dataset, {}), **self.settings}, called=self.called)
 
     def require_graph(self, dataset: str, graph: Graph) -> None:
@@ -125,11 +125,11 @@ class ModelSpec:
         before = self.found_on.get(dataset, graph.fingerprint)
         if before != graph.fingerprint:
             raise BadInput(
-                f"the settings of '{self.called}' were found on another graph than {dataset}",
+                f"the settings of '{self.called}' were not found on {dataset} but on another graph",
                 code="E-DATA-CHANGED",
                 found=graph.fingerprint[:12],
                 expected=before[:12],
-                fix="search again on this graph, or give the settings with --set",
+                fix="search again on this graph, or pass the settings with --set",
             )
 
     @classmethod
@@ -150,17 +150,17 @@ def plan_cells(
     seeds: Iterable[int],
     graphs: dict[str, Graph] | None = None,
 ) -> list[Cell]:
-    """All cells of a bench, in the order in which a table is read.
+    """All cells of a bench, in table order.
 
     Every graph is opened for its fingerprint, once if ``graphs`` is given to keep them in. Seeds are the outermost loop
-    within a graph, so that a bench cut short has all models on the seeds it has.
+    within a graph, so that an interrupted bench has all models for the seeds it has.
     """
     base = TASKS.get(task)(**options)
     given = base.options.model_dump(mode="json", exclude_defaults=True)
     cells = []
     seeds = list(seeds)
     if len(set(seeds)) != len(seeds):
-        raise BadUsage("a seed is named twice", found=seeds)
+        raise BadUsage("duplicate seed", found=seeds)
     for dataset in datasets:
         kept = graphs if graphs is not None else {}
         graph = kept[dataset] = kept.get(dataset) or open_graph(dataset)
@@ -169,7 +169,7 @@ def plan_cells(
         for spec in models:
             spec.require_graph(dataset, graph)
         asked = [(spec, own_settings(spec.on(dataset), graph)) for spec in models]
-        for variant in variants:  # what can't work is told before any work: the splits, then the models
+        for variant in variants:  # report what can't work before any work is done: the splits, then the models
             TASKS.get(task)(**given | variant).prepare(graph, seeds[0])
         for spec, settings in asked:
             base.require_model(partial(MODELS.get(spec.name), **settings))
@@ -180,18 +180,16 @@ def plan_cells(
                     question = (task, given | variant, dataset, spec.name, settings, seed)
                     cells.append(Cell(*question, graph.fingerprint, versions, spec.called))
     if len({cell.id for cell in cells}) != len(cells):
-        raise BadUsage("two of the models are the same", fix="name each model once")
+        raise BadUsage("duplicate model", fix="list each model once")
     return cells
 
 
 def own_settings(spec: ModelSpec, graph: Graph) -> dict[str, Any]:
-    """The given settings without those that change nothing on this graph: a value that is the default anyway must not
+    """The given settings without those that change nothing on this graph: an explicit default must not
     make another cell."""
     cls, before = MODELS.get(spec.name), unnamed_preset(spec.name)
     if "device" in spec.settings:
-        raise BadUsage(
-            "where a cell is computed is no part of it", found="device", fix="use --device in place of --set"
-        )
+        raise BadUsage("the device is not part of a cell", found="device", fix="use --device instead of --set")
     asked = cls(**spec.settings)
     anchor: dict[str, Any] = {}
     if before is not None:

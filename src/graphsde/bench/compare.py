@@ -1,4 +1,4 @@
-"""From a bench folder's records to statements: mean, spread, interval, rank and verdict of every model."""
+"""From a bench folder's records to results: mean, spread, interval, rank and verdict of every model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from graphsde.bench.statistics import (
 )
 from graphsde.bench.tasks.task import TASKS
 
-# figures that every task keeps beside its own
+# metrics that every task keeps besides its own
 ASIDE = ("fit_cpu_seconds", "epochs", "n_", "val_")
 MOST_SHOWN = 12
 
@@ -35,7 +35,7 @@ class Runs:
     """The runs of one model on one graph.
 
     Args:
-        values: metric by seed; where a task has several variants (classes left out), their mean.
+        values: metric by seed; the mean if a task has several variants (classes left out).
         failed: causes of the cells that have no result.
     """
 
@@ -45,7 +45,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class Row:
-    """One cell of a table, with everything that is needed to judge it."""
+    """One cell of a table, with everything needed to interpret it."""
 
     dataset: str
     model: str
@@ -77,7 +77,7 @@ def collect(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Runs]]:
         place = (cell.dataset, cell.label, cell.seed, variant)
         if seen.setdefault(place, record["id"]) != record["id"]:
             raise BadInput(
-                f"'{cell.label}' stands for two different cells on {cell.dataset}, seed {cell.seed}",
+                f"'{cell.label}' is ambiguous: two different cells on {cell.dataset}, seed {cell.seed}",
                 code="E-CORRUPT",
                 found=f"{seen[place][:12]}, {record['id'][:12]}",
                 fix="keep results of different settings, data or versions in different folders",
@@ -90,7 +90,7 @@ def collect(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Runs]]:
             found[cell.dataset][cell.label].failed.append(str(record.get("cause") or "unknown"))
     for (dataset, label, seed), measured in variants.items():
         runs = found[dataset][label]
-        if set(measured) == asked[dataset]:  # a mean over some of the classes would not be the same question
+        if set(measured) == asked[dataset]:  # a mean over only some of the classes would be a different question
             runs.values[seed] = _mean_of(list(measured.values()))
     return {dataset: dict(models) for dataset, models in found.items()}
 
@@ -100,7 +100,7 @@ def compare(records: Iterable[Mapping[str, Any]], metrics: Sequence[str] | None 
 
     Args:
         records: of one bench folder.
-        metrics: which ones; those of :func:`headline` if none is named.
+        metrics: which ones; default: those of :func:`headline`.
     """
     records = list(records)
     if not records:
@@ -113,15 +113,15 @@ def compare(records: Iterable[Mapping[str, Any]], metrics: Sequence[str] | None 
     for metric in metrics or ():
         if not any(row.n for row in rows if row.metric == metric):
             known = sorted({name for record in records for name in record.get("metrics") or {}})
-            raise BadUsage("no cell has such a metric", code="E-NAME", found=metric, expected=", ".join(known))
+            raise BadUsage("unknown metric", code="E-NAME", found=metric, expected=", ".join(known))
     return rows
 
 
 def headline(records: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """What to show of a bench: the task's first figures, as far as they were measured.
+    """What to show of a bench: the task's headline metrics, as far as measured.
 
-    A sweep over other values than usual has other figures of the same kind, which then stand for those that are not
-    there; a question that has none of either shows what it has.
+    A sweep over unusual values has other metrics of the same kind, which then replace the missing
+    ones; a task that has neither shows what it has.
     """
     usual = TASKS.get(records[0]["cell"]["task"]).headline
     measured = list(dict.fromkeys(name for record in records for name in record.get("metrics") or {}))
@@ -145,7 +145,7 @@ def pairwise(records: Iterable[Mapping[str, Any]], dataset: str, metric: str, fi
 
 
 def causes_of(records: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """How many cells have no result, by the whole text of the cause, the most frequent first."""
+    """How many cells have no result, by the full text of the cause, most frequent first."""
     latest = {record["id"]: record for record in records}
     found = Counter(str(r.get("cause") or "unknown") for r in latest.values() if r["status"] != "done")
     return dict(found.most_common())
@@ -187,7 +187,7 @@ def _mean_of(measured: list[dict[str, float]]) -> dict[str, float]:
 
 
 def _known(models: Mapping[str, Runs], metric: str) -> dict[str, dict[str, float]]:
-    """What a metric is by model and seed, where it is defined."""
+    """A metric by model and seed, if defined."""
     known = {}
     for label, runs in models.items():
         values = {str(seed): run.get(metric, math.nan) for seed, run in runs.values.items()}
@@ -197,14 +197,14 @@ def _known(models: Mapping[str, Runs], metric: str) -> dict[str, dict[str, float
 
 @dataclass(frozen=True)
 class Ranking:
-    """Mean ranks over blocks, and the distance from which two differ.
+    """Mean ranks over blocks, and the critical difference.
 
     Args:
         metric: ranked by.
         models: in the order of ``ranks``.
         ranks: mean rank of each, 1 being best.
         blocks: how many.
-        over: ``graphs``; ``seeds`` where there is a single graph: then the diagram speaks of that graph alone.
+        over: ``graphs``; ``seeds`` if there is a single graph: then the diagram is about that graph only.
         distance: Nemenyi's critical difference.
     """
 
@@ -217,7 +217,7 @@ class Ranking:
 
 
 def rank_models(records: Iterable[Mapping[str, Any]], metric: str) -> Ranking | None:
-    """Rank by the mean over the seeds that every model has, graph by graph; ``None`` where there are too few blocks.
+    """Rank by the mean over the seeds that every model has, graph by graph; ``None`` if there are too few blocks.
 
     A graph is one block, however many seeds were run on it: seeds of one graph are not independent, and counting them
     as blocks would make the critical difference too small (Demšar, 2006, asks for independent data sets).
@@ -236,10 +236,10 @@ def rank_models(records: Iterable[Mapping[str, Any]], metric: str) -> Ranking | 
 
 
 def _common(by_model: Mapping[str, Runs], models: list[str], metric: str) -> np.ndarray:
-    """Values of the seeds that every model has, turned so that more is better.  # [seeds, models]"""
+    """Values of the seeds that every model has, signed so that more is better.  # [seeds, models]"""
     known = _known(by_model, metric)
     turned = judged_values(metric, {label: known.get(label, {}) for label in models})
     if turned is None:
-        raise BadUsage(f"'{metric}' is neither better high nor low, so that nothing can be ranked by it", found=metric)
+        raise BadUsage(f"'{metric}' has no better direction, so models can't be ranked by it", found=metric)
     seeds = sorted(set.intersection(*[set(own) for own in turned.values()])) if turned else []
     return np.array([[turned[label][seed] for label in models] for seed in seeds]).reshape(len(seeds), len(models))

@@ -1,4 +1,4 @@
-"""Which way a figure is better: up, down, towards a value, or not to be said."""
+"""Which direction of a metric is better: up, down, towards a value, or undefined."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from graphsde.metrics import METRICS
 
 Aim = Literal["higher", "lower"] | float | None
 
-# parts of the names of figures that only tasks have
+# parts of metric names that only tasks have
 LOWER_IS_BETTER = ("seconds", "epochs", "bytes", "over_gcn", "exponent", "error", "set_size", "false_alarms")
 LOWER_METRICS = ("nll", "aurc", "fpr", "ece")
-# conformal sets are meant to hold a share that was asked for: more is no merit, and the name does not tell the share
+# conformal sets should have the requested coverage: more is not better, and the name does not contain the level
 NOT_JUDGED = ("coverage[", "worst_class_coverage[", "set_coverage")
 
 
 def aim_of(metric: str) -> Aim:
-    """``higher``, ``lower``, the value that is best, or ``None`` where no value is better than another by itself.
+    """``higher``, ``lower``, the best value, or ``None`` if no value is better than another by itself.
 
     Example:
         >>> aim_of("accuracy"), aim_of("nll@0.5"), aim_of("coverage90"), aim_of("coverage[aps]")
@@ -33,7 +33,7 @@ def aim_of(metric: str) -> Aim:
 
 
 def first_judged(metrics: Iterable[str]) -> str | None:
-    """The first metric by which somebody can lead."""
+    """The first metric that can be ranked."""
     return next((metric for metric in metrics if aim_of(metric) is not None), None)
 
 
@@ -41,14 +41,14 @@ def in_words(metric: str) -> str:
     """For the head of a table."""
     aim = aim_of(metric)
     if aim is None:
-        return "to be read beside the share asked for"
+        return "compare with the requested level"
     return f"{aim} is better" if isinstance(aim, str) else f"best at {aim:g}"
 
 
 def judged_values(metric: str, values: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]] | None:
-    """Values turned so that more is better: as they are, negated, or the distance from the best value, negated.
+    """Values signed so that more is better: unchanged, negated, or the negated distance from the best value.
 
-    ``None`` where the metric is not to be judged.
+    ``None`` if the metric can't be ranked.
     """
     if aim_of(metric) is None:
         return None
@@ -64,7 +64,7 @@ def turned(metric: str, value: float) -> float:
 
 
 def within_range(metric: str, interval: tuple[float, float], scale: float = 1.0) -> tuple[float, float]:
-    """An interval cut to what the figure can be: of two runs it may else reach beyond 0 and 1.
+    """An interval clipped to the range of the metric: with two runs it may otherwise extend beyond 0 and 1.
 
     Example:
         >>> within_range("ood_auroc_all@gcn", (-0.3, 0.8)), within_range("epoch_seconds", (-0.1, 2.0))
@@ -75,7 +75,7 @@ def within_range(metric: str, interval: tuple[float, float], scale: float = 1.0)
         base = base.removesuffix(ending)
     if base not in METRICS:
         base = "accuracy" if base.endswith("accuracy") else base.removeprefix("ood_")
-    if base not in METRICS or base == "nll":  # that of a density goes below 0, and has the same name
+    if base not in METRICS or base == "nll":  # that of a density can be negative, and has the same name
         return interval
     low, high = METRICS.entry(base).facts["range"]
     return (

@@ -1,4 +1,4 @@
-"""One cell, run in this process within a limit of processor time: the same bits whoever asks for it."""
+"""One cell, run in this process within a CPU-time limit: the same bits on every engine."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from graphsde.graph.graph import Graph
 
 
 class CellTimeout(BaseException):
-    """The processor time of a cell is used up. No ``Exception``: model code that catches those must not catch it."""
+    """The CPU time of a cell is used up. Not an ``Exception``: model code that catches those must not catch it."""
 
 
-# Windows has no timer that counts processor time: a cell takes as long as it takes there, and the engine says so
+# Windows has no timer for CPU time: cells have no limit there, and the engine says so
 LIMITS_CPU = hasattr(signal, "setitimer")
 
 
@@ -34,8 +34,8 @@ LIMITS_CPU = hasattr(signal, "setitimer")
 def cpu_limit(seconds: float) -> Iterator[None]:
     """Raise :class:`CellTimeout` once the process has spent ``seconds`` of CPU inside; only in the main thread.
 
-    It is raised again every second, since Python swallows exceptions in finalisers, and not while a module is being
-    imported: one that was cut off in the middle would stay so for every later cell. Call :func:`lift_cpu_limit` after
+    It is raised again every second, since Python swallows exceptions in finalisers, but not while a module is being
+    imported: an interrupted import would stay broken for every later cell. Call :func:`lift_cpu_limit` after
     catching one.
     """
     if not LIMITS_CPU or threading.current_thread() is not threading.main_thread():
@@ -60,17 +60,17 @@ def lift_cpu_limit() -> None:
     signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-# cells come graph by graph; more than the last two would only hold memory
+# cells come graph by graph; keeping more than the last two would waste memory
 GRAPHS_KEPT = 2
 _graphs: OrderedDict[str, Graph] = OrderedDict()
 
 
 def run_cell(cell: Cell, cpu_seconds: float) -> Outcome:
-    """Prepare, fit and measure. Whatever goes wrong is an outcome, not an exception.
+    """Prepare, fit and measure. Any failure is an outcome, not an exception.
 
     Args:
         cell: what to do.
-        cpu_seconds: the most processor time it may take.
+        cpu_seconds: CPU-time limit.
     """
     begin = _clocks()
     try:
@@ -95,7 +95,7 @@ def run_cell(cell: Cell, cpu_seconds: float) -> Outcome:
 
 
 def graph_of(cell: Cell) -> Graph:
-    """The cell's graph, kept between cells; refused where it is not the one that was planned with."""
+    """The cell's graph, cached between cells; refused if it is not the planned one."""
     if not holds_graph(cell):
         keep_graph(cell.dataset, open_graph(cell.dataset))
     graph = _graphs[cell.dataset]
@@ -122,7 +122,7 @@ def keep_graph(dataset: str, graph: Graph) -> None:
 
 @contextlib.contextmanager
 def single_threaded() -> Iterator[None]:
-    """One thread everywhere: sums in another order would be other bits, and cells run side by side anyway."""
+    """One thread everywhere: another order of summation would change bits, and cells run in parallel anyway."""
     import torch
     from threadpoolctl import threadpool_limits
 
@@ -145,7 +145,7 @@ def _cause(error: Exception) -> str:
 
 
 def _plain(value: Any) -> float | None:
-    """A number that JSON has; whatever is not finite is not defined."""
+    """A JSON number; nonfinite values are undefined."""
     number = value if isinstance(value, int) else float(value)
     return number if math.isfinite(number) else None
 

@@ -1,4 +1,4 @@
-"""The folder of a bench: what is asked in it, and whether what is there still answers that."""
+"""The folder of a bench: its question, and whether its results still match it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FORMAT = 1
 
 
 class BenchFolder:
-    """A bench on disk: ``bench.json`` says what is asked, ``journal.jsonl`` what was found.
+    """A bench on disk: ``bench.json`` has the question, ``journal.jsonl`` the results.
 
     One folder is about one task with one set of options; graphs, models and seeds may be added at any time.
     """
@@ -33,10 +33,10 @@ class BenchFolder:
     def read_question(self) -> dict[str, Any]:
         if not self.question.is_file():
             raise BadInput(
-                f"there is no bench in {self.path}",
+                f"no bench in {self.path}",
                 code="E-NO-BENCH",
                 place=str(self.question),
-                fix=f"make one with: graphsde bench TASK … --out {self.path}",
+                fix=f"create one with: graphsde bench TASK … --out {self.path}",
             )
         try:
             found = storage.read_json(self.question)
@@ -47,7 +47,7 @@ class BenchFolder:
                 "bench.json is damaged",
                 code="E-CORRUPT",
                 place=str(self.question),
-                fix="delete it and give the same command again: the journal is kept",
+                fix="delete it and run the same command again: the journal is kept",
             ) from error
         if not known:
             raise BadInput(
@@ -60,7 +60,7 @@ class BenchFolder:
             storage.write_json(self.question, {"format": FORMAT, "task": task, "options": options})
 
     def refuse_another(self, task: str, options: dict[str, Any]) -> None:
-        """One folder, one question: another one is refused with the difference."""
+        """One folder, one question: another one is refused with the differences."""
         if not self.question.is_file():
             return
         then = self.read_question()
@@ -79,7 +79,7 @@ class BenchFolder:
 
 
 def refuse_changes(wanted: Iterable[Cell], records: Iterable[Record], folder: Path) -> None:
-    """Results of other data or of another version of the code must not end up in one table with new ones."""
+    """Results of other data or another version of the code must not be mixed with new ones."""
     data: dict[str, str] = {}
     versions: dict[tuple[str, str], int] = {}
     meant: dict[tuple[str, str], dict[str, Any]] = {}
@@ -91,16 +91,16 @@ def refuse_changes(wanted: Iterable[Cell], records: Iterable[Record], folder: Pa
     for cell in wanted:
         if meant.setdefault((cell.dataset, cell.label), cell.settings) != cell.settings:
             raise BadUsage(
-                f"'{cell.label}' had other settings on {cell.dataset} when {folder} was begun",
+                f"'{cell.label}' had other settings on {cell.dataset} when {folder} was started",
                 code="E-BENCH-CHANGED",
                 found=cell.settings,
                 expected=str(meant[cell.dataset, cell.label]),
-                fix="choose another --out: old and new results don't belong into one row",
+                fix="choose another --out: old and new results must not be mixed",
             )
         before = data.get(cell.dataset, cell.data)
         if before != cell.data:
             raise BadInput(
-                f"the data of {cell.dataset} has changed since {folder} was begun",
+                f"the data of {cell.dataset} has changed since {folder} was started",
                 code="E-DATA-CHANGED",
                 found=cell.data[:12],
                 expected=before[:12],
@@ -110,7 +110,7 @@ def refuse_changes(wanted: Iterable[Cell], records: Iterable[Record], folder: Pa
             then, now = versions.get((kind, name)), cell.versions.get(kind, 0)
             if then is not None and then != now:
                 raise BadUsage(
-                    f"the results version of {kind} '{name}' was {then} when {folder} was begun and is {now} now",
+                    f"the results version of {kind} '{name}' was {then} when {folder} was started and is {now} now",
                     code="E-BENCH-CHANGED",
-                    fix="choose another --out: old and new results don't belong into one table",
+                    fix="choose another --out: old and new results must not be mixed",
                 )

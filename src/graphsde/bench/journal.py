@@ -1,4 +1,4 @@
-"""The only truth of a bench: an append-only file of checksummed lines, each the record of what became of a cell."""
+"""The journal of a bench: an append-only file of checksummed lines, each the record of a cell's outcome."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Status = Literal["done", "failed"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of a cell.
+    """The outcome of a cell.
 
     Args:
-        status: ``done``, or ``failed`` for good.
+        status: ``done``, or finally ``failed``.
         cause: of a failure: ``time`` (CPU limit), ``memory``, ``killed``, ``hung`` (no answer), or ``error: …``.
-        attempts: how often it was begun; more than one only where a worker was lost.
-        metrics: figures by name, ``None`` where one is not defined.
+        attempts: how often it was started; more than one only if a worker was lost.
+        metrics: by name, ``None`` if undefined.
         curves: short series by name.
         seconds: ``cpu`` and ``wall``, without reading the graph.
     """
@@ -56,12 +56,12 @@ class Outcome:
         return asdict(self)
 
 
-# how every line begins; where a line break was lost, the next record is found again by it
+# how every line starts; used to find the next record if a line break was lost
 PREFIX = b'{"check":"'
 
 
 class Record(TypedDict):
-    """A finished cell. ``engine`` and ``environment`` are only noted: they are no part of the cell's identity."""
+    """A finished cell. ``engine`` and ``environment`` are only noted: they are not part of the cell's identity."""
 
     id: str
     address: str
@@ -88,7 +88,7 @@ def encode(record: Record) -> bytes:
 
 
 def decode(line: bytes) -> Record | None:
-    """The record of a line without its line break; ``None`` if a single bit of it is not as it was written.
+    """The record of a line without its line break; ``None`` if a single bit of it has changed.
 
     Comparing with the line that the record would give catches what a checksum of values can't: 1e5 for 1E5.
     """
@@ -104,7 +104,7 @@ def decode(line: bytes) -> Record | None:
 
 
 def _looks_right(record: dict[str, Any]) -> bool:
-    """A line with a right checksum from something else than this program must not surprise readers."""
+    """Validate a line with a correct checksum that another program may have written."""
     if not set(Record.__required_keys__) <= set(record) or record["status"] not in ("done", "failed"):
         return False
     Cell(**record["cell"])
@@ -117,7 +117,7 @@ def _looks_right(record: dict[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class Damage:
-    """A line that is not what was written."""
+    """A damaged line."""
 
     line: int
     content: bytes
@@ -125,13 +125,13 @@ class Damage:
 
 @dataclass(frozen=True)
 class JournalContents:
-    """A journal as it was found.
+    """A journal as read.
 
     Args:
         records: in the order in which cells finished; of several with one id the last one counts.
         damaged: lines with a wrong checksum.
-        torn: what stands behind the last line break, if it is no whole record.
-        unterminated: the last record is whole, but its line break is missing.
+        torn: what follows the last line break, if it is not a complete record.
+        unterminated: the last record is complete, but its line break is missing.
     """
 
     records: list[Record]
@@ -175,7 +175,7 @@ def parse(content: bytes) -> JournalContents:
 
 
 class Journal:
-    """``journal.jsonl`` in a folder. Reading needs no lock; :meth:`appending` is only for who holds the folder's."""
+    """``journal.jsonl`` in a folder. Reading needs no lock; :meth:`appending` requires the folder's lock."""
 
     def __init__(self, folder: str | Path) -> None:
         self.path = Path(folder) / "journal.jsonl"
@@ -199,7 +199,7 @@ class Journal:
             self._repair(contents)
         try:
             new = not self.path.exists()
-            binary = getattr(os, "O_BINARY", 0)  # Windows would write other line breaks than were counted
+            binary = getattr(os, "O_BINARY", 0)  # Windows would write other line breaks than we count
             handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | binary, 0o644)
         except OSError as error:
             raise storage.io_error("write", self.path, error) from error
@@ -211,7 +211,7 @@ class Journal:
             os.close(handle)
 
     def _repair(self, contents: JournalContents) -> None:
-        """Nothing is thrown away: bad lines are in the other file before they leave this one."""
+        """Nothing is lost: bad lines are written to the other file before they leave this one."""
         aside = [*contents.damaged]
         if contents.torn:
             aside.append(Damage(0, contents.torn))
@@ -232,7 +232,7 @@ class Appender:
         self._size = os.fstat(handle).st_size
 
     def append(self, record: Record) -> None:
-        """On return the record is on disk; on failure the file is as it was."""
+        """On return the record is on disk; on failure the file is unchanged."""
         line = encode(record)
         try:
             rest = line
@@ -248,7 +248,7 @@ class Appender:
 
 
 def _pieces(line: bytes) -> list[bytes]:
-    """A lost line break joins two records; the second one begins as every record does."""
+    """A lost line break joins two records; the second one starts as every record does."""
     starts = [0]
     while (found := line.find(PREFIX, starts[-1] + 1)) >= 0:
         starts.append(found)

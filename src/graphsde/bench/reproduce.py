@@ -1,4 +1,4 @@
-"""Ours beside the paper's, cell by cell; tables as Markdown."""
+"""Our results against the paper's, cell by cell; tables as Markdown."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from graphsde.bench.paper import PaperTable, Printed, System
 from graphsde.bench.statistics import bootstrap_interval
 from graphsde.graph.graph import Graph
 
-# where the paper prints no spread: as far as two runs of one system were seen to lie apart, in points
+# if the paper prints no spread: the observed difference between two runs of one system, in points
 UNSTATED_SPREAD = 0.03
 
 
 @dataclass(frozen=True)
 class Beside:
-    """One figure of ours beside the printed one, in the printed unit; a row that is ours alone has no ``system``."""
+    """One of our values and the printed one, in the printed unit; a row that is ours alone has no ``system``."""
 
     table: str
     dataset: str
@@ -50,7 +50,7 @@ def cells_of(table: PaperTable, datasets: Sequence[str], models: Sequence[str], 
 
 
 def specs_of(table: PaperTable, models: Sequence[str]) -> list[ModelSpec]:
-    """The models that a table needs; rows that share one name it once."""
+    """The models that a table needs, each once."""
     return list({(spec.name, repr(spec.settings)): spec for spec in map(spec_of, _rows(table, models))}.values())
 
 
@@ -77,7 +77,7 @@ def beside(
 def records_of(
     table: PaperTable, records: Iterable[Mapping[str, Any]], dataset: str, models: Sequence[str], seeds: Sequence[int]
 ) -> list[Mapping[str, Any]]:
-    """The records of the cells that a table asks for on one graph, in the order of its rows."""
+    """The records of the cells that a table needs on one graph, in the order of its rows."""
     return [record for _, found in _by_system(table, records, dataset, models, seeds) for record in found]
 
 
@@ -92,7 +92,7 @@ def _by_system(
 
 
 def _rows(table: PaperTable, models: Sequence[str]) -> list[System]:
-    """The systems asked for, by our name or by the printed one; all if none is named."""
+    """The requested systems, by our name or the printed one; all by default."""
     return [s for s in table.systems if not models or s.model in models or (s.printed or "") in models]
 
 
@@ -125,7 +125,7 @@ def _beside(table: PaperTable, dataset: str, system: System, metric: str, record
 
 
 def _ours(system: System) -> str:
-    """Our model, with what tells this row from others of the same model."""
+    """Our model, with what distinguishes this row from others of the same model."""
     told = system.model if system.score is None else f"{system.model} by {system.score}"
     return told if system.value is None else f"{told}, {system.value}"
 
@@ -135,7 +135,7 @@ def agreement(
 ) -> str:
     """``agrees`` within one joint standard deviation, else ``higher`` or ``lower`` than printed; empty without a pair.
 
-    Where none is printed, within our own or three points, whichever is more.
+    If none is printed, within our own or three points, whichever is more.
 
     Example:
         >>> agreement(0.82, 0.01, 0.815, 0.005), agreement(0.9, 0.01, 0.815, 0.005)
@@ -163,9 +163,9 @@ def markdown_table(rows: Sequence[dict[str, Any]], columns: Sequence[str] | None
 
 
 def beside_table(rows: Sequence[Beside]) -> str:
-    """Ours beside the printed, graph by graph: mean ± standard deviation (95 % interval of the mean), and the print.
+    """Our and the printed values, graph by graph: mean ± standard deviation (95 % interval of the mean), and theirs.
 
-    Metrics that the paper does not print stand in a table of their own.
+    Metrics that the paper does not print are in a separate table.
     """
     metrics = list(dict.fromkeys(row.metric for row in rows))
     printed = [metric for metric in metrics if any(row.printed_text for row in rows if row.metric == metric)]

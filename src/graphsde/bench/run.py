@@ -1,4 +1,4 @@
-"""Many cells, from a request to a journal: does what is missing, keeps what is there, refuses what does not fit."""
+"""Many cells, from a request to a journal: runs what is missing, keeps what exists, refuses what does not match."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from graphsde.bench.tasks.task import TASKS, Task
 
 @dataclass(frozen=True)
 class BenchRequest:
-    """What to find out, and where to do the work.
+    """What to measure, and where to run it.
 
     Args:
         task, options: the question; options that differ from its defaults.
         datasets: names of benchmarks, or absolute paths.
-        models: who is asked.
+        models: to run.
         seeds: one cell each.
         engine, workers, address: see :class:`~graphsde.bench.engines.Engine`.
         limits: when to give up on a cell.
@@ -49,12 +49,12 @@ class BenchRequest:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a bench is, after every cell; ``cell`` is ``None`` at the beginning.
+    """Progress of a bench, after every cell; ``cell`` is ``None`` at the start.
 
     Args:
         total: cells to be run now.
         finished: of these.
-        skipped: cells that the journal had already.
+        skipped: cells that the journal already had.
         failed: of the finished ones, by cause.
     """
 
@@ -72,7 +72,7 @@ class BenchSummary:
 
     Args:
         done: cells run now with success.
-        skipped: cells that the journal had already, failed ones included.
+        skipped: cells that the journal already had, failed ones included.
         failed: cells run now without success, by cause.
         failed_before: of the skipped ones, those that had failed.
     """
@@ -93,19 +93,19 @@ def run_bench(
 ) -> BenchSummary:
     """Run all cells of ``request`` that ``out`` does not have yet.
 
-    A cell is reported only after its record is on disk. Whatever ends this process, the same call goes on where it was.
+    A cell is reported only after its record is on disk. However this process ends, the same call resumes.
     """
     folder = BenchFolder(out)
     engine = ENGINES.get(request.engine)(request.workers, request.address)
     task = TASKS.get(request.task)(**request.options)
     with Stopper() as stopper:
         try:
-            with exclusive(folder.path):  # before any graph is opened: a second runner learns of the first at once
+            with exclusive(folder.path):  # before any graph is opened: a second process is refused at once
                 return _run(request, folder, task, engine, stopper, progress, say)
         except BaseException:
-            # libraries turn an exception from a signal into all sorts of others
+            # libraries may turn an exception from a signal into other ones
             if stopper.received is not None:
-                fix = f"give the same command again to go on ({folder.path})"
+                fix = f"run the same command again to resume ({folder.path})"
                 raise Interrupted(stopper.received, fix=fix) from None
             raise
 
@@ -156,7 +156,7 @@ def environment() -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """The checked-out commit where the package runs from a checkout, read without git."""
+    """The checked-out commit if the package runs from a checkout, read without git."""
     root = Path(__file__).resolve().parents[3] / ".git"
     with contextlib.suppress(OSError, UnicodeDecodeError):
         head = (root / "HEAD").read_text(encoding="ascii").strip()

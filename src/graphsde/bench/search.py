@@ -36,7 +36,7 @@ GRID: dict[str, tuple[Any, ...]] = {
 }
 """The grid of the LGNSDE study (its appendix)."""
 
-# what a model calls the thing, in the order of preference
+# names of the parameter in models, in order of preference
 WORDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "dropout": (("dropout",), ("feature_dropout", "decoder_dropout")),
     "step": (("steps", "horizon"),),
@@ -84,13 +84,13 @@ def _fields(model: str, settings: dict[str, Any] | None) -> set[str]:
 
 Select = Literal["nll", "accuracy"]
 
-# a trial whose worker was lost tells no time; what a cell may take at most is what it cost
+# a trial whose worker was lost has no time; count the limit of a cell
 LOST_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One tried point; ``value`` is ``None`` where the trial failed or was given up, ``data`` is the graph's print."""
+    """One tried point; ``value`` is ``None`` if the trial failed or was pruned, ``data`` is the graph's fingerprint."""
 
     number: int
     chosen: dict[str, Any]
@@ -109,7 +109,7 @@ def trial_folder(folder: Path, number: int) -> Path:
 
 
 def write_choice(folder: Path, number: int, chosen: dict[str, Any], settings: dict[str, Any]) -> None:
-    """Say what a trial will try, before it begins."""
+    """Announce what a trial will try, before it starts."""
     place = trial_folder(folder, number)
     place.mkdir(parents=True, exist_ok=True)
     storage.write_json(place / "choice.json", {"chosen": chosen, "settings": settings})
@@ -127,7 +127,7 @@ def read_trials(folder: Path, select: Select = "nll") -> list[Trial]:
                 "choice.json is damaged",
                 code="E-CORRUPT",
                 place=str(choice),
-                fix="delete the folder of the trial: it is run again",
+                fix="delete the folder of the trial: it will be run again",
             ) from error
         bench = BenchFolder(choice.parent)
         records = list(bench.read()[1].records) if bench.question.is_file() else []
@@ -138,12 +138,12 @@ def read_trials(folder: Path, select: Select = "nll") -> list[Trial]:
 
 
 def best_trial(trials: Sequence[Trial], select: Select = "nll") -> Trial:
-    """The finished trial with the best validation figure; the earlier one where two are equal."""
+    """The finished trial with the best validation metric; the earlier one in a tie."""
     done = [trial for trial in trials if trial.value is not None]
     if not done:
         causes = sorted({trial.cause for trial in trials if trial.cause})
         told = "; ".join(causes) or None
-        raise BadUsage("no trial has finished", found=told, fix="mend the cause, or allow more time")
+        raise BadUsage("no trial has finished", found=told, fix="fix the cause, or allow more time")
     sign = 1.0 if select == "nll" else -1.0
     return min(done, key=lambda trial: (sign * (trial.value or 0.0), trial.number))
 
@@ -172,7 +172,7 @@ class SearchRequest:
         seed: of the trials' training and of the sampler.
         sampler: ``random`` or ``tpe``.
         select: what is minimised or maximised, on validation nodes.
-        cpu_minutes: of all trials together; no new one is begun beyond.
+        cpu_minutes: of all trials together; no new one is started beyond.
         engine, workers, address: as of a bench.
     """
 
@@ -189,7 +189,7 @@ class SearchRequest:
     options: dict[str, Any] = field(default_factory=dict)
 
     def question(self) -> dict[str, Any]:
-        """All that an earlier start of the same search must agree with; its length and engine may change."""
+        """What an earlier start of the same search must agree with; its length and engine may change."""
         return {
             "dataset": self.dataset,
             "data": open_graph(self.dataset).fingerprint,
@@ -209,7 +209,7 @@ def claim(folder: Path, request: SearchRequest) -> None:
     now = json.loads(json.dumps(request.question()))
     if not path.is_file():
         if (folder / "trial-000").is_dir():
-            raise BadInput("nothing says what was searched here", code="E-CORRUPT", place=str(path), fix=_ELSEWHERE)
+            raise BadInput("search.json is missing", code="E-CORRUPT", place=str(path), fix=_ELSEWHERE)
         storage.write_json(path, now)
         return
     try:
@@ -226,14 +226,14 @@ def claim(folder: Path, request: SearchRequest) -> None:
 _ELSEWHERE = "choose another --out"
 
 
-# trials whose course is known before others are given up by it
+# trials that must be finished before others are pruned by them
 FEWEST_FOR_PRUNING = 4
-# at random before TPE begins to think; optuna's own ten would leave it nothing to do in a search of eight
+# random trials before TPE starts; optuna's default of ten would leave it nothing to do in a search of eight
 FIRST_AT_RANDOM = 3
 
 
 def next_point(request: SearchRequest, trials: Sequence[Trial]) -> dict[str, Any]:
-    """A point of the space that was not tried yet; at first none at all: the model's own settings."""
+    """An untried point of the space; the first one is empty: the model's own settings."""
     space = space_of(request.model.name, request.model.settings)
     if not trials:
         return {}
@@ -263,7 +263,7 @@ def next_point(request: SearchRequest, trials: Sequence[Trial]) -> dict[str, Any
             )
         )
     tried = [trial.chosen for trial in trials]
-    for _ in range(50):  # a point that was tried already teaches nothing
+    for _ in range(50):  # a point that was already tried teaches nothing
         asked = study.ask(grid)
         if asked.params not in tried:
             break
@@ -286,10 +286,10 @@ Say = Callable[[str], None]
 
 
 def run_search(request: SearchRequest, out: str | Path, *, say: Say = lambda text: None) -> list[Trial]:
-    """Try settings one after another until the budget is spent; running again goes on after the last one.
+    """Try settings one after another until the budget is spent; running it again continues after the last one.
 
     Trial 0 has the model's own settings, so that a search never ends below them on validation nodes. The folder is
-    held from the first look at it to the last trial: two searches in it would take turns at one study.
+    locked from start to end: two searches must not share it.
     """
     folder = Path(out)
     with exclusive(folder):
@@ -329,7 +329,7 @@ def _try(request: SearchRequest, folder: Path, trials: list[Trial], cpu_seconds:
 
 
 def place_of(model: str, dataset: str) -> str:
-    """What folders and files of a search are called; ``model`` as on the command line."""
+    """Names of folders and files of a search; ``model`` as on the command line."""
     return f"{model}-{Path(dataset).name}"
 
 
@@ -340,7 +340,7 @@ def tuned(spec: ModelSpec, text: str, datasets: Sequence[str], configs: Path) ->
         path = configs / f"{place_of(text, dataset)}.yaml"
         if not path.is_file():
             raise BadUsage(
-                f"there are no settings of '{text}' for {Path(dataset).name}",
+                f"no settings of '{text}' for {Path(dataset).name}",
                 place=str(configs),
                 expected=path.name,
                 fix=f"graphsde search --datasets {Path(dataset).name} --models {text} --configs {configs} --out FOLDER",
@@ -353,7 +353,7 @@ def tuned(spec: ModelSpec, text: str, datasets: Sequence[str], configs: Path) ->
 
 
 def write_best(path: Path, request: SearchRequest, best: Trial, trials: int) -> None:
-    """Settings of the best trial, with what found them."""
+    """Settings of the best trial, with how they were found."""
     path.parent.mkdir(parents=True, exist_ok=True)
     content = {
         "model": request.model.name,
@@ -382,4 +382,4 @@ def _read(path: Path) -> dict[str, Any]:
         content = dict(load_plain_yaml(storage.read_text(path), path.name))
         return {**content, "settings": dict(content["settings"])}
     except (BadInput, TypeError, KeyError, ValueError) as error:
-        raise BadInput("these are no settings", code="E-CORRUPT", place=str(path)) from error
+        raise BadInput("not a file of settings", code="E-CORRUPT", place=str(path)) from error

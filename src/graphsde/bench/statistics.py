@@ -1,7 +1,7 @@
-"""Paired statistics: is one model better than another, or is it only this time's luck?
+"""Paired statistics: is one model better than another, or is the difference due to chance?
 
-The verdict comes from the paired t-test with Holm's correction over the rivals. A sign-flip permutation test stands
-beside it from eight pairs on; Wilcoxon's test and Nadeau and Bengio's are printed and never decide: with five pairs
+The verdict comes from the paired t-test with Holm's correction over the rivals. A sign-flip permutation test is added
+from eight pairs on; Wilcoxon's test and Nadeau and Bengio's are printed but never decide: with five pairs
 Wilcoxon's cannot reach .05, and Nadeau and Bengio's is very conservative where test nodes far outnumber training nodes.
 """
 
@@ -28,7 +28,7 @@ FEWEST_FOR_PERMUTATION = 8
 class Comparison:
     """Two models on common pairs, the difference being first minus second.
 
-    ``None`` stands for what can't be said on this many pairs.
+    ``None`` where there are too few pairs.
     """
 
     n: int
@@ -40,7 +40,7 @@ class Comparison:
 
 
 def bootstrap_interval(values: Sequence[float], *, level: float = 0.95, seed: int = 0) -> tuple[float, float]:
-    """Percentile interval of the mean over resampled runs, widened for few of them; of a single run, that run itself.
+    """Percentile interval of the mean over resampled runs, widened for few of them; for a single run, that run itself.
 
     A resample of n values spreads less than n new runs would, and its percentiles know nothing of how uncertain the
     spread itself is: bare, an interval that says 95 % holds the mean in 75 % of the cases at n = 3 and in 84 % at
@@ -54,7 +54,7 @@ def bootstrap_interval(values: Sequence[float], *, level: float = 0.95, seed: in
     """
     x = np.asarray(values, dtype=np.float64)
     if x.size == 0:
-        raise BadUsage("there are no values to make an interval of")
+        raise BadUsage("no values for an interval")
     draws = numpy_stream(seed, "bootstrap", x.size).integers(x.size, size=(BOOTSTRAP_DRAWS, x.size))
     means = x[draws].mean(axis=1)
     tail = (1 - level) / 2
@@ -88,8 +88,8 @@ def compare_pairs(first: Sequence[float], second: Sequence[float], *, test_to_tr
 def paired_t(differences: np.ndarray, *, extra: float = 0.0) -> float | None:
     """Two-sided p of the mean difference; ``extra`` is added to 1/n in its variance (Nadeau and Bengio, 2003).
 
-    Where all differences are the same, which counted figures such as an accuracy often are over a few seeds, there is
-    no spread to judge by: then p is what the signs alone can say, 2 / 2ⁿ.
+    If all differences are the same, as often happens with an accuracy over a few seeds, there is
+    no spread: then p is that of a sign test, 2 / 2ⁿ.
     """
     n = differences.size
     if n < 2:
@@ -103,7 +103,7 @@ def paired_t(differences: np.ndarray, *, extra: float = 0.0) -> float | None:
 
 
 def sign_flip(differences: np.ndarray, *, seed: int = 0) -> float:
-    """Two-sided p of the mean under random signs: all of them up to 14 pairs, else a fixed random choice."""
+    """Two-sided p of the mean under random signs: all of them up to 14 pairs, otherwise a fixed random choice."""
     n = differences.size
     observed = abs(differences.mean())
     if n <= 14:
@@ -132,14 +132,14 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 
 
 def verdicts(runs: Mapping[str, Mapping[str, float]], *, higher_is_better: bool) -> dict[str, str]:
-    """What may be said of each model: ``best``, ``tied``, ``behind``, ``only`` or ``too few``.
+    """The verdict on each model: ``best``, ``tied``, ``behind``, ``only`` or ``too few``.
 
     Args:
         runs: value by pair (split and seed) by model.
         higher_is_better: of the metric.
 
-    The leader is the first by :func:`paired_ranks`. ``best`` is said only where p < .05 against every rival after Holm.
-    Otherwise the leader and all that can't be told from it are ``tied``. A model without two pairs in common with the
+    The leader is the first by :func:`paired_ranks`. It is ``best`` only if p < .05 against every rival after Holm.
+    Otherwise the leader and all that don't differ from it are ``tied``. A model without two pairs in common with the
     leader is ``too few``.
     """
     known = {name: values for name, values in runs.items() if values}
@@ -156,7 +156,7 @@ def verdicts(runs: Mapping[str, Mapping[str, float]], *, higher_is_better: bool)
         ahead = _lead(known[leader], values, higher_is_better)
         p = paired_t(ahead)
         if p is not None:
-            # where everybody is beaten by somebody, the leader may be behind on common pairs: nothing to lead by
+            # if every model is beaten by some other, the leader may be behind on common pairs: then no model leads
             p_values[name] = p if ahead.mean() > 0 else 1.0
     adjusted = holm(p_values)
     for name, p in adjusted.items():
@@ -170,8 +170,8 @@ def verdicts(runs: Mapping[str, Mapping[str, float]], *, higher_is_better: bool)
 def paired_ranks(runs: Mapping[str, Mapping[str, float]], *, higher_is_better: bool) -> dict[str, float]:
     """Ranks from 1 up, ties shared: one more than the number of rivals that are better on common pairs.
 
-    Where every model has every pair, this is the order of means. Where some runs failed it need not be: a model that
-    has its easy seeds alone must not lead for that. Without common pairs the means decide.
+    If every model has every pair, this is the order of means. If some runs failed it need not be: a model that
+    only has its easy seeds must not lead for that. Without common pairs the means decide.
 
     Example:
         >>> paired_ranks({"a": {"0": 0.8}, "b": {"0": 0.9, "1": 0.1}}, higher_is_better=True)
@@ -186,7 +186,7 @@ def paired_ranks(runs: Mapping[str, Mapping[str, float]], *, higher_is_better: b
             one, two = (np.mean(list(known[name].values())) for name in (first, second))
             ahead = np.array([sign * (one - two)])
         mean = float(ahead.mean())
-        if abs(mean) <= 1e-12:  # rounding is no lead
+        if abs(mean) <= 1e-12:  # ignore rounding
             ranks[first], ranks[second] = ranks[first] + 0.5, ranks[second] + 0.5
         else:
             ranks[second if mean > 0 else first] += 1.0
@@ -205,6 +205,6 @@ def average_ranks(table: np.ndarray, *, higher_is_better: bool) -> np.ndarray:
 
 
 def critical_difference(models: int, blocks: int, *, level: float = LEVEL) -> float:
-    """Nemenyi's distance of mean ranks from which two models differ (Demšar, JMLR 2006)."""
+    """Nemenyi's critical difference of mean ranks (Demšar, JMLR 2006)."""
     q = float(stats.studentized_range.ppf(1 - level, models, np.inf)) / math.sqrt(2)
     return q * math.sqrt(models * (models + 1) / (6 * blocks))

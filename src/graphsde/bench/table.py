@@ -17,9 +17,9 @@ class TableRow:
     """One metric of one model on one variant of one graph.
 
     Args:
-        variant: options in which the cells of a task differ, as text; empty where they don't.
+        variant: options in which the cells of a task differ, as text; empty if they don't.
         model: its label.
-        metric: ``None`` where not a single cell was measured.
+        metric: ``None`` if no cell was measured.
         mean, std: over seeds; the standard deviation has ``n - 1`` in its denominator.
         n: seeds that have this metric.
         failed: seeds without a result.
@@ -38,7 +38,7 @@ class TableRow:
         return asdict(self)
 
 
-# how long a fit took depends on the machine; the journal has it, a table of results has not
+# the time of a fit depends on the machine; it is in the journal, not in a table of results
 NOT_RESULTS = ("fit_cpu_seconds",)
 
 
@@ -49,7 +49,7 @@ class _Group:
 
 
 def tabulate(records: Iterable[Mapping[str, Any]], options: Mapping[str, Any] | None = None) -> list[TableRow]:
-    """Rows sorted by graph, variant, model and metric; the same whatever the order of the records, bit by bit.
+    """Rows sorted by graph, variant, model and metric; independent of the order of the records, bit by bit.
 
     Args:
         records: of one bench; of several with one id the last one counts.

@@ -1,4 +1,4 @@
-"""A worker process: takes cells as lines of JSON, answers with outcomes as lines of JSON.
+"""A worker process: reads cells as lines of JSON and answers with outcomes as lines of JSON.
 
 Started by the engine ``processes`` as ``python -m graphsde.bench.worker``; not meant to be run by hand.
 """
@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 
 def main() -> None:
-    # Ctrl-C reaches the whole process group; it is for the parent to decide what becomes of its workers
+    # Ctrl-C reaches the whole process group; the parent decides what happens to its workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     orders, answers = _take_streams()
     die_with_parent(int(sys.argv[1]))
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    """Ask the system to end this process with its parent; elsewhere than on Linux the end of input does, later."""
+    """Ask the system to end this process with its parent; on other systems than Linux the end of input does, later."""
     if not sys.platform.startswith("linux"):
         return
     import ctypes
@@ -49,9 +49,9 @@ def die_with_parent(parent: int) -> None:
 
 
 def limit_memory() -> None:
-    """A cell that wants more than the machine has gets an error in words instead of being killed by the system.
+    """A cell that needs more memory than the machine has gets an error instead of being killed by the system.
 
-    On Linux only: elsewhere the system has no such limit, or does not keep it.
+    On Linux only: other systems have no such limit, or do not enforce it.
     """
     import psutil
 
@@ -70,7 +70,7 @@ def limit_memory() -> None:
 
 
 def _take_streams() -> tuple[BinaryIO, BinaryIO]:
-    """The pipes for ourselves; whoever prints or reads from now on meets standard error and an empty input."""
+    """The pipes for ourselves; from now on printing goes to standard error and input is empty."""
     orders = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

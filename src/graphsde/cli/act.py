@@ -1,4 +1,4 @@
-"""Verbs that act on what a run says of its nodes: ``predict``, ``ask``, ``learn``, ``explain``."""
+"""Commands that act on a run's predictions: ``predict``, ``ask``, ``learn``, ``explain``."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ def predict(
         Path | None, typer.Option("--out", help="A .csv or .parquet file; default: predictions.csv in the run.")
     ] = None,
     graph: Annotated[
-        str | None, typer.Option("--graph", help="Another graph with the same columns; default: the run's own.")
+        str | None,
+        typer.Option("--graph", help="Predict another graph with the same columns; default: the run's own graph."),
     ] = None,
     samples: Annotated[int, SAMPLES] = 64,
-    seed: Annotated[int | None, typer.Option("--seed", help="Of the samples; default: the model's.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed of the samples; default: the model's.")] = None,
     read: Annotated[list[str], READ] = [],  # noqa: B006
     device: Annotated[str | None, DEVICE] = None,
     memory: Annotated[str | None, MEMORY] = None,
 ) -> None:
-    """Predict every node of the run's graph, or of another one, with its uncertainty."""
+    """Predict every node of the run's graph, or of another graph, with its uncertainty."""
     from graphsde.datasets.source import open_graph
     from graphsde.graph.settled import settled_within_limit
     from graphsde.io.table_export import write_table
@@ -47,7 +48,7 @@ def predict(
         target = settled_within_limit(open_graph(graph, **folder.reading(graph, given)))
         prediction = folder.load_model().predict(target, samples=samples, seed=seed)
     elif given:
-        raise BadUsage("--read is for another graph: the run's own is read as it was", fix="leave it out")
+        raise BadUsage("--read only applies to another graph given by --graph", fix="leave out --read")
     else:
         opened = opened_run(run)
         target, prediction = opened.graph, opened.prediction(samples, seed)
@@ -57,7 +58,7 @@ def predict(
 
 
 def _file_name(name: str) -> str:
-    """A graph's name as a part of a file's."""
+    """A graph's name, made safe as part of a file name."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:50] or "other"
 
 
@@ -65,23 +66,25 @@ def _file_name(name: str) -> str:
 def ask(
     run: Annotated[Path, RUN],
     budget: Annotated[int, typer.Option("--budget", min=1, help="How many nodes to ask for.")] = 20,
-    by: Annotated[str | None, typer.Option("--by", help="Who chooses (list acquisitions); default: entropy.")] = None,
+    by: Annotated[
+        str | None,
+        typer.Option("--by", help="Acquisition function; see: graphsde list acquisitions. Default: entropy."),
+    ] = None,
     purpose: Annotated[
         str,
-        typer.Option(
-            "--for", help="training (the default), or calibration: drawn at random, to certify stricter limits."
-        ),
+        typer.Option("--for", help="training, or calibration: drawn at random, to certify stricter limits."),
     ] = "training",
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", help="A .csv or .parquet file with an empty label column; default: questions.csv in the run."
+            "--out",
+            help=".csv or .parquet file to write, with an empty label column; default: questions.csv in the run.",
         ),
     ] = None,
     samples: Annotated[int, SAMPLES] = 64,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="For acquisitions that draw.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of acquisitions that draw at random.")] = 0,
     plain: Annotated[
-        bool, typer.Option("--plain", help="The plain ranking, even if it asks for one spot many times over.")
+        bool, typer.Option("--plain", help="Rank by score alone; don't spread the nodes over the graph.")
     ] = False,
     memory: Annotated[str | None, MEMORY] = None,
     json: Annotated[bool, JSON] = False,
@@ -93,15 +96,15 @@ def ask(
     from graphsde.prediction.columns import with_node_names
 
     if purpose not in ("training", "calibration"):
-        raise BadUsage(f"there is no purpose '{purpose}' of labels", found=purpose, expected="training or calibration")
+        raise BadUsage(f"unknown purpose '{purpose}' of --for", found=purpose, expected="training or calibration")
     if purpose == "calibration" and by not in (None, "random"):
         raise BadUsage(
-            "labels for calibration are drawn at random: a guarantee rests on that",
+            "calibration labels must be drawn at random, or the guarantee does not hold",
             found=f"--by {by}",
-            fix="leave it out",
+            fix="leave out --by and --plain",
         )
     by = by or "entropy"
-    ACQUISITIONS.entry(by)  # a wrong name is told before the work begins
+    ACQUISITIONS.entry(by)  # reject a wrong name before any work is done
     if out is not None:
         require_table_name(out)
     opened = opened_run(run)
@@ -136,11 +139,11 @@ def ask(
     if questions.note is not None:
         tell(questions.note)
     then = f"graphsde learn {run} {out}" if purpose == "training" else f"graphsde decide {run} --further-labels {out}"
-    tell(f"{len(questions)} questions are in {out}. Fill in the column label, then: {then}")
+    tell(f"Wrote {len(questions)} questions to {out}. Fill in the label column, then run: {then}")
 
 
 def _unanswered(run: Path, name: str) -> Path:
-    """The first file of the name, or of its successors, that holds no answers which would be lost."""
+    """The first of this file name and its numbered successors that holds no answers, so that none are overwritten."""
     from graphsde.runs.new_labels import answers_in
 
     number = 1
@@ -150,7 +153,7 @@ def _unanswered(run: Path, name: str) -> Path:
 
 
 def _with_names(graph: Graph, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows about nodes with ``name`` after ``id``, where the graph has names."""
+    """Rows about nodes, with ``name`` after ``id`` if the graph has names."""
     from graphsde.acting.explain import position_of
 
     if graph.node_names is None:
@@ -159,7 +162,7 @@ def _with_names(graph: Graph, rows: Sequence[dict[str, Any]]) -> list[dict[str, 
 
 
 def _shown_node(graph: Graph, node: int | str, column: str) -> dict[str, str | None]:
-    """An id as a cell, and the node's name as the next one where the graph has names."""
+    """The cells of an id: the id, and the node's name if the graph has names."""
     from graphsde.acting.explain import position_of
 
     named = {} if graph.node_names is None else {"name": graph.node_name(position_of(graph, node))}
@@ -174,15 +177,17 @@ def learn(
     run: Annotated[Path, RUN],
     labels: Annotated[Path, typer.Argument(help="A .csv or .parquet file with the columns id and label.")],
     graph: Annotated[
-        str | None, typer.Option("--graph", help="The graph where it has grown; known nodes are matched by id.")
+        str | None, typer.Option("--graph", help="The graph, if it has grown; known nodes are matched by id.")
     ] = None,
     read: Annotated[list[str], READ] = [],  # noqa: B006
-    epochs: Annotated[int | None, typer.Option("--epochs", min=1, help="At most so many; default: the run's.")] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin with new weights, not with the present ones.")] = False,
+    epochs: Annotated[
+        int | None, typer.Option("--epochs", min=1, help="Maximum number of epochs; default: the run's.")
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Train from new weights instead of the current ones.")] = False,
     device: Annotated[str | None, DEVICE] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Take in new labels, fit on from the present model, and show what changed. Earlier rounds are kept."""
+    """Add new labels, continue training from the current model, and show what changed. Earlier rounds are kept."""
     from graphsde.nn.callbacks import ProgressBar
     from graphsde.runs.learn import learn as take_in
     from graphsde.runs.new_labels import GivenLabels
@@ -201,7 +206,7 @@ def learn(
         print_json({**learned.as_dict(), "history": str(learned.history)})
         return
     if learned.already_known:
-        tell(f"All {learned.known} labels are in use already: nothing to do. The last round:")
+        tell(f"Nothing to do: all {learned.known} labels are already in use. Last round:")
     tell(_headline(learned))
     change = learned.change
     rows = [_row(name, learned.before[name], learned.after[name]) for name in SHOWN if name in learned.before]
@@ -212,20 +217,20 @@ def learn(
     tell(change.sentence())
     moved = change.moved_rows()
     if moved:
-        tell("Those that moved most:")
+        tell("Nodes that changed most:")
         print_table(moved[:5])
-    tell(f"The round before is in {learned.history}. Next: graphsde ask {learned.run}")
+    tell(f"The previous round is in {learned.history}. Next: graphsde ask {learned.run}")
 
 
 def _headline(learned: Learned) -> str:
     parts = [f"Round {learned.round}: {learned.added} new labels, {learned.training_nodes:,} training nodes"]
     if learned.from_test:
-        parts.append(f"{learned.from_test} of the labels are of nodes that were tested so far")
+        parts.append(f"{learned.from_test} of them moved from the test set to training")
     if learned.known:
-        parts.append(f"{learned.known} were in use already")
+        parts.append(f"{learned.known} were already in use")
     if learned.new_nodes:
         parts.append(f"{learned.new_nodes:,} nodes are new")
-    kind = "fitted on from the model before" if learned.warm else "fitted anew"
+    kind = "continued from the previous model" if learned.warm else "trained from new weights"
     return "; ".join([*parts, f"{kind}, {learned.epochs} epochs in {learned.fit_seconds:.1f} s"]) + "."
 
 
@@ -239,23 +244,23 @@ def explain(
     run: Annotated[Path, RUN],
     node: Annotated[str, typer.Argument(help="The id of a node.")],
     out: Annotated[
-        Path | None, typer.Option("--out", help="A picture (.png, .svg, .pdf) or its numbers (.csv, .parquet).")
+        Path | None, typer.Option("--out", help="Write a figure (.png, .svg, .pdf) or its numbers (.csv, .parquet).")
     ] = None,
-    neighbours: Annotated[int, typer.Option("--neighbours", min=0, help="Try at most so many.")] = 20,
-    features: Annotated[int, typer.Option("--features", min=0, help="Name at most so many.")] = 10,
+    neighbours: Annotated[int, typer.Option("--neighbours", min=0, help="Maximum number of neighbours to try.")] = 20,
+    features: Annotated[int, typer.Option("--features", min=0, help="Maximum number of features to show.")] = 10,
     samples: Annotated[
-        int | None, typer.Option("--samples", min=1, help="Samples per prediction; default: as many as the fit took.")
+        int | None, typer.Option("--samples", min=1, help="Samples per prediction; default: as many as the fit used.")
     ] = None,
     memory: Annotated[str | None, MEMORY] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Show which neighbours and which features move a node's uncertainty."""
+    """Show which neighbours and features drive a node's uncertainty."""
     from graphsde.acting.explain import explain as measure
     from graphsde.acting.explain import position_of
 
     opened = opened_run(run)
     model, graph = opened.model, opened.graph
-    drawn = samples or opened.samples  # else an unsure node could have another class here
+    drawn = samples or opened.samples  # otherwise the class of an uncertain node could differ here
     found = measure(
         model,
         graph,
@@ -281,12 +286,14 @@ def explain(
     if found.neighbours:
         shown = len(found.neighbours)
         which = f"{shown} of {found.degree:,} neighbours" if shown < found.degree else "Neighbours"
-        tell(f"{which}, one edge taken away at a time ({found.words.unit}; above 0: makes the node less sure):")
+        tell(
+            f"{which}, removing one edge at a time ({found.words.unit}; above 0: the edge makes the node less certain):"
+        )
         print_table([{**_shown_node(graph, row["neighbour"], "neighbour"), **row} for row in found.neighbour_rows()])
         tell(found.words.note)
     if found.features:
-        tell("", "Features that are not at their average:")
+        tell("", "Features that differ from their average:")
         print_table(found.feature_rows())
-    tell(f"The effect of features was found {found.how}.")
+    tell(f"Feature effects: {found.how}.")
     if out is not None:
-        tell(f"The picture is in {out}")
+        tell(f"Wrote {out}")

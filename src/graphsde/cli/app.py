@@ -1,4 +1,4 @@
-"""The program: its verbs, and the one place where an error becomes words and an exit code."""
+"""The program: its commands, and the one place where an error becomes a message and an exit code."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ VERBS: dict[str, Callable[..., None]] = {
 
 
 def main() -> None:
-    # the collector would go through all that torch and others bring along again and again while they are imported
+    # the garbage collector would scan everything that torch and others allocate, over and over, while they are imported
     gc.set_threshold(20_000, 20, 50)
-    guard_output()  # for good: a traceback is printed after everything else has ended
+    guard_output()  # stays on: a traceback is printed after everything else has ended
     if "TORCHELASTIC_RUN_ID" in os.environ:
         from graphsde.runs.workers import run_under_torchrun, started_by_torchrun
 
@@ -73,11 +73,11 @@ def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
         except GraphsdeError as error:
             _fail(str(error), error.exit_code)
         except KeyboardInterrupt:
-            _fail("E-INTERRUPTED: stopped by SIGINT.", 130)
+            _fail("E-INTERRUPTED: interrupted by SIGINT (Ctrl-C).", 130)
         except MemoryError:
             _fail("E-MEM: not enough memory. Fix: use a smaller graph or a smaller hidden width.", 71)
         except BrokenPipeError:
-            # the reader (head, less) has seen enough; keep Python from complaining while it shuts down
+            # the reader (head, less) closed the pipe; keep Python from complaining while it shuts down
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except OSError as error:
             _fail(f"E-IO: {shorten(str(error))}.", 74)
@@ -87,7 +87,7 @@ def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
             if os.environ.get("GRAPHSDE_DEBUG"):
                 raise
             text = shorten(f"{type(error).__name__}: {error}", 400)
-            fix = "this is a fault of graphsde; run again with GRAPHSDE_DEBUG=1 to see more"
+            fix = "this is a bug in graphsde; run again with GRAPHSDE_DEBUG=1 for the traceback"
             _fail(f"E-INTERNAL: {text}. Fix: {fix}.", 70)
 
     return run
@@ -98,7 +98,7 @@ def _load_plugins() -> None:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         load_installed()
-    for warning in told:  # in one line, without the place in our code
+    for warning in told:  # on one line, without the location in our code
         say(str(warning.message))
 
 
@@ -108,7 +108,7 @@ def _fail(message: str, code: int) -> None:
 
 
 class Program(TyperGroup):
-    """The verbs; whatever is printed while one runs, by whomever, is free of control characters."""
+    """The commands; everything printed while one runs is stripped of control characters."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         with guarded_output():
@@ -125,30 +125,30 @@ class Program(TyperGroup):
 
 @contextlib.contextmanager
 def _wrong_usage_in_one_line() -> Iterator[None]:
-    """The framework's own errors repeat what was typed, line breaks included."""
+    """The framework's own errors repeat the user's input, line breaks included."""
     try:
         yield
     except Exception as error:
-        # the framework brings its own copy of click or takes the installed one: known by what it can do, not by class
+        # the framework may bundle its own click or use the installed one: recognise errors by attributes, not class
         if hasattr(error, "format_message") and isinstance(getattr(error, "message", None), str):
             error.message = printable(error.message + _option_meant(error))  # type: ignore[attr-defined]
         raise
 
 
 def _option_meant(error: Any) -> str:
-    """What an option that does not exist is called here, or that it is a setting of a model."""
+    """A hint for an unknown option: its name here, or that it is a setting of the model."""
     name = str(getattr(error, "option_name", "")).lstrip("-").replace("-", "_")
     options = [str(one.name) for one in getattr(getattr(error.ctx, "command", None), "params", [])] if name else []
     if here := called_here(name, options):
-        return f". Use --{here[0].replace('_', '-')}, as it is called here."
+        return f". Use --{here[0].replace('_', '-')} instead."
     setting = next(iter([*called_here(name, ELSEWHERE), *[one for one in ELSEWHERE if one == name]]), None)
-    return f". A setting of a model is given by --set {setting}=VALUE." if setting and "settings" in options else ""
+    return f". Model settings are passed with --set {setting}=VALUE." if setting and "settings" in options else ""
 
 
 app = typer.Typer(
     cls=Program,
     name="graphsde",
-    help="Node predictions on graphs, with an uncertainty one can act on.",
+    help="Node predictions on graphs, with uncertainty you can act on.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

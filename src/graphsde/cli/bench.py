@@ -1,4 +1,4 @@
-"""Verbs about many runs: ``bench`` with a progress bar over its cells, ``compare``, ``search``."""
+"""Commands about many runs: ``bench`` with a progress bar over its cells, ``compare``, ``search``."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from graphsde.bench.table import TableRow
 
 
-# cells may take minutes: speed is measured over hours, not over the half minute that is usual for files
+# cells may take minutes: measure speed over hours, not over the half minute that is usual for files
 ESTIMATE_SECONDS = 6 * 3600
 
 
 class CellBar:
-    """Cells, failures and time left on standard error; words appear above the bar."""
+    """Cells, failures and time left on standard error; messages appear above the bar."""
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -57,7 +57,7 @@ class CellBar:
     def show(self, state: Progress) -> None:
         if self._bar is None or self._task is None:
             if state.skipped:
-                self.say(f"{state.skipped:,} cells are there already, {state.total:,} are to be run")
+                self.say(f"{state.skipped:,} cells already done, {state.total:,} to run")
             self._bar = _make_bar()
             self._task = self._bar.add_task(printable(self.title), total=state.total, status="")
             self._bar.start()
@@ -90,13 +90,13 @@ def _make_bar() -> RichProgress:
 
 @on_its_device
 def bench(
-    task: Annotated[str, typer.Argument(help="The question; see: graphsde list tasks.")],
+    task: Annotated[str, typer.Argument(help="The task; see: graphsde list tasks.")],
     datasets: Annotated[str, DATASETS],
-    models: Annotated[
-        str, typer.Option("--models", help="With commas between; MODEL@PRESET where it has presets: gcn,lgnsde@paper.")
-    ],
-    out: Annotated[Path, typer.Option("--out", help="The folder of the bench; one that exists is gone on with.")],
-    seeds: Annotated[str, typer.Option("--seeds", help="How many (20 means 0 to 19), or which: 0,3,7.")] = "5",
+    models: Annotated[str, typer.Option("--models", help="Comma-separated models, or MODEL@PRESET: gcn,lgnsde@paper.")],
+    out: Annotated[Path, typer.Option("--out", help="The folder of the bench; an existing one is resumed.")],
+    seeds: Annotated[
+        str, typer.Option("--seeds", help="How many seeds (20 means 0 to 19), or which ones: 0,3,7.")
+    ] = "5",
     engine: Annotated[str, ENGINE] = "processes",
     address: Annotated[str | None, ADDRESS] = None,
     workers: Annotated[int | None, WORKERS] = None,
@@ -113,7 +113,7 @@ def bench(
     device: Annotated[str | None, DEVICE] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Put one question to many models on many graphs. Run it again to go on, or with more models, graphs or seeds."""
+    """Run one task for many models on many graphs. Run it again to resume, or to add models, graphs or seeds."""
     from graphsde.base.lock import refuse_if_held
 
     refuse_if_held(out)
@@ -155,29 +155,29 @@ def bench(
     _print_means(task, rows)
     _print_summary(summary.done, summary.skipped, summary.failed, summary.failed_before)
     print_causes(causes_of(contents.records))
-    tell("", f"The bench is in {out}. Next: graphsde compare {shlex.quote(str(out))}")
+    tell("", f"Results are in {out}. Next: graphsde compare {shlex.quote(str(out))}")
     _refuse_silence(summary, contents.records)
 
 
 def _refuse_silence(summary: BenchSummary, records: list[Record]) -> None:
-    """A bench without a single result is no success, whoever only looks at the exit code."""
+    """A bench without a single result is a failure, and the exit code says so."""
     from graphsde.bench.compare import causes_of
 
     if summary.failed and not any(record["status"] == "done" for record in records):
         raise GraphsdeError(
-            "not a single cell has a result",
+            "no cell has a result",
             code="E-NO-RESULT",
             found="; ".join(list(causes_of(records))[:3]),
-            fix="mend the cause and give the same command with --retry-failed",
+            fix="fix the cause, then run the same command with --retry-failed",
         )
 
 
 def names_of(text: str, option: str) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
-        raise BadUsage(f"{option} names nothing", found=text)
+        raise BadUsage(f"{option} is empty", found=text)
     if len(set(names)) != len(names):
-        raise BadUsage(f"{option} names something twice", found=text)
+        raise BadUsage(f"{option} has a duplicate", found=text)
     return names
 
 
@@ -185,19 +185,19 @@ def seeds_of(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts or not all(part.isdecimal() for part in parts):
         raise BadUsage(
-            f"--seeds {text!r} are no seeds", found=text, expected="a count such as 20, or a list such as 0,3,7"
+            f"--seeds {text!r} is not valid", found=text, expected="a count such as 20, or a list such as 0,3,7"
         )
     if "," in text:
         if max(int(part) for part in parts) >= 2**63:
             raise BadUsage(f"--seeds {text!r} has a seed that is too large", found=text, expected="less than 2^63")
         return tuple(int(part) for part in parts)
     if not 1 <= int(text) <= 100_000:
-        raise BadUsage(f"{text} seeds were asked for", expected="1 to 100,000")
+        raise BadUsage(f"--seeds {text} is out of range", expected="1 to 100,000")
     return tuple(range(int(text)))
 
 
 def _models(texts: list[str], values: dict[str, Any]) -> tuple[ModelSpec, ...]:
-    """``lgnsde@paper.steps=5`` is for that entry alone, ``lgnsde.steps=5`` for that model, ``steps=5`` for all."""
+    """``lgnsde@paper.steps=5`` applies to that entry, ``lgnsde.steps=5`` to that model, ``steps=5`` to all."""
     from graphsde.bench.cells import ModelSpec
     from graphsde.models.parameters import merge_settings
 
@@ -240,21 +240,22 @@ def _mean(row: TableRow, usual: int) -> str:
 
 
 def _print_summary(done: int, skipped: int, failed: dict[str, int], failed_before: int) -> None:
-    tell(f"{done:,} cells done, {skipped:,} were there already.")
+    tell(f"{done:,} cells done, {skipped:,} already there.")
     if failed:
         causes = ", ".join(f"{count} × {cause}" for cause, count in sorted(failed.items()))
-        tell(f"{sum(failed.values()):,} cells failed ({causes}); run them again with --retry-failed.")
+        tell(f"{sum(failed.values()):,} cells failed ({causes}); retry them with --retry-failed.")
     if failed_before:
-        tell(f"{failed_before:,} of those that were there have failed; run them again with --retry-failed.")
+        tell(f"{failed_before:,} cells failed in an earlier run; retry them with --retry-failed.")
 
 
 def compare(
     folder: Annotated[Path, typer.Argument(help="The folder of a bench.")],
     metric: Annotated[
-        list[str], typer.Option("--metric", help="Which metrics; the task's own few if none is named.")
+        list[str], typer.Option("--metric", help="Metrics to show, repeatable; default: the task's headline metrics.")
     ] = [],  # noqa: B006
     pair: Annotated[
-        str | None, typer.Option("--pair", metavar="A,B", help="All tests between two models instead of the table.")
+        str | None,
+        typer.Option("--pair", metavar="A,B", help="Show all tests between two models instead of the table."),
     ] = None,
     diagram: Annotated[
         Path | None, typer.Option("--diagram", help="Draw the critical-difference diagram of the first metric here.")
@@ -262,7 +263,7 @@ def compare(
     out: Annotated[Path | None, typer.Option("--out", help="Also write the rows here (.csv or .parquet).")] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Say what the runs of a bench show: mean, spread, interval, rank, and who is best, tied or behind."""
+    """Summarise a bench: mean, spread, interval and rank of each model, and which is best, tied or behind."""
     from graphsde.bench.compare import causes_of
     from graphsde.bench.compare import compare as compare_records
     from graphsde.bench.direction import first_judged
@@ -277,7 +278,7 @@ def compare(
     if diagram is not None:
         judged = first_judged(row.metric for row in rows)
         if judged is None:
-            raise BadUsage("none of these figures says who is better", fix="name one that does with --metric")
+            raise BadUsage("none of these metrics can be ranked", fix="choose another one with --metric")
         _draw(records, judged, diagram)
     if pair is not None:
         _print_pair(records, rows, pair, json)
@@ -291,8 +292,8 @@ def compare(
         return
     print_table([_line(row) for row in plain])
     tell(
-        "best: p < .05 against every rival (paired t, Holm). tied: can't be told from the leader. "
-        "Intervals are bootstrap 95 % of the mean."
+        "best: p < .05 against every rival (paired t, Holm). tied: statistically tied with the leader. "
+        "Intervals are 95 % bootstrap intervals of the mean."
     )
     print_causes(causes_of(records))
 
@@ -302,11 +303,11 @@ def print_causes(causes: dict[str, int], most: int = 5) -> None:
     for cause, count in list(causes.items())[:most]:
         tell(f"failed, {count:,} ×: {cause}")
     if len(causes) > most:
-        tell(f"and {len(causes) - most:,} other causes; the journal has them all")
+        tell(f"and {len(causes) - most:,} other causes; see the journal")
 
 
 def _line(row: dict[str, Any]) -> dict[str, Any]:
-    """Narrow enough for a terminal; rows are in the order of their rank."""
+    """Rows that fit into a terminal, ordered by rank."""
     mean = "—" if row["mean"] is None else f"{row['mean']:.4f}"
     spread = "" if row["std"] is None else f" ± {row['std']:.4f}"
     interval = "" if row["ci_low"] is None else f"{row['ci_low']:.3f} to {row['ci_high']:.3f}"
@@ -323,11 +324,11 @@ def _print_pair(records: list[Any], rows: list[Any], pair: str, json: bool) -> N
 
     known = {row.model for row in rows}
     parts = pair.split(",")
-    # a label may have commas of its own: gcn[epochs=5,hidden=8]
+    # a label may itself contain commas: gcn[epochs=5,hidden=8]
     splits = [(",".join(parts[:place]), ",".join(parts[place:])) for place in range(1, len(parts))]
     named = [(one, two) for first, second in splits if (one := _meant(first, known)) and (two := _meant(second, known))]
     if not named:
-        raise BadUsage("--pair names two models", found=pair, expected="two of " + " and ".join(sorted(known)))
+        raise BadUsage("--pair needs two models", found=pair, expected="two of " + " and ".join(sorted(known)))
     first, second = named[0]
     found = []
     for dataset, metric in dict.fromkeys((row.dataset, row.metric) for row in rows):
@@ -337,7 +338,7 @@ def _print_pair(records: list[Any], rows: list[Any], pair: str, json: bool) -> N
 
 
 def _meant(name: str, known: set[str]) -> str | None:
-    """A label of the table, or the plain name of a model where only one label has it."""
+    """A label of the table, or a model's plain name if only one label has it."""
     own = [label for label in known if label == name] or [label for label in known if label.startswith(f"{name}[")]
     return own[0] if len(own) == 1 else None
 
@@ -349,7 +350,7 @@ def _draw(records: list[Any], metric: str, path: Path) -> None:
 
     ranking = rank_models(records, metric)
     if ranking is None:
-        raise BadInput("there are too few common runs for a diagram", code="E-EMPTY", fix="run more seeds")
+        raise BadInput("too few runs in common for a diagram", code="E-EMPTY", fix="run more seeds")
     title = f"mean rank by {metric} over {ranking.blocks} {ranking.over}"
     picture = CriticalDifference(tuple(ranking.models), ranking.ranks, ranking.distance, title)
     save_figure(picture.matplotlib(), path)
@@ -358,28 +359,30 @@ def _draw(records: list[Any], metric: str, path: Path) -> None:
 @on_its_device
 def search(
     datasets: Annotated[str, DATASETS],
-    models: Annotated[str, typer.Option("--models", help="With commas between; MODEL@PRESET where it has presets.")],
-    out: Annotated[Path, typer.Option("--out", help="The folder of the search; one that exists is gone on with.")],
+    models: Annotated[str, typer.Option("--models", help="Comma-separated models, or MODEL@PRESET.")],
+    out: Annotated[Path, typer.Option("--out", help="The folder of the search; an existing one is resumed.")],
     trials: Annotated[int, typer.Option("--trials", min=1, help="Settings to try per model and graph.")] = 8,
-    cpu_minutes: Annotated[float, typer.Option("--cpu-minutes", help="The budget per model and graph.")] = 20.0,
+    cpu_minutes: Annotated[float, typer.Option("--cpu-minutes", help="CPU minutes per model and graph.")] = 20.0,
     sampler: Annotated[str, typer.Option("--sampler", help="random or tpe.")] = "random",
     select: Annotated[str, typer.Option("--select", help="nll or accuracy, on validation nodes.")] = "nll",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the trainings and of the sampler.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of training and of the sampler.")] = 0,
     engine: Annotated[str, ENGINE] = "processes",
     address: Annotated[str | None, ADDRESS] = None,
     configs: Annotated[
-        Path | None, typer.Option("--configs", help="Also keep the best settings here, one file per model and graph.")
+        Path | None, typer.Option("--configs", help="Also write the best settings here, one file per model and graph.")
     ] = None,
     device: Annotated[str | None, DEVICE] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Choose hyperparameters on validation nodes, with the same budget for every model. Run it again to go on."""
+    """Tune hyperparameters on validation nodes, with the same budget for every model. Run it again to resume."""
     from graphsde.bench.cells import ModelSpec
     from graphsde.bench.search import SearchRequest, best_trial, place_of, run_search, write_best
     from graphsde.datasets.source import GraphSource
 
     if sampler not in ("random", "tpe") or select not in ("nll", "accuracy"):
-        raise BadUsage("unknown way to search", found=f"{sampler}, {select}", expected="random or tpe, nll or accuracy")
+        raise BadUsage(
+            "unknown --sampler or --select", found=f"{sampler}, {select}", expected="random or tpe, nll or accuracy"
+        )
     texts = names_of(models, "--models")
     asked: dict[str, tuple[str, SearchRequest]] = {}
     for dataset in names_of(datasets, "--datasets"):

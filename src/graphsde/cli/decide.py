@@ -1,4 +1,4 @@
-"""Verbs about guarantees: ``decide`` what to do with each node, ``plan`` how many labels that takes."""
+"""Commands about guarantees: ``decide`` what to do with each node, ``plan`` how many labels that takes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from graphsde.graph.graph import Graph
     from graphsde.models import Model
 
-MAX_ERROR = typer.Option("--max-error", help="Share of the accepted nodes that may be wrong.")
-DELTA = typer.Option("--delta", help="How often the guarantee may fail over draws of calibration nodes.")
+MAX_ERROR = typer.Option("--max-error", help="Error limit: share of the accepted nodes that may be wrong.")
+DELTA = typer.Option("--delta", help="Probability, over draws of the calibration nodes, that the guarantee fails.")
 FIRST_ROWS = 5
 SHOWN_OF_REVIEW = ("rank", "id", "name", "label", "confidence", "mean", "importance", "reason")
 
@@ -30,7 +30,9 @@ def decide(
     run: Annotated[Path, RUN],
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="A .csv or .parquet file with a row per node; default: decisions.csv in the run."),
+        typer.Option(
+            "--out", help=".csv or .parquet file to write, one row per node; default: decisions.csv in the run."
+        ),
     ] = None,
     max_error: Annotated[float, MAX_ERROR] = 0.05,
     delta: Annotated[float, DELTA] = 0.05,
@@ -38,68 +40,79 @@ def decide(
         str, typer.Option("--guarantee", help="certified, expected (on average) or accepted-and-wrong.")
     ] = "certified",
     focus: Annotated[
-        float, typer.Option("--focus", help="The limit that most of delta is spent on; choose it before you look.")
+        float,
+        typer.Option("--focus", help="The error limit that gets most of delta; choose it before you see results."),
     ] = 0.05,
     tolerance: Annotated[
         float | None,
-        typer.Option("--tolerance", help="For numbers: an answer is wrong where it is off by more than this."),
+        typer.Option(
+            "--tolerance", help="For regression: a prediction counts as wrong if it is off by more than this."
+        ),
     ] = None,
     importance: Annotated[
         str | None,
-        typer.Option("--importance", help="Order the review list by a numeric column, or by degree; default: doubt."),
+        typer.Option(
+            "--importance", help="Order the review list by a numeric column or by degree; default: by uncertainty."
+        ),
     ] = None,
     ood_rule: Annotated[
         str | None,
-        typer.Option("--ood-rule", help="What the action ood follows: per-node (the default) or fdr."),
+        typer.Option("--ood-rule", help="Rule behind the action ood: per-node (default) or fdr."),
     ] = None,
     false_alarm: Annotated[
         float | None,
         typer.Option(
-            "--false-alarm", help="Share of in-distribution nodes that per-node may flag as OOD; default 0.05."
+            "--false-alarm", help="Share of in-distribution nodes that per-node may flag as OOD; default: 0.05."
         ),
     ] = None,
     sets: Annotated[
         str | None,
-        typer.Option(
-            "--sets", help="Who is covered at the level: marginal (all together, the default), class, degree."
-        ),
+        typer.Option("--sets", help="Where coverage holds: marginal (all nodes together, default), class or degree."),
     ] = None,
     confidence_level: Annotated[
         float,
-        typer.Option("--confidence-level", help="Of sets and intervals: share of nodes whose truth is in theirs."),
+        typer.Option(
+            "--confidence-level", help="Coverage of sets and intervals: share of nodes whose true value is inside."
+        ),
     ] = 0.9,
     by: Annotated[
-        str | None, typer.Option("--by", help="Uncertainty to accept by (list scores); default: margin.")
+        str | None,
+        typer.Option("--by", help="Uncertainty score to accept by (see: graphsde list scores); default: margin."),
     ] = None,
     ood_by: Annotated[
         str | None,
-        typer.Option("--ood-by", help="Score that flags OOD nodes (list scores); default: ood, or entropy+propagated."),
+        typer.Option("--ood-by", help="Score that flags OOD nodes; default: ood, or entropy+propagated."),
     ] = None,
     foreign_by: Annotated[str | None, typer.Option("--foreign-by", hidden=True)] = None,  # its former name
     sets_by: Annotated[
-        str | None, typer.Option("--sets-by", help="Score behind the sets (list conformal); default: aps.")
+        str | None,
+        typer.Option("--sets-by", help="Conformal score of the sets (see: graphsde list conformal); default: aps."),
     ] = None,
     calibration_size: Annotated[
         int | None,
         typer.Option(
             "--calibration-size",
             min=1,
-            help="Calibrate on so many nodes where the split sets none aside; default: all test nodes.",
+            help="Number of test nodes to calibrate on if the split has no calibration nodes; default: all.",
         ),
     ] = None,
     further_labels: Annotated[
         Path | None,
-        typer.Option("--further-labels", help="Labels of nodes from ask --for calibration, to test again with."),
+        typer.Option(
+            "--further-labels", help="File with calibration labels from ask --for calibration, to test again."
+        ),
     ] = None,
     anytime: Annotated[
-        bool, typer.Option("--anytime", help="Test so that it may be repeated when further labels have come in.")
+        bool, typer.Option("--anytime", help="Use a test that stays valid when repeated as more labels come in.")
     ] = False,
     samples: Annotated[int, SAMPLES] = 64,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of draws of calibration nodes and of ties in sets.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, help="Seed of draws of calibration nodes and of tie-breaking in sets.")
+    ] = 0,
     memory: Annotated[str | None, MEMORY] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Say of every node whether to accept its answer, to review it, or (of classes) to treat it as OOD."""
+    """Decide for every node: accept its prediction, review it, or (for classes) treat it as OOD."""
     from graphsde.acting.decide import decide as judge
     from graphsde.io.table_export import require_table_name, write_table
     from graphsde.uncertainty.conformal import CONFORMAL_SCORES
@@ -108,9 +121,11 @@ def decide(
     out = run / "decisions.csv" if out is None else out
     listed = out.with_name("review" + require_table_name(out))
     if listed == out:
-        raise BadUsage("the review list is written to that name", found=out.name, fix="give the decisions another one")
+        raise BadUsage(
+            "the review list is written to this file name", found=out.name, fix="choose another name for the decisions"
+        )
     if sets_by is not None:
-        CONFORMAL_SCORES.entry(sets_by)  # a wrong name is told before the work begins
+        CONFORMAL_SCORES.entry(sets_by)  # reject a wrong name before any work is done
     ood_by = ood_by or foreign_by
     for name in (by, ood_by):
         if name is not None:
@@ -149,17 +164,17 @@ def decide(
         return
     _print_decisions(decisions)
     _print_review(review)
-    tell("", f"{graph.num_nodes:,} decisions are in {out}, {len(review):,} nodes to review in {listed}.")
+    tell("", f"Wrote {graph.num_nodes:,} decisions to {out} and {len(review):,} nodes to review to {listed}.")
 
 
 def _with_further_labels(path: Path, model: Model, graph: Graph) -> tuple[Graph, np.ndarray]:
-    """The graph with further labels, and whose they are: these are calibrated on, and never trained on."""
+    """The graph with further labels, and which nodes they belong to: used for calibration, never for training."""
     from graphsde.runs.new_labels import CHECKS, GivenLabels
 
     new = CHECKS.of(model)(GivenLabels.read(path, role="calibration"), graph, model._require_fitted())
     if not len(new.positions) or new.from_test:
         raise BadUsage(
-            "these labels are in use already" if not new.from_test else f"{new.from_test} of these are test nodes",
+            "these labels are already in use" if not new.from_test else f"{new.from_test} of these are test nodes",
             code="E-CAL-USED",
             place=str(path),
             fix="label nodes from: graphsde ask RUN --for calibration",
@@ -172,7 +187,7 @@ def _print_decisions(decisions: Decisions) -> None:
     from graphsde.acting.decision_words import describe
 
     words = describe(decisions)
-    tell("Which error limits hold among accepted nodes:")
+    tell("Error limits that hold among accepted nodes:")
     print_table(words.frontier)
     tell(*words.accepted, "", f"Guarantee {words.guarantee}", words.rests_on)
     print_table(words.actions)
@@ -185,11 +200,11 @@ def _print_decisions(decisions: Decisions) -> None:
 
 
 def _print_review(review: Review) -> None:
-    known = f" (left out: {review.known:,} whose label is known)" if review.known else ""
+    known = f"  ({review.known:,} with known labels left out)" if review.known else ""
     if not len(review):
-        tell("", f"There is nothing to review{known}.")
+        tell("", f"Nothing to review{known}.")
         return
-    tell("", f"To review: {len(review):,} nodes, {review.ordered_by}{known}. The first of them:")
+    tell("", f"To review: {len(review):,} nodes, {review.ordered_by}{known}. The first ones:")
     rows = review.rows(FIRST_ROWS)
     print_table([{name: _cell(row[name], name) for name in SHOWN_OF_REVIEW if name in row} for row in rows])
 
@@ -206,17 +221,15 @@ def plan(
     max_error: Annotated[float, MAX_ERROR] = 0.05,
     delta: Annotated[float, DELTA] = 0.05,
     accuracy: Annotated[
-        float | None, typer.Option("--accuracy", help="Of the model, as you expect it; a share of all nodes.")
+        float | None, typer.Option("--accuracy", help="Accuracy you expect of the model, as a share of all nodes.")
     ] = None,
-    tolerance: Annotated[
-        float | None, typer.Option("--tolerance", help="For a run that predicts numbers, as of decide.")
-    ] = None,
+    tolerance: Annotated[float | None, typer.Option("--tolerance", help="For a regression run; see decide.")] = None,
     samples: Annotated[int, SAMPLES] = 64,
     read: Annotated[list[str], READ] = [],  # noqa: B006
     memory: Annotated[str | None, MEMORY] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Say how many labels which guarantee needs: before a fit, or for a run by the errors that it makes."""
+    """Show how many labels each guarantee needs: before a fit, or from the errors of a run."""
     from graphsde.runs.folder import RunFolder
 
     if RunFolder(graph).finished:
@@ -235,7 +248,7 @@ def plan(
     print_table(found.reach_rows())
     for one in found.plan.guarantees:
         tell(f"{one.name}: {one.meaning}")
-    tell(f"Both rest on this: {found.plan.guarantees[0].rests_on}.")
+    tell(f"Both assume: {found.plan.guarantees[0].rests_on}.")
 
 
 def _plan_of_run(run: Path, max_error: float, delta: float, tolerance: float | None, samples: int, json: bool) -> None:
@@ -251,11 +264,11 @@ def _plan_of_run(run: Path, max_error: float, delta: float, tolerance: float | N
         print_of_run(run, model, graph, {"asked": max_error, "frontier": decisions.frontier.as_dict()})
         return
     words = describe(decisions)
-    tell("Which error limits hold among accepted nodes, and what the others need:")
+    tell("Error limits that hold among accepted nodes, and what the others need:")
     print_table(words.frontier)
     tell(*words.accepted)
     if any(not one.certified for one in decisions.frontier.rungs):
         tell(
-            f"Further calibration labels are drawn at random: graphsde ask {run} --for calibration. "
-            "To be allowed to test again with them, decide with --anytime from the first time on."
+            f"More calibration labels must be drawn at random: graphsde ask {run} --for calibration. "
+            "To be able to test again with them, use decide --anytime from the start."
         )

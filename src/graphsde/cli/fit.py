@@ -1,4 +1,4 @@
-"""Verbs that fit: ``fit``, and ``demo``, which needs no data of one's own."""
+"""Commands that fit: ``fit``, and ``demo``, which needs no data."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def fit(
     model: Annotated[str, typer.Option("--model", help="See: graphsde list models.")] = DEFAULT_MODEL,
     preset: Annotated[
         str | None,
-        typer.Option("--preset", help="auto, universal, closed-world, open-world, paper or released: of lgnsde."),
+        typer.Option("--preset", help="Of lgnsde: auto, universal, closed-world, open-world, paper or released."),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of the model and, for random splits, of the split.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the model and, for random splits, of the split.")] = 0,
     split: Annotated[str | None, typer.Option("--split", help="See: graphsde list splits.")] = None,
     split_option: Annotated[
         list[str], typer.Option("--split-set", metavar="KEY=VALUE", help="An option of the split, e.g. leave=last.")
@@ -55,32 +55,35 @@ def fit(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace another run in the same folder.")] = False,
     race: Annotated[
         bool | None,
-        typer.Option("--race/--no-race", help="Choose settings by a race on validation nodes, or take the rule's own."),
+        typer.Option(
+            "--race/--no-race", help="Choose settings by a race on validation nodes, or use the default rule."
+        ),
     ] = None,
     no_early_stop: Annotated[
-        bool, typer.Option("--no-early-stop", help="Run all epochs; then no validation nodes are needed.")
+        bool, typer.Option("--no-early-stop", help="Run all epochs; no validation nodes needed.")
     ] = False,
     no_controls: Annotated[
         bool,
-        typer.Option("--no-controls", help="Don't fit controls (majority class, logistic regression, …) beside it."),
+        typer.Option("--no-controls", help="Skip the baselines (majority class, logistic regression, …)."),
     ] = False,
     way: Annotated[
         str | None,
-        typer.Option("--way", help="full, partitioned or batched, of lgnsde; by default what fits into memory."),
+        typer.Option("--way", help="Of lgnsde: full, partitioned or batched; default: whatever fits into memory."),
     ] = None,
     memory: Annotated[str | None, MEMORY] = None,
     engine: Annotated[
         str | None, typer.Option("--engine", help="ray: workers train the parts of one model, or prepare its batches.")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option("--workers", min=1, help="How many, by default one a processor; at most one a part.")
+        int | None,
+        typer.Option("--workers", min=1, help="Number of workers, at most one per part; default: one per processor."),
     ] = None,
     address: Annotated[str | None, ADDRESS] = None,
     device: Annotated[str | None, DEVICE] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Fit a model on a graph and keep everything in a folder. Run it again to resume or to see the result."""
-    refuse_if_held(out)  # before anything is loaded or read
+    """Fit a model on a graph and save everything in a folder. Run it again to resume or to see the result."""
+    refuse_if_held(out)  # before loading or reading anything
     from graphsde.datasets.source import GraphSource
     from graphsde.nn.callbacks import ProgressBar
     from graphsde.runs.fit import FitRequest, fit_run
@@ -125,7 +128,10 @@ def fit(
         tell(f"{'test nodes':>26}  {cell(metrics['n_test'])}")
     tell(f"{'best epoch':>26}  {cell(metrics.get('best_epoch'))}")
     if board is not None:
-        tell("", "Beside controls, ordered by validation NLL; test figures with 95 % intervals over draws of nodes:")
+        tell(
+            "",
+            "Compared with baselines, ordered by validation NLL; test metrics with 95 % intervals over draws of nodes:",
+        )
         print_table(board.table())
         tell(board.sentence, *board.notes())
     tell("", f"The run is in {out}. Next: graphsde report {out}")
@@ -134,14 +140,16 @@ def fit(
 def _launch(
     engine: str | None, workers: int | None, address: str | None, values: dict[str, Any]
 ) -> AbstractContextManager[None]:
-    """Who trains the parts of a fit, or makes the rows of its batches; this process, without an engine."""
+    """What trains the parts of a fit, or makes the rows of its batches; without an engine, this process."""
     if engine is None:
         if workers is not None or address is not None:
             option = "--workers" if address is None else "--address"
-            raise BadUsage(f"{option} is for several workers", place=option, fix="add --engine ray")
+            raise BadUsage(f"{option} needs several workers", place=option, fix="add --engine ray")
         return nullcontext()
     if engine != "ray":
-        raise BadUsage(f"'{engine}' trains no single model", place="--engine", expected="ray", fix="use --engine ray")
+        raise BadUsage(
+            f"'{engine}' can't train a single model", place="--engine", expected="ray", fix="use --engine ray"
+        )
     way = values.setdefault("way", "partitioned")
     if way not in ("partitioned", "batched"):
         raise BadUsage(
@@ -193,10 +201,12 @@ def demo(
     graph, metrics = outcome.graph, outcome.metrics
     prediction = require(outcome.prediction, ClassPrediction, "the demo")
     assert graph.test_mask is not None and graph.labels is not None
-    path = report_on_run(folder, None)  # before anything is printed: whoever reads only the first lines has it too
+    path = report_on_run(
+        folder, None
+    )  # before printing, so that the report exists even if only the first lines are read
     test = np.flatnonzero(graph.test_mask)
     order = test[np.argsort(-prediction.total[test], kind="stable")][:10]
-    tell("", "The ten test images the model is least sure of:")
+    tell("", "The ten test images the model is least certain about:")
     print_table(
         [
             {
@@ -213,15 +223,17 @@ def demo(
     surest = test[np.argsort(prediction.total[test], kind="stable")][: int(0.8 * test.size)]
     kept = float((prediction.index[surest] == graph.labels[surest]).mean())
     tell(
-        f"On {metrics['n_test']:,} test images {metrics['accuracy']:.1%} are right; "
-        f"of the 80 % it is surest of, {kept:.1%}."
+        f"On {metrics['n_test']:,} test images, {metrics['accuracy']:.1%} are right; "
+        f"of the 80 % it is most certain about, {kept:.1%}."
     )
-    tell("", f"The report: {path}", "Look at the entropy of right and wrong predictions, then at the images above.")
-    tell("Your own files next: graphsde check FOLDER, graphsde fit FOLDER --out runs/first")
+    tell(
+        "", f"The report: {path}", "Compare the entropy of right and wrong predictions, then look at the images above."
+    )
+    tell("Next, with your own files: graphsde check FOLDER, graphsde fit FOLDER --out runs/first")
 
 
 def _earlier_demo(folder: RunFolder) -> bool:
-    """Whether the run was made by this verb, and nobody has worked on it since; one begun by it is gone on with."""
+    """Whether this command made the run and nothing changed it since; an unfinished one is resumed."""
     from graphsde.runs.state import present_round
 
     if not folder.finished:

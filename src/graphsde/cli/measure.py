@@ -1,4 +1,4 @@
-"""Verbs that measure a run: ``evaluate``, ``calibrate``, ``theory``."""
+"""Commands that measure a run: ``evaluate``, ``calibrate``, ``theory``."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from graphsde.cli.output import cell, opened_run, print_of_run, print_table, say
 SCORE = typer.Option(
     "--score",
     metavar="NAME",
-    help="Tell OOD nodes by this score too (see: graphsde list scores). Repeat it, or separate names by commas.",
+    help="Also detect OOD nodes by this score (see: graphsde list scores); repeatable or comma-separated.",
 )
 SHIFT = typer.Option(
     "--shift",
     metavar="NAME",
-    help="Also tell all nodes of a shifted copy of the graph from the test nodes (see: graphsde list shifts).",
+    help="Also detect the nodes of a shifted copy of the graph (see: graphsde list shifts).",
 )
 SHIFT_SEED = typer.Option("--shift-seed", min=0, help="Seed of the shift.")
 
-# as many figures as a narrow terminal has room for; --json has them all
+# as many metrics as fit into a narrow terminal; --json has them all
 COLUMNS = {
     "ood_auroc": "auroc",
     "ood_aupr_in": "aupr_in",
@@ -54,10 +54,10 @@ def evaluate(
 
     scores = _names(score)
     if shift is not None:
-        SHIFTS.entry(shift)  # a wrong name is told before the work begins
+        SHIFTS.entry(shift)  # reject a wrong name before any work is done
     opened = opened_run(run)
     model, graph = opened.model, opened.graph
-    # without OOD nodes the scores are for the shift, or else refused with a reason
+    # without OOD nodes the scores apply to the shift, or are refused with a reason
     ood_here = shift is None or (graph.ood_nodes is not None and bool(graph.ood_nodes.any()))
     prediction = opened.prediction(samples)
     here = scores if ood_here else ()
@@ -97,14 +97,14 @@ def _print(metrics: dict[str, Any]) -> None:
         between = f"{cell(ends[name][0])} to {cell(ends[name][1])}" if name in ends else ""
         rows.append({"metric": name, "value": value, "95 % interval": between, "better": better, "what": what})
     print_table(rows)
-    tell("Intervals are over draws of test nodes with the model fixed; another fit or split would differ by more.")
+    tell("Intervals are over draws of test nodes, with the model fixed; another fit or split would vary more.")
     if "ece" in ends or "calibration_error" in ends:
-        tell("Those of calibration errors leave out what chance adds to the figure, and may lie below it.")
+        tell("Intervals of calibration errors are corrected for the bias from chance, so they may lie below the value.")
     if "scores" in metrics:
-        _print_scores("OOD nodes by each score", metrics["scores"])
+        _print_scores("OOD detection by score", metrics["scores"])
     if "shift" in metrics:
         shift = metrics["shift"]
-        title = f"{shift['shift']}, seed {shift['seed']}: {shift['n_id']} familiar, {shift['n_ood']} OOD nodes, "
+        title = f"{shift['shift']}, seed {shift['seed']}: {shift['n_id']} in-distribution, {shift['n_ood']} OOD nodes, "
         title += f"chance of ood_aupr_in {shift['ood_aupr_in_chance']:.4f}"
         _print_scores(title, shift["scores"])
 
@@ -115,7 +115,7 @@ def _print_scores(title: str, scores: dict[str, dict[str, Any]]) -> None:
 
 
 def _without_nan(values: dict[str, Any]) -> dict[str, Any]:
-    """NaN is not JSON, in nested maps neither."""
+    """Without NaN, which is not JSON; also in nested maps."""
     from graphsde.runs.folder import without_nan
 
     return {
@@ -133,17 +133,17 @@ def calibrate(
         str | None,
         typer.Option(
             "--by",
-            help="See: graphsde list calibrators; none takes the present one away. Default: temperature, for numbers "
+            help="See: graphsde list calibrators; none removes the current one. Default: temperature, for regression "
             "deviation.",
         ),
     ] = None,
     samples: Annotated[
-        int | None, typer.Option("--samples", min=1, help="Samples per node; default: as many as the fit took.")
+        int | None, typer.Option("--samples", min=1, help="Samples per node; default: as many as the fit used.")
     ] = None,
     memory: Annotated[str | None, MEMORY] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Make a run's uncertainty mean what it says: fit a calibrator on its validation nodes and keep it."""
+    """Calibrate a run's probabilities: fit a calibrator on its validation nodes and save it with the model."""
     from graphsde.runs.calibrate import calibrate_run
     from graphsde.runs.folder import RunFolder
     from graphsde.uncertainty.calibration import CALIBRATORS, DEFAULT_CALIBRATOR
@@ -161,15 +161,17 @@ def calibrate(
         tell(f"{outcome.after['n_test']:,} test nodes")
         shown = [name for name in SHOWN if name in outcome.after]
         print_table([{"metric": name, "before": outcome.before[name], "after": outcome.after[name]} for name in shown])
-    done = "The calibrator is gone" if chosen is None else f"{chosen} was fitted on the validation nodes"
-    tell(f"{done}; the model and predictions in {run} are written anew.")
+    done = "Removed the calibrator" if chosen is None else f"Fitted {chosen} on the validation nodes"
+    tell(f"{done} and updated the model and predictions in {run}.")
 
 
 def theory(
     run: Annotated[Path, RUN],
-    samples: Annotated[int, typer.Option("--samples", min=4, help="Paths of proposition 1, an even number.")] = 64,
+    samples: Annotated[
+        int, typer.Option("--samples", min=4, help="Number of sample paths for proposition 1; must be even.")
+    ] = 64,
     out: Annotated[
-        Path | None, typer.Option("--out", help="A folder for theory.png and theory.csv; default: the run.")
+        Path | None, typer.Option("--out", help="Folder for theory.png and theory.csv; default: the run.")
     ] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
@@ -198,4 +200,4 @@ def theory(
     print_table(report.rows())
     tell(report.proposition_1.sentence)
     tell(report.proposition_2.sentence)
-    tell(f"theory.png and theory.csv are in {out}")
+    tell(f"Wrote theory.png and theory.csv to {out}")

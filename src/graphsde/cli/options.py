@@ -1,4 +1,4 @@
-"""Options that several verbs share, and ``key=value`` on the command line."""
+"""Options that several commands share, and ``key=value`` on the command line."""
 
 from __future__ import annotations
 
@@ -18,29 +18,31 @@ JSON = typer.Option("--json", help="Print one JSON document on standard output."
 READ = typer.Option(
     "--read", metavar="KEY=VALUE", help="How to read the files, e.g. directed=true, impute=mean, encoding=latin-1."
 )
-SAMPLES = typer.Option("--samples", min=1, help="Samples per node, for models that have any.")
+SAMPLES = typer.Option("--samples", min=1, help="Samples per node, for models that draw samples.")
 DEVICE = typer.Option("--device", help="Where to compute: auto, cpu, cuda, cuda:1 or mps.")
 MEMORY = typer.Option(
     "--memory",
     metavar="SIZE",
-    help="The most memory to hold at once, as 512M or 2G, files that are mapped not counted; without it, what is free.",
+    help="Memory limit, such as 512M or 2G, without memory-mapped files; default: what is free.",
 )
-DATASETS = typer.Option("--datasets", help="Names of benchmarks or paths, with commas between.")
+DATASETS = typer.Option("--datasets", help="Comma-separated benchmark names or paths.")
 ENGINE = typer.Option("--engine", help="See: graphsde list engines.")
-ADDRESS = typer.Option("--address", help="Of a Ray cluster, HOST:PORT.")
-WORKERS = typer.Option("--workers", min=1, help="How many cells at once.")
-CELL_MINUTES = typer.Option("--cell-minutes", help="The most processor time of one cell; beyond, it has failed.")
+ADDRESS = typer.Option("--address", help="Address of a Ray cluster, HOST:PORT.")
+WORKERS = typer.Option("--workers", min=1, help="Number of cells to run at once.")
+CELL_MINUTES = typer.Option("--cell-minutes", help="CPU-time limit per cell, in minutes; a cell that exceeds it fails.")
 RETRY_FAILED = typer.Option("--retry-failed", help="Run failed cells again.")
 
 
 def on_its_device(verb: Callable[..., None]) -> Callable[..., None]:
-    """A verb that computes where its option ``device`` says."""
+    """A command that computes on the device given by its option ``device``."""
 
     @functools.wraps(verb)
     def run(*args: Any, **options: Any) -> None:
         device = options.get("device")
         if device is not None and options.get("engine") == "ray":
-            raise BadUsage("--device is for this machine", fix="set GRAPHSDE_DEVICE on the machines of the cluster")
+            raise BadUsage(
+                "--device only applies to this machine", fix="set GRAPHSDE_DEVICE on the machines of the cluster"
+            )
         with on_device(device):
             verb(*args, **options)
 
@@ -48,7 +50,7 @@ def on_its_device(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 def within_its_memory(verb: Callable[..., None]) -> Callable[..., None]:
-    """A verb that holds at most as much memory as its option ``memory`` says."""
+    """A command that stays within the limit of its option ``memory``."""
 
     @functools.wraps(verb)
     def run(*args: Any, **options: Any) -> None:
@@ -66,7 +68,7 @@ def key_values(pairs: list[str], option: str) -> dict[str, Any]:
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals or not key:
-            raise BadUsage(f"{option} {pair!r} is not of the form key=value", found=pair)
+            raise BadUsage(f"{option} {pair!r} must have the form key=value", found=pair)
         try:
             value = load_plain_yaml(text, option)
         except BadInput:
@@ -84,7 +86,7 @@ def key_values(pairs: list[str], option: str) -> dict[str, Any]:
 
 
 def _number(text: str) -> str | float:
-    """YAML reads 1e-3 as text; everybody else means a number."""
+    """A number such as 1e-3, which YAML reads as text."""
     try:
         return float(text)
     except ValueError:

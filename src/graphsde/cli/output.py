@@ -1,4 +1,4 @@
-"""How verbs speak: tables and sentences for people, one JSON document for programs."""
+"""Output of commands: tables and sentences for people, one JSON document for programs."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ UNBROKEN = 10_000  # columns
 
 
 def tell(*lines: str) -> None:
-    """Results, one line each: a line break inside of a line is somebody's odd name and is escaped."""
+    """Print results, one line each; line breaks inside a line come from odd names and are escaped."""
     for line in lines:
         typer.echo(printable(line))
 
 
 def say(text: str) -> None:
-    """A line about what is going on, on standard error: standard output is for results."""
+    """Print a progress message on standard error: standard output is for results."""
     typer.echo(printable(text), err=True)
 
 
 def opened_run(run: Path) -> OpenedRun:
-    """A finished run, of which nothing is read before it is needed and nothing is solved that it has kept."""
+    """A finished run, read lazily; predictions it has kept are not computed again."""
     from graphsde.runs.folder import RunFolder
 
     return RunFolder(run, say=say).opened()
@@ -45,7 +45,7 @@ def print_json(value: Any) -> None:
 
 
 def print_rows(rows: list[dict[str, Any]], json: bool, columns: list[str] | None = None) -> None:
-    """Rows for whoever asked: a program or a person, who sees ``columns`` alone."""
+    """Print rows: all of them as JSON for a program, ``columns`` alone for a person."""
     if json:
         print_json(rows)
     else:
@@ -76,11 +76,11 @@ def print_table(rows: list[dict[str, Any]], columns: list[str] | None = None) ->
 
     class Piped(Console):
         def on_broken_pipe(self) -> None:
-            raise BrokenPipeError  # a reader that has seen enough is no failure; rich would end with code 1
+            raise BrokenPipeError  # a closed pipe is no failure; rich would end with code 1
 
     console = make_console(Piped)
     if not console.is_terminal and "COLUMNS" not in os.environ:
-        # a file has no edge to break lines at: whoever searches it wants a row on a line
+        # a file has no width to wrap at, and searching it needs one row per line
         unbroken = console.options.update(max_width=UNBROKEN)
         console = make_console(Piped, width=Measurement.get(console, unbroken, table).maximum)
     console.print(table)

@@ -15,21 +15,21 @@ def reproduce(
     table: Annotated[str, typer.Argument(help="A table or figure of the paper; see: graphsde list tables.")],
     out: Annotated[Path, typer.Option("--out", help="The folder for journals and results.")] = Path("results"),
     seeds: Annotated[
-        str | None, typer.Option("--seeds", help="How many, or which: 0,3,7; the table's own if not given.")
+        str | None, typer.Option("--seeds", help="How many seeds, or which ones: 0,3,7; default: the table's own.")
     ] = None,
-    datasets: Annotated[str | None, typer.Option("--datasets", help="Only these graphs.")] = None,
+    datasets: Annotated[str | None, typer.Option("--datasets", help="Only these graphs, comma-separated.")] = None,
     models: Annotated[
-        str | None, typer.Option("--models", help="Only these systems, by our name or the printed one.")
+        str | None, typer.Option("--models", help="Only these models, by our name or the paper's, comma-separated.")
     ] = None,
     engine: Annotated[str, ENGINE] = "processes",
     workers: Annotated[int | None, WORKERS] = None,
     address: Annotated[str | None, ADDRESS] = None,
     cell_minutes: Annotated[float, CELL_MINUTES] = 10.0,
     retry_failed: Annotated[bool, RETRY_FAILED] = False,
-    show: Annotated[bool, typer.Option("--show", help="Run nothing: show what the journal has.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Run nothing; show the results so far.")] = False,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Run a table or figure of the paper and print ours beside it, cell by cell. Run it again to go on."""
+    """Reproduce a table or figure of the paper and print both results, cell by cell. Run it again to resume."""
     from graphsde.bench.engines import Limits
     from graphsde.bench.folder import BenchFolder
     from graphsde.bench.paper import TABLES
@@ -42,7 +42,7 @@ def reproduce(
     systems = {name for plan in TABLES.get(table) for s in plan.systems for name in (s.model, s.printed) if name}
     if strange := [name for name in asked if name not in systems]:
         raise BadUsage(
-            f"the table '{table}' has no system of this name", found=strange, expected=", ".join(sorted(systems))
+            f"the table '{table}' has no model of this name", found=strange, expected=", ".join(sorted(systems))
         )
     rows: list[Beside] = []
     journals: dict[str, list[tuple[Any, list[Any]]]] = {}
@@ -70,7 +70,9 @@ def reproduce(
         for sentence in contents.warnings:
             say(sentence)
         found = beside(plan, contents.records, graphs, asked, wanted)
-        if table not in PAPER_FIGURES:  # a figure may share its journals with a table, whose files it must leave alone
+        if (
+            table not in PAPER_FIGURES
+        ):  # a figure may share its journals with a table and must not overwrite the table's files
             write_results(folder, plan.about, everything(plan, contents.records))
         rows += found
         for graph in graphs:
@@ -82,14 +84,14 @@ def reproduce(
         print_json([row.as_dict() for row in rows])
         return
     lines = [_line(row) for row in rows]
-    # a figure has nothing printed to compare with, a table is one plan: columns that say nothing only take room
+    # a figure has no printed values and a table is one plan: drop columns that would be empty
     told = [n for line in lines[:1] for n in line if not all(other[n] in ("", line["part"]) for other in lines)]
     print_table(lines, told)
-    tell("", f"Markdown, CSV and a figure are in {out}.")
+    tell("", f"Wrote Markdown, CSV and a figure to {out}.")
 
 
 def everything(plan: Any, records: Any) -> list[Any]:
-    """All graphs, systems and seeds that the journal has, whatever was asked for this time."""
+    """All graphs, models and seeds in the journal, including those of earlier runs."""
     from graphsde.bench.reproduce import beside
 
     here = dict.fromkeys(record["cell"]["dataset"] for record in records)

@@ -1,4 +1,4 @@
-"""Verbs that show what is there: ``check``, ``report``, ``app``, ``list``, ``doctor``."""
+"""Commands that show things: ``check``, ``report``, ``app``, ``list``, ``doctor``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check(
     read: Annotated[list[str], READ] = [],  # noqa: B006
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Say in plain words what a graph is and what is odd about it."""
+    """Describe a graph and report problems in its data."""
     from graphsde.base.memory import human_bytes
     from graphsde.datasets.source import open_graph
     from graphsde.graph.checks import check as check_graph
@@ -37,13 +37,13 @@ def check(
     tell(*str(report).split("\n"))
     if default:
         told = default["default_model"]
-        tell("", f"fit would take '{told['members'][0]}' of the LGNSDE family ({told['why']}),")
-        tell(f"after a race with {', '.join(told['members'][1:])}; --no-race takes it at once.")
-        tell(f"It would take about {human_bytes(told['memory'])} of memory in all.")
+        tell("", f"fit would choose '{told['members'][0]}' of the LGNSDE family ({told['why']})")
+        tell(f"or the winner of a race with {', '.join(told['members'][1:])}; --no-race skips the race.")
+        tell(f"Estimated memory: about {human_bytes(told['memory'])}.")
 
 
 def _default_model(graph: Any) -> dict[str, Any]:
-    """What the rule says of a graph, on the split that ``fit`` would make; nothing where it can't be fitted."""
+    """What the rule chooses for a graph, on the split that ``fit`` would use; nothing if it can't be fitted."""
     from graphsde.base.memory import resident_bytes
     from graphsde.datasets.source import files_split
     from graphsde.datasets.splits import make_split
@@ -69,7 +69,7 @@ def report(
     samples: Annotated[int, SAMPLES] = 64,
     figures: Annotated[
         Path | None,
-        typer.Option("--figures", metavar="DIR", help="Also write every figure here, as PNG for print and as CSV."),
+        typer.Option("--figures", metavar="DIR", help="Also write every figure here, as print-ready PNG and as CSV."),
     ] = None,
     memory: Annotated[str | None, MEMORY] = None,
 ) -> None:
@@ -86,28 +86,29 @@ def report(
         from graphsde.view.report.run import report_on_run
 
         path = report_on_run(RunFolder(folder), out, samples=samples, figures=figures)
-    tell(f"The report is in {path}. Open it in a browser; it needs no network.")
+    tell(f"Wrote the report to {path}. Open it in a browser; it needs no network.")
     if figures is not None:
-        tell(f"Its figures are in {figures}, as PNG and CSV.")
+        tell(f"Wrote its figures to {figures}, as PNG and CSV.")
 
 
 def page(
-    runs: Annotated[Path, typer.Argument(help="The folder that holds runs; it is made if it is not there.")] = Path(
-        "runs"
-    ),
+    runs: Annotated[Path, typer.Argument(help="The folder that holds runs; created if missing.")] = Path("runs"),
     host: Annotated[
-        str, typer.Option("--host", help="Where to listen; any but this machine itself needs a token.")
+        str,
+        typer.Option("--host", help="Address to listen on; any address other than this machine's own needs a token."),
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = 8501,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 picks a free one.")
+    ] = 8501,
     token: Annotated[
         str | None,
-        typer.Option("--token", help="What visitors type in; better given as GRAPHSDE_TOKEN, which ps doesn't show."),
+        typer.Option("--token", help="Token that visitors enter; better set as GRAPHSDE_TOKEN, which ps doesn't show."),
     ] = None,
     certificate: Annotated[
         Path | None, typer.Option("--certificate", metavar="PEM", help="Serve over TLS (https) with this certificate.")
     ] = None,
     key: Annotated[
-        Path | None, typer.Option("--key", metavar="PEM", help="The certificate's private key, without passphrase.")
+        Path | None, typer.Option("--key", metavar="PEM", help="The certificate's private key, without a passphrase.")
     ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser window.")] = True,
 ) -> None:
@@ -121,7 +122,7 @@ def page(
 
 DATED = ["name", "year", "summary"]
 NAMED = ["name", "summary"]
-# where each registry is, and which of its columns a terminal has room for; all of them where none is named
+# where each registry is, and which of its columns to show in a terminal (all if none is named)
 KINDS: dict[str, tuple[str, str, list[str] | None]] = {
     "models": ("models", "MODELS", DATED),
     "drifts": ("sde.drift", "DRIFTS", DATED),
@@ -149,16 +150,16 @@ def listing(
     what: Annotated[str, typer.Argument(help=", ".join(list(KINDS)[:-1]) + f" or {list(KINDS)[-1]}.")],
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """List what there is, with one line about each."""
+    """List the available models, scores, datasets, and so on."""
     rows = rows_of(what)
     print_rows(rows, json, KINDS[what][2])
 
 
 def rows_of(kind: str) -> list[dict[str, Any]]:
-    """What a registry says of its entries.
+    """The names and summaries of a registry's entries.
 
-    Importing one takes seconds, so that as long as nobody has imported it, or torch, its entries are those of the
-    package, which are in ``catalogue.json``; nobody can add to a registry without either.
+    Importing one takes seconds. Until it (or torch) has been imported, its entries are those of the package, which
+    are in ``catalogue.json``: nothing can be added to a registry without importing it.
     """
     if kind not in KINDS:
         raise unknown_name("list", kind, list(KINDS))
@@ -184,10 +185,10 @@ EXTRAS = {
 
 
 def doctor(
-    run: Annotated[Path | None, typer.Argument(help="A run's folder, to check that it is whole.")] = None,
+    run: Annotated[Path | None, typer.Argument(help="The folder of a run whose files to check.")] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Tell what this machine has, and whether a run is whole."""
+    """Show what is installed on this machine, and check a run's files."""
     from graphsde.base.device import available_devices
     from graphsde.base.memory import available_bytes, human_bytes
     from graphsde.datasets.benchmarks import DATASETS, where_is
@@ -225,7 +226,7 @@ def _examine(run: Path) -> dict[str, Any]:
         try:
             look()
         except GraphsdeError as error:
-            if str(error) not in problems:  # a run that is not whole is refused by every look
+            if str(error) not in problems:  # every check refuses an incomplete run
                 problems.append(str(error))
     return {
         "path": str(run),

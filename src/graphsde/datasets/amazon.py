@@ -45,7 +45,7 @@ def load_amazon(name: str, *, root: str | os.PathLike[str] | None = None, **orig
     contents = from_named_folder([file], root)
     if contents is None:
         contents = from_cache_or_origin([file], **origin)
-    # read from the very bytes that were compared with the hash, not from the path again
+    # read from the bytes whose hash was checked, not from the path again
     with np.load(io.BytesIO(contents[file.name]), allow_pickle=False) as archive:
         return from_arrays(
             _matrix(archive, "attr"),

@@ -1,4 +1,4 @@
-"""Graphs by name: one that is embedded, five that the literature measures itself on, and one of any size."""
+"""Graphs by name: embedded ones, five standard benchmarks of the literature, and synthetic ones of any size."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def load(
 ) -> Graph:
     """A benchmark graph, cleaned: symmetric, no self loops, no duplicate edges.
 
-    Files are looked for in ``root``, in the folder that ``$GRAPHSDE_DATA`` names, in ``../shared/data`` beside a
+    Files are looked up in ``root``, in the folder that ``$GRAPHSDE_DATA`` names, in ``../shared/data`` next to a
     source checkout and in the user's cache, each laid out as ``Cora/raw/ind.cora.x``; then they are downloaded into the
     cache. Every file is compared with a pinned sha256 before it is opened.
 
@@ -39,11 +39,11 @@ def load(
         name: one of :data:`DATASETS`; ``"synthetic:100000"`` sets the number of nodes.
         root: a folder with the original files.
         download: whether the network may be used.
-        progress: called with file name, bytes here, bytes in all; by default a bar on a terminal.
+        progress: called with file name, bytes so far, bytes in total; by default a bar on a terminal.
 
     Raises:
         BadInput: ``E-HASH``, a file is not the published one, or the graph made of the files is not the known one.
-        StorageError: ``E-OFFLINE``, the files are not here and can't be fetched.
+        StorageError: ``E-OFFLINE``, the files are not here and can't be downloaded.
 
     Example:
         >>> load("digits")
@@ -53,23 +53,23 @@ def load(
     kind = current("dataset", kind)
     loader = DATASETS.get(kind)
     if size and (kind not in ("synthetic", "synthetic-regression") or not size.isdecimal() or len(size) > 12):
-        raise BadUsage(f"'{name}' names no graph", found=name, expected="a name, or 'synthetic:' and a number of nodes")
+        raise BadUsage(f"unknown graph '{name}'", found=name, expected="a name, or 'synthetic:' and a number of nodes")
     graph = loader(size=int(size) if size else None, root=root, download=download, progress=progress)
     pinned = DATASETS.entry(kind).facts.get("fingerprint")
     return graph if pinned is None else _proven(graph, kind, pinned)
 
 
 def _proven(graph: Graph, name: str, fingerprint: str) -> Graph:
-    """``graph`` as the benchmark that it has shown to be: the files may be right and what was made of them not."""
+    """``graph``, verified to be the benchmark: even correct files may be converted wrongly."""
     if graph.fingerprint != fingerprint:
         cache = cache_folder()
         raise BadInput(
-            f"what was loaded as '{name}' is not that graph: its fingerprint differs",
+            f"the graph loaded as '{name}' is not the expected one: its fingerprint differs",
             code="E-HASH",
             found=f"fingerprint {graph.fingerprint}",
             expected=f"fingerprint {fingerprint}",
             fix="check the installation"
-            + ("" if cache is None else f", and delete {cache / 'converted'}, which is made anew"),
+            + ("" if cache is None else f", and delete {cache / 'converted'}, which will be rebuilt"),
         )
     return dataclasses.replace(graph, benchmark=name)
 
@@ -83,10 +83,10 @@ def where_is(name: str) -> str:
     """
     files = [PINNED[name]] if name in PINNED else published_files(name) if name in FOLDERS else []
     if not files:
-        DATASETS.entry(name)  # a wrong name is answered with the choices
+        DATASETS.entry(name)  # an unknown name raises an error that lists the choices
         return "built in"
     folder = find_folder(files)
-    return "not here; downloaded when asked for" if folder is None else str(folder / files[0].path.split("/")[0])
+    return "not here; downloaded on demand" if folder is None else str(folder / files[0].path.split("/")[0])
 
 
 def _add(name: str, loader: Callable[..., Graph], summary: str, *sizes: int, **facts: Any) -> None:
@@ -103,7 +103,7 @@ _MADE_HERE = {"origin": "made here (degree-corrected stochastic block model)", "
 _add(
     "digits",
     lambda **_: load_digits_graph(),
-    "handwritten digits linked to their 10 nearest, embedded: no download",
+    "handwritten digits linked to their 10 nearest neighbours; built in, no download",
     *(1797, 24678, 64, 10),
     default_split="given",
     fingerprint="f1d0dc9ed26bc6b3f37b39e4a6895c336545c3d5d13b8ad5cc681d9bcb069e13",
@@ -113,7 +113,7 @@ _add(
 _add(
     "diabetes",
     lambda **_: load_diabetes_graph(),
-    "patients linked to their 8 nearest, with a number to predict, embedded: no download",
+    "patients linked to their 8 nearest neighbours, with a number to predict; built in, no download",
     *(442, 4988, 10, 0),
     target="regression",
     default_split="given",

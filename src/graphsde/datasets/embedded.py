@@ -14,11 +14,11 @@ SIDE = 8
 
 
 def load_digits_graph() -> Graph:
-    """1,797 pictures of 8×8 pixels in 10 classes; an edge joins two of which one is among the other's 10 nearest.
+    """1,797 images of 8×8 pixels in 10 classes; an edge joins two if one is among the other's 10 nearest.
 
-    Pixels are divided by 16. Distances are Euclidean between the whole numbers that the pixels are, so they are
-    exact, and of two equally far pictures the one with the lower position is nearer: the graph is the same everywhere.
-    Masks: 20 training and 30 validation nodes per class, drawn with seed 0, the rest is tested.
+    Pixels are divided by 16. Distances are Euclidean between the original integers, so they are
+    exact, and ties go to the image with the lower position: the graph is the same everywhere.
+    Masks: 20 training and 30 validation nodes per class, drawn with seed 0; the rest are test nodes.
     """
     from sklearn.datasets import load_digits
 
@@ -41,7 +41,7 @@ def nearest(points: np.ndarray, k: int) -> sp.csr_array:
     """A matrix with a one from each point to each of its ``k`` nearest others; ties go to the lower position.
 
     Args:
-        points: whole numbers, so that squared distances are exact.  # [N, d] int64
+        points: integers, so that squared distances are exact.  # [N, d] int64
     """
     count = len(points)
     norms = (points**2).sum(axis=1)
@@ -59,12 +59,12 @@ FINENESS = 1000
 
 
 def load_diabetes_graph() -> Graph:
-    """442 patients, 10 measurements each; an edge joins two of which one is among the other's 8 nearest.
+    """442 patients, 10 measurements each; an edge joins two if one is among the other's 8 nearest.
 
     The value to predict is the progression of the disease after one year, 25 to 346 (Efron, Hastie, Johnstone and
     Tibshirani, "Least angle regression", 2004). Distances are Euclidean between columns of unit variance, rounded to
     thousandths so that they are exact and the graph is the same everywhere.
-    Masks: half of the nodes train, 15 % validate, 35 % are tested, drawn with seed 0.
+    Masks: 50 % train, 15 % validation, 35 % test, drawn with seed 0.
     """
     from sklearn.datasets import load_diabetes
 

@@ -30,11 +30,11 @@ from graphsde.graph.target import UNLABELLED
 
 
 class _Refused(Exception):
-    """What was met that none of the published files has."""
+    """Something that none of the published files contains."""
 
 
 class _OldType:
-    """Stands in for ``numpy.dtype``: real numbers of a plain size, and nothing that could stand for an object."""
+    """Replaces ``numpy.dtype``: real numbers of a standard size, never objects."""
 
     def __init__(self, code: object = None, *_: object) -> None:
         if code not in _NUMBERS:
@@ -48,7 +48,7 @@ class _OldType:
 
 
 class _OldArray:
-    """Stands in for ``numpy.ndarray``, which would believe the shape and the type that it is told."""
+    """Replaces ``numpy.ndarray``, which would trust the given shape and type."""
 
     values: np.ndarray
 
@@ -68,7 +68,7 @@ class _OldArray:
 
 
 class _OldMatrix:
-    """Stands in for ``csr_matrix``, whose inner attributes have moved since, and which does not look at its indices."""
+    """Replaces ``csr_matrix``, whose internal attributes have changed since, and which does not check its indices."""
 
     state: object
 
@@ -81,7 +81,7 @@ class _OldMatrix:
         parts = [self.state.get(part) for part in ("data", "indices", "indptr")]
         data, indices, indptr = (part.values if isinstance(part, _OldArray) else None for part in parts)
         if data is None or indices is None or indptr is None or not (data.ndim == indices.ndim == indptr.ndim == 1):
-            raise _Refused("a matrix whose parts are no arrays")
+            raise _Refused("a matrix whose parts are not arrays")
         shape = self.state.get("_shape")
         if not isinstance(shape, tuple) or [type(side) for side in shape] != [int, int] or min(shape) < 0:
             raise _Refused(f"a matrix of shape {shorten(shape, 40)}")
@@ -101,7 +101,7 @@ def _plain_dict(*_: object) -> dict[object, object]:
 
 
 _NUMBERS = ("b1", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")
-# nothing of these is what it says: an unpickler that makes numpy's own objects hands them states of the file's choice
+# stand-ins only: an unpickler that made numpy's own objects would let the file choose their state
 ADMITTED: dict[tuple[str, str], Any] = {
     ("numpy", "ndarray"): _OldArray,
     ("numpy", "dtype"): _OldType,
@@ -135,10 +135,10 @@ def read_pickle(content: bytes, name: str) -> Any:
 
 
 def _refuse_far_notes(content: bytes) -> None:
-    """A note of what was read takes a place of the file's choice, and memory up to that place."""
+    """A memo entry is stored at an index of the file's choice, and takes memory up to that index."""
     for step, argument, _ in pickletools.genops(content):
         if "PUT" in step.name and not 0 <= int(argument or 0) < len(content):
-            raise _Refused(f"a note at place {argument:,}")
+            raise _Refused(f"a memo entry at index {argument:,}")
 
 
 def _neighbour_lists(value: object, size: int) -> dict[int, list[int]]:
@@ -146,16 +146,16 @@ def _neighbour_lists(value: object, size: int) -> dict[int, list[int]]:
         raise _Refused(f"a {type(value).__name__}")
     if not all(type(others) is list for others in value.values()):
         raise _Refused("nodes without a list of neighbours")
-    if sum(map(len, value.values())) > size:  # one list may stand for many
+    if sum(map(len, value.values())) > size:  # one list may be referenced many times
         raise _Refused("more neighbours than bytes")
     if not all(type(other) is int for others in value.values() for other in others):
-        raise _Refused("a neighbour that is no number")
+        raise _Refused("a neighbour that is not a number")
     return value
 
 
 ORIGIN = "https://raw.githubusercontent.com/kimiyoung/planetoid/master/data/"
 FOLDERS = {"cora": "Cora", "citeseer": "CiteSeer", "pubmed": "PubMed"}
-CONVERSION = 1  # raise it whenever `convert` gives other arrays, so that older caches are not read
+CONVERSION = 1  # increase it whenever `convert` gives other arrays, so that older caches are not read
 
 PINNED: dict[str, dict[str, tuple[int, str]]] = {
     "cora": {
@@ -201,7 +201,7 @@ def published_files(name: str) -> list[PublishedFile]:
 def load_planetoid(name: str, *, root: str | os.PathLike[str] | None = None, **origin: Any) -> Graph:
     """One of the three citation graphs, features sparse, the public masks in place.
 
-    The files name no classes, so these are called ``"0"``, ``"1"``, …. Cora's can be told by their sizes: Theory,
+    The files don't name the classes, so they are ``"0"``, ``"1"``, …. Cora's can be identified by their sizes: Theory,
     Reinforcement Learning, Genetic Algorithms, Neural Networks, Probabilistic Methods, Case Based, Rule Learning.
 
     Args:
@@ -237,8 +237,8 @@ def convert(contents: Contents, name: str, *, validation: int = 500) -> dict[str
 
     Rows of ``allx`` are the first nodes in order; row ``k`` of ``tx`` is the node in line ``k`` of ``test.index``.
     CiteSeer's test index has gaps: 15 nodes occur in the edges only. They get zero features and no label. (Other
-    loaders let the argmax of an all-zero row call them class 0, hence the 264 instead of 249 nodes of that class that
-    are sometimes printed.) The public masks don't contain them either way.
+    loaders take the argmax of an all-zero row, class 0, hence the 264 instead of 249 nodes of that class that
+    are sometimes reported.) The public masks don't contain them either way.
     """
 
     def part(which: str) -> bytes:

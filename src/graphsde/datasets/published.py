@@ -1,4 +1,4 @@
-"""A benchmark's files: from a named folder, beside the checkout, the cache, or their origin; sha256 checked."""
+"""A benchmark's files: from a named folder, next to the checkout, the cache, or their origin; sha256 checked."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cache_folder() -> Path | None:
     if named := os.environ.get("GRAPHSDE_CACHE"):
         return Path(named).expanduser()
     base = os.environ.get("XDG_CACHE_HOME", "")
-    if os.path.isabs(base):  # the XDG specification has relative values ignored
+    if os.path.isabs(base):  # the XDG specification says to ignore relative values
         return Path(base) / "graphsde"
     try:
         return Path.home() / ".cache" / "graphsde"
@@ -43,7 +43,7 @@ def cache_folder() -> Path | None:
 
 
 def read_converted(key: str) -> dict[str, np.ndarray] | None:
-    """The arrays kept under ``key``, or ``None`` if they are not there or not as they were written."""
+    """The arrays cached under ``key``, or ``None`` if they are missing or damaged."""
     folder = cache_folder()
     if folder is None:
         return None
@@ -59,7 +59,7 @@ def read_converted(key: str) -> dict[str, np.ndarray] | None:
 
 
 def write_converted(key: str, arrays: Mapping[str, np.ndarray]) -> None:
-    """Keep ``arrays`` under ``key``; a cache that can't be written is done without."""
+    """Cache ``arrays`` under ``key``; a cache that can't be written is ignored."""
     folder = cache_folder()
     if folder is None:
         return
@@ -81,15 +81,15 @@ CHUNK = 1 << 16
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 Progress = Callable[[str, int, int], None]
-"""Called with a file's name, the bytes that are here and the bytes it has in all."""
+"""Called with a file's name, the bytes so far and the bytes in total."""
 
 
 @dataclass(frozen=True)
 class PublishedFile:
-    """A file whose bytes are known beforehand.
+    """A file with known content.
 
     Args:
-        path: where it lies under a data folder, e.g. ``"Cora/raw/ind.cora.x"``.
+        path: inside a data folder, e.g. ``"Cora/raw/ind.cora.x"``.
         origin: the address of the folder that publishes it, ending in ``/``.
         size: its bytes; nothing beyond them is ever read.
         sha256: hex digest of its content.
@@ -115,11 +115,11 @@ def fetch(
     attempts: int = 4,
     pause: float = 0.5,
 ) -> None:
-    """Download ``file`` to ``target``; a wrong hash deletes what came and tries once more from the start.
+    """Download ``file`` to ``target``; on a wrong hash, delete it and try once more from the start.
 
     pooch decides whether there is anything to do, checks the hash and moves the file into place. The transfer itself is
-    ours: an interrupted one stays as ``target.part`` and is taken up where it ended, in this call and in later ones,
-    and nothing beyond the known size is read, while pooch's downloader begins anew and reads to the end
+    ours: an interrupted one stays as ``target.part`` and is resumed, in this call and in later ones,
+    and nothing beyond the known size is read, while pooch's downloader starts over and reads to the end
     (``test_a_broken_transfer_is_taken_up_where_it_ended``, ``test_no_more_than_the_known_size_is_read``).
     """
     import pooch
@@ -136,24 +136,24 @@ def fetch(
         target.parent.mkdir(parents=True, exist_ok=True)
         with _alone_in(target.parent), _quiet(pooch.get_logger()):
             for _ in range(2):
-                with contextlib.suppress(ValueError):  # another hash: pooch has removed the file
+                with contextlib.suppress(ValueError):  # wrong hash: pooch has removed the file
                     pooch.retrieve(url, f"sha256:{file.sha256}", target.name, target.parent, downloader=download)
                     return
     except OSError as error:
         raise io_error("write", target, error) from error
     raise BadInput(
-        f"{file.name} as downloaded twice is not the published file",
+        f"{file.name} is not the published file, after two downloads",
         code="E-HASH",
         place=url,
         expected=f"sha256 {file.sha256}",
-        fix="something on the way changes the file: look at proxies, or fetch it by other means",
+        fix="something changes the file in transit: check proxies, or download it another way",
     )
 
 
 def _transfer(
     url: str, file: PublishedFile, part: Path, progress: Progress | None, timeout: float, attempts: int, pause: float
 ) -> None:
-    """Fill ``part`` until the server has nothing more to give; what it holds then is the caller's to judge."""
+    """Fill ``part`` until the server has nothing more to send; the caller checks the result."""
     opener = urllib.request.build_opener(
         urllib.request.HTTPSHandler(context=ssl.create_default_context()), _SecureRedirects()
     )
@@ -174,7 +174,7 @@ def _transfer(
             response = opener.open(urllib.request.Request(url, headers=headers), timeout=timeout)
         except urllib.error.HTTPError as error:
             reason = f"the server answered {error.code} {error.reason}"
-            if error.code == 416:  # a leftover that is no beginning of this file
+            if error.code == 416:  # a leftover that is not a part of this file
                 part.unlink(missing_ok=True)
             elif error.code < 500 and error.code != 429:
                 raise StorageError(
@@ -189,7 +189,7 @@ def _transfer(
                     place=url,
                     fix="check the clock, the system's certificates and proxies; checking is never switched off",
                 ) from error
-            raise _offline(file, url, str(error.reason)) from error  # never connected: no use in trying again
+            raise _offline(file, url, str(error.reason)) from error  # never connected: retrying is pointless
         except (OSError, http.client.HTTPException) as error:
             reason = f"{type(error).__name__}: {error}"
             continue
@@ -203,7 +203,7 @@ def _transfer(
 def _receive(
     response: http.client.HTTPResponse, file: PublishedFile, part: Path, held: int, progress: Progress | None
 ) -> bool:
-    """Append to ``part``; whether the server gave all that it announced."""
+    """Append to ``part``; returns whether the server sent everything it announced."""
     if response.status != 206 or not str(response.headers.get("Content-Range", "")).startswith(f"bytes {held}-"):
         held = 0
     announced = response.headers.get("Content-Length")
@@ -222,7 +222,7 @@ def _receive(
 def _read(response: http.client.HTTPResponse, amount: int) -> bytes:
     try:
         return response.read(amount)
-    except (OSError, http.client.HTTPException):  # what came so far is kept, the rest is asked for again
+    except (OSError, http.client.HTTPException):  # keep what came so far and request the rest again
         return b""
 
 
@@ -247,7 +247,7 @@ class _SecureRedirects(urllib.request.HTTPRedirectHandler):
 
 @contextlib.contextmanager
 def _quiet(logger: logging.Logger) -> Iterator[None]:
-    """pooch tells of every file on standard error, where our bar is; the user's own use of it is left as it was."""
+    """Silence pooch's messages on standard error, where our bar is; the user's own use of pooch is unaffected."""
     level = logger.level
     logger.setLevel(logging.WARNING)
     try:
@@ -258,7 +258,7 @@ def _quiet(logger: logging.Logger) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Two processes must not fill the same ``.part``; where locks don't work, the hash still tells."""
+    """Two processes must not fill the same ``.part``; if locks don't work, the hash still catches it."""
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
             lock_descriptor(stack.enter_context(open(folder / ".lock", "a")).fileno())
@@ -272,9 +272,9 @@ Contents = dict[str, bytes]
 
 
 def named_folders(root: str | os.PathLike[str] | None = None) -> list[Path]:
-    """Folders that may hold benchmark files, in the order in which they are looked at.
+    """Folders that may hold benchmark files, in search order.
 
-    The argument, then ``$GRAPHSDE_DATA``, then ``../shared/data`` beside a source checkout.
+    The argument, then ``$GRAPHSDE_DATA``, then ``../shared/data`` next to a source checkout.
     """
     folders = [Path(folder).expanduser() for folder in (root, os.environ.get(DATA_VARIABLE)) if folder]
     checkout = Path(__file__).resolve().parents[3]
@@ -284,13 +284,13 @@ def named_folders(root: str | os.PathLike[str] | None = None) -> list[Path]:
 
 
 def from_named_folder(files: Sequence[PublishedFile], root: str | os.PathLike[str] | None = None) -> Contents | None:
-    """The files from the first named folder that has all of them, ``None`` if no folder has."""
+    """The files from the first named folder that has all of them, ``None`` if there is none."""
     folder = _first_with_all(files, named_folders(root))
     return None if folder is None else {file.name: read_verified(folder / file.path, file) for file in files}
 
 
 def find_folder(files: Sequence[PublishedFile]) -> Path | None:
-    """The folder on this machine from which the files would be taken, without opening them."""
+    """The local folder that the files would come from, without opening them."""
     cache = cache_folder()
     return _first_with_all(files, [*named_folders(), *([] if cache is None else [cache / "data"])])
 
@@ -306,11 +306,11 @@ def from_cache_or_origin(
     progress: Progress | None = None,
     base_url: str | None = None,
 ) -> Contents:
-    """The files from the cache, those that are missing or damaged there downloaded first."""
+    """The files from the cache; missing or damaged ones are downloaded first."""
     contents = {file.name: content for file in files if (content := _from_cache(file)) is not None}
     missing = [file for file in files if file.name not in contents]
     if missing and not download:
-        raise _not_here(missing, "downloading is switched off")
+        raise _not_here(missing, "downloads are disabled")
     with _writable_folder() as folder, _progress_or_bar(progress, missing) as report:
         for file in missing:
             try:
@@ -324,7 +324,7 @@ def from_cache_or_origin(
 
 
 def read_verified(path: Path, file: PublishedFile) -> bytes:
-    """The bytes at ``path``, refused unless they are the published ones."""
+    """The bytes at ``path``; refused unless they are the published ones."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -343,7 +343,7 @@ def read_verified(path: Path, file: PublishedFile) -> bytes:
 
 
 def _from_cache(file: PublishedFile) -> bytes | None:
-    """What the cache holds of ``file``; a damaged copy counts as none, for it can be had again."""
+    """The cached copy of ``file``; a damaged copy counts as missing, since it can be downloaded again."""
     cache = cache_folder()
     if cache is None:
         return None
@@ -355,7 +355,7 @@ def _from_cache(file: PublishedFile) -> bytes | None:
 
 @contextlib.contextmanager
 def _writable_folder() -> Iterator[Path]:
-    """The cache's data folder; a temporary one where the cache can't be written."""
+    """The cache's data folder; a temporary one if the cache can't be written."""
     cache = cache_folder()
     if cache is not None:
         folder = cache / "data"
@@ -370,7 +370,7 @@ def _writable_folder() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _progress_or_bar(progress: Progress | None, files: Sequence[PublishedFile]) -> Iterator[Progress | None]:
-    """The caller's own callback, or else a bar on standard error if a person is looking."""
+    """The caller's own callback, otherwise a bar on standard error if it is a terminal."""
     if progress is not None or not files or not sys.stderr.isatty():
         yield progress
         return
@@ -389,7 +389,7 @@ def _not_here(missing: Sequence[PublishedFile], reason: str, *, code: str = "E-O
         code=code,
         place=missing[0].origin,
         fix=(
-            f"connect to the network, or put these files into DATA/{folder}, where DATA is a folder of yours, "
+            f"connect to the network, or put these files into DATA/{folder}, where DATA is any folder of yours, "
             f"and set the environment variable {DATA_VARIABLE}=DATA"
         ),
     )

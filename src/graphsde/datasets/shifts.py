@@ -1,4 +1,4 @@
-"""Distribution shift on purpose: the same graph with other features or other edges."""
+"""Artificial distribution shift: the same graph with other features or other edges."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from graphsde.graph.graph import Graph
 from graphsde.graph.masks import mask_of
 
 ROWS_AT_ONCE = 50_000
-"""Of features that are mixed: every row is a sum of its own."""
+"""Rows of features mixed at a time; rows are independent."""
 
 
 def count_pairs(n: int, *, directed: bool) -> int:
@@ -42,7 +42,7 @@ def decode(numbers: np.ndarray, n: int, *, directed: bool) -> tuple[np.ndarray, 
     # counted from the last pair, row r holds r + 1 pairs: the root of a small number is exact enough at any n
     last = count_pairs(n, directed=False) - 1 - numbers
     row = ((np.sqrt(8.0 * last + 1.0) - 1.0) / 2.0).astype(np.int64)
-    row -= row * (row + 1) // 2 > last  # rounding can only lead one row too far
+    row -= row * (row + 1) // 2 > last  # rounding can be off by at most one row
     return n - 2 - row, n - 1 - (last - row * (row + 1) // 2)
 
 
@@ -100,11 +100,11 @@ def mixed_features(graph: Graph, first: np.ndarray, second: np.ndarray, weight: 
     return dataclasses.replace(graph, features=mixed, categorical=MappingProxyType(texts))
 
 
-@SHIFTS.register("rewire-sbm", summary="edges drawn anew from blocks that have nothing to do with the classes")
+@SHIFTS.register("rewire-sbm", summary="edges redrawn from a block model unrelated to the classes")
 def rewire_sbm(graph: Graph, seed: int = 0) -> Graph:
     """The "structure" shift of GNNSafe: features stay, edges come from a stochastic block model.
 
-    As many blocks of equal size as there are classes, nodes dealt to them at random; with d the share of all pairs
+    As many equal blocks as there are classes, nodes assigned to them at random; with d the share of all pairs
     that are edges, pairs are joined with probability 1.5 d inside a block and 0.5 d across.
     """
     rng = numpy_stream(seed, "shift", "rewire-sbm")
@@ -137,14 +137,12 @@ def gaussian_noise(graph: Graph, severity: float = 0.5, rows: Literal["all", "te
     _require(0 <= severity < np.inf, "severity", severity, "0 or more")
     test = graph.test_mask
     if rows not in ("all", "test") or (rows == "test" and test is None):
-        raise BadUsage(
-            "these rows can't get noise", found=rows, expected="'all', or 'test' on a graph with a test mask"
-        )
+        raise BadUsage("invalid value for rows", found=rows, expected="'all', or 'test' on a graph with a test mask")
     n, columns = graph.features.shape
     require_memory(
         n * columns * 4,
         f"noise on {n:,} × {columns:,} features, which makes them dense,",
-        "take a smaller graph or fewer features",
+        "use a smaller graph or fewer features",
     )
     sigma = _spread(graph.features if test is None else graph.features[test])
     features: Any = graph.features
@@ -159,7 +157,7 @@ def gaussian_noise(graph: Graph, severity: float = 0.5, rows: Literal["all", "te
     return graph.with_features(noisy)
 
 
-@SHIFTS.register("bernoulli-features", summary="a share of the nodes gets coin tosses as features")
+@SHIFTS.register("bernoulli-features", summary="a share of the nodes gets Bernoulli(0.5) features")
 def bernoulli_features(graph: Graph, share: float = 0.1, seed: int = 0) -> Graph:
     """Features ~ Bernoulli(0.5), divided by their sum, on a share of all nodes (Stadler et al., 2021).
 
@@ -185,14 +183,14 @@ def normal_features(graph: Graph, share: float = 0.1, seed: int = 0) -> Graph:
 
 @SHIFTS.register("drop-edges", summary="a share of the edges is removed")
 def drop_edges(graph: Graph, share: float = 0.1, seed: int = 0) -> Graph:
-    """Remove a share of the edges, uniformly; an undirected edge goes in both directions."""
+    """Remove a share of the edges, uniformly; an undirected edge is removed in both directions."""
     _require(0 <= share <= 1, "share", share, "from 0 to 1")
     first, second, weights = _edge_list(graph)
     kept = np.sort(numpy_stream(seed, "shift", "drop-edges").permutation(first.size)[round(share * first.size) :])
     return graph.with_adjacency(_both_ways(first[kept], second[kept], weights[kept], graph))
 
 
-@SHIFTS.register("add-edges", summary="edges between unconnected nodes are added, as a share of those there")
+@SHIFTS.register("add-edges", summary="edges between unconnected nodes are added, as a share of the existing ones")
 def add_edges(graph: Graph, share: float = 0.1, seed: int = 0) -> Graph:
     """Join pairs that are not joined yet, uniformly; new weights are drawn from the existing ones."""
     _require(share >= 0, "share", share, "0 or more")
@@ -201,7 +199,7 @@ def add_edges(graph: Graph, share: float = 0.1, seed: int = 0) -> Graph:
     taken = np.sort(encode(first, second, n, directed=directed))
     count = round(share * first.size)
     free = count_pairs(n, directed=directed) - taken.size
-    _require(count <= free, "share", share, f"at most {free} new edges, all that are not there yet, not {count}")
+    _require(count <= free, "share", share, f"at most {free} new edges, all that are possible, not {count}")
     rng = numpy_stream(seed, "shift", "add-edges")
     new_first, new_second = draw_new_pairs(taken, count, n, rng, directed=directed)
     new_weights = rng.choice(weights, size=count) if count else weights[:0]

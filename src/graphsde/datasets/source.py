@@ -1,4 +1,4 @@
-"""Which graph is meant: a benchmark's name or the user's files, with its split."""
+"""Resolving a graph: a benchmark's name or the user's files, with its split."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from graphsde.io.opening import require_path
 from graphsde.io.read import read as read_files
 
 KEPT_ROLES = "kept"
-"""In place of a split: nodes keep the roles that the run's own files give them."""
+"""Instead of a split: nodes keep the roles from the run's own files."""
 
 
 def open_graph(text: str, **options: Any) -> Graph:
     """A benchmark by name, or a folder or file by path.
 
-    A name of a benchmark wins over a folder of that name; write ``./cora`` for the folder.
+    A benchmark takes precedence over a folder of the same name; write ``./cora`` for the folder.
     """
     if is_benchmark(text):
         _refuse_options(text, options)
@@ -36,7 +36,7 @@ def open_graph(text: str, **options: Any) -> Graph:
             code="E-NOT-A-FILE",
             found=text,
             expected="a path, or one of " + ", ".join(DATASETS),
-            fix="check the spelling, or give a folder with nodes.csv and edges.csv",
+            fix="check the spelling, or use a folder with nodes.csv and edges.csv",
         )
     return read_files(path, **options)
 
@@ -44,14 +44,14 @@ def open_graph(text: str, **options: Any) -> Graph:
 def _refuse_options(text: str, options: dict[str, Any]) -> None:
     if options:
         raise BadUsage(
-            f"'{text}' is a benchmark, which is read in one way only",
+            f"'{text}' is a benchmark, which takes no read options",
             found=", ".join(f"{name}={value}" for name, value in options.items()),
-            fix=f"leave the options out, or write ./{text} for a folder of that name",
+            fix=f"leave out the options, or write ./{text} for a folder of that name",
         )
 
 
 def is_benchmark(text: str) -> bool:
-    """Whether a graph is named, not given by its path."""
+    """Whether a graph is given by name, not by path."""
     return text.split(":")[0] in DATASETS
 
 
@@ -62,7 +62,7 @@ class GraphSource:
     Args:
         graph: a benchmark's name or an absolute path.
         options: how to read it (see :class:`~graphsde.graph.raw.ReadOptions`).
-        split: the split's name; ``None`` takes the one that suits the graph.
+        split: the split's name; ``None`` for the graph's default.
         split_options: options of the split.
         seed: of the split.
     """
@@ -75,15 +75,15 @@ class GraphSource:
 
     @classmethod
     def typed(cls, graph: str, **fields: Any) -> GraphSource:
-        """From what a user typed: a relative path is made absolute, so that the run can be read from elsewhere."""
+        """From user input: a relative path is made absolute, so that the run can be read from elsewhere."""
         require_path(graph)
         if is_benchmark(graph):
             _refuse_options(graph, fields.get("options") or {})
         return cls(graph if is_benchmark(graph) else str(Path(graph).resolve()), **fields)
 
     def open(self) -> tuple[Graph, dict[str, Any]]:
-        """The graph with its masks, and the facts that tell whether it is still the same."""
-        # runs of former days may have options of a benchmark, which nobody has ever looked at
+        """The graph with its masks, and facts to check later that it is still the same."""
+        # old runs may have options of a benchmark, which were never used
         graph = open_graph(self.graph, **({} if is_benchmark(self.graph) else self.options))
         name = self.split if self.split or is_benchmark(self.graph) or self.split_options else files_split(graph)
         applied, split = divided(graph, name, self.seed, self.split_options)
@@ -110,11 +110,11 @@ class GraphSource:
 def divided(
     graph: Graph, split: str | None = None, seed: int = 0, options: Mapping[str, Any] | None = None
 ) -> tuple[Graph, Split]:
-    """``graph`` with its roles, and the split that gave them: what Python reads and what the command line opens.
+    """``graph`` with its roles, and the split that assigned them; used by Python and the command line.
 
     Args:
-        graph: as it was loaded or read.
-        split: one of :data:`SPLITS`, or :data:`KEPT_ROLES`; ``None`` takes the one that suits the graph.
+        graph: as loaded or read.
+        split: one of :data:`SPLITS`, or :data:`KEPT_ROLES`; ``None`` for the graph's default.
         seed: of the split.
         options: of the split.
     """
@@ -124,17 +124,17 @@ def divided(
 
 
 def files_split(graph: Graph) -> str:
-    """:func:`default_split`, but for files that give no roles: no nodes of theirs are for calibration only."""
+    """Like :func:`default_split`, but without calibration nodes for files that give no roles."""
     name = default_split(graph)
     return FILES_SPLIT if name == "fractions" else name
 
 
 def split(graph: Graph, name: str | None = None, *, seed: int = 0, **options: Any) -> Graph:
-    """``graph`` with the roles that a split gives its nodes.
+    """``graph`` with the roles that a split assigns.
 
     Args:
-        graph: what to divide.
-        name: one of ``graphsde list splits``; if left out, the one that :func:`read` gives.
+        graph: to split.
+        name: one of ``graphsde list splits``; default: the one that :func:`read` uses.
         seed: the same seed gives the same split.
         **options: those of the split.
 
@@ -147,12 +147,12 @@ def split(graph: Graph, name: str | None = None, *, seed: int = 0, **options: An
 
 
 def as_graph(data: Any, *, divide: bool = True) -> Graph:
-    """Whatever holds a graph, as one: what ``fit`` and ``predict`` of every model do with their first argument.
+    """Convert anything that holds a graph to a ``Graph``, as ``fit`` and ``predict`` do with their first argument.
 
     Args:
-        data: a :class:`~graphsde.graph.graph.Graph`, which is handed back as it is; a PyG ``Data``, a networkx graph, a
+        data: a :class:`~graphsde.graph.graph.Graph`, which is returned unchanged; a PyG ``Data``, a networkx graph, a
             DGL graph, or a pair of data frames (nodes, edges).
-        divide: give the graph the split that :func:`read` would give it, unless it names training nodes or has no
+        divide: give the graph the split that :func:`read` would use, unless it has training nodes or no
             labels.
 
     Raises:
@@ -172,7 +172,7 @@ def as_graph(data: Any, *, divide: bool = True) -> Graph:
 
 
 def _converted(data: Any) -> Graph:
-    # by the module of the class, so that no library is imported that the caller has not imported
+    # by the module of the class, so that no library is imported unless the caller already has
     families = {cls.__module__.partition(".")[0] for cls in type(data).__mro__}
     if "networkx" in families:
         from graphsde.io.networkx_graph import from_networkx
@@ -191,7 +191,7 @@ def _converted(data: Any) -> Graph:
 
         return from_pandas(*data)
     raise BadUsage(
-        f"a {type(data).__name__} is no graph",
+        f"a {type(data).__name__} is not a graph",
         found=type(data).__name__,
         expected="a Graph, a PyG Data, a networkx or DGL graph, or a pair of data frames (nodes, edges)",
         fix=_how_to_get_a_graph(data, families),
@@ -203,28 +203,26 @@ def _how_to_get_a_graph(data: Any, families: set[str]) -> str:
         named = is_benchmark(str(data))
         return f"load it: gs.load('{data}')" if named else f"read it: gs.read('{shorten(str(data), 60)}')"
     if isinstance(data, type) or callable(data):
-        return "give the graph itself, such as gs.read(folder)"
+        return "pass the graph itself, such as gs.read(folder)"
     if type(data).__name__ == "DataFrame":
-        return "a graph has edges, too: give the pair (nodes, edges), or gs.from_pandas(nodes, edges, label=…)"
+        return "a graph also needs edges: pass the pair (nodes, edges), or use gs.from_pandas(nodes, edges, label=…)"
     if isinstance(data, (tuple, list)) and len(data) in (2, 3):
         return "name the parts: gs.from_arrays(features, edges, labels=labels); edges may be an adjacency matrix"
     if families & {"numpy", "torch", "scipy"}:
-        return (
-            "features alone are no graph: gs.from_arrays(features, edges, labels=labels) has the edges and labels, too"
-        )
+        return "a graph also needs edges: use gs.from_arrays(features, edges, labels=labels)"
     return "build a graph with gs.read, gs.from_arrays or gs.from_pandas"
 
 
 def read(path: str | os.PathLike[str], *, name: str | None = None, **options: Any) -> Graph:
-    """Read a graph from files, check it, clean it and give it the split that ``graphsde fit`` would give it.
+    """Read a graph from files, check it, clean it and give it the split that ``graphsde fit`` would use.
 
     A graph whose files name training nodes keeps its roles, those of labelled nodes (``given``). Any other gets
     ``stratified-60-15-25`` with seed 0: 60/15/25 % of its labelled nodes, by class, for training, validation and test;
-    where labels are few, training comes first. A graph without any label is left without roles.
+    if labels are few, training comes first. A graph without labels gets no roles.
 
     Args:
         path: a folder with ``nodes`` and ``edges`` (``.csv`` or ``.parquet``), an ``.npz`` or a GraphML file.
-        name: how messages call the graph.
+        name: of the graph, for messages.
         **options: see :func:`graphsde.io.read.read`.
 
     Example:

@@ -53,8 +53,8 @@ def synthetic(
         Graph('synthetic', nodes=100, edges=400, features=64, classes=3)
     """
     _check(n, classes, features, degree, homophily, power)
-    kept = 4 * features if memory_limit() is None else 0  # under a limit they may lie in a file
-    require_memory(int(n * (kept + 65 * degree + 150)), f"a graph of {n:,} nodes", "ask for fewer nodes")
+    kept = 4 * features if memory_limit() is None else 0  # under a limit they may be in a file
+    require_memory(int(n * (kept + 65 * degree + 150)), f"a graph of {n:,} nodes", "use fewer nodes")
     rng = numpy_stream(seed, "synthetic")
     labels = rng.permutation(np.arange(n) % classes)
     sources, targets = _edges(labels, _weights(n, degree, power, rng), round(n * degree / 2), homophily, rng)
@@ -75,17 +75,17 @@ def synthetic(
         class_names=[str(position) for position in range(classes)],
         name="synthetic",
     )
-    del values, sources, targets  # so that edges are gone once they are a matrix
+    del values, sources, targets  # free the edges once they are a matrix
     return assemble(raw)
 
 
 def synthetic_regression(n: int, *, noise: float = 0.3, seed: int = 0, **settings: Any) -> Graph:
-    """A :func:`synthetic` graph whose nodes have numbers in place of classes.
+    """A :func:`synthetic` graph whose nodes have numbers instead of classes.
 
-    The value of a node is what its neighbourhood's features say, plus noise: y = a tanh(Â² X w) + e. The weights w are
+    A node's value depends on its neighbourhood's features, plus noise: y = a tanh(Â² X w) + e. The weights w are
     drawn once, and scaled so that the argument has unit variance over the nodes; a gives the signal unit variance too;
     e ~ N(0, noise² s²) with s = 3/2 in the half of the nodes with the higher first feature, averaged in the same way,
-    and 1/2 in the other. So the best possible model knows where it can't know.
+    and 1/2 in the other. So even the best possible model is more uncertain about some nodes.
 
     Args:
         n: nodes.
@@ -98,14 +98,14 @@ def synthetic_regression(n: int, *, noise: float = 0.3, seed: int = 0, **setting
         Graph('synthetic-regression', nodes=100, edges=400, features=64, target='regression')
     """
     if not noise >= 0:
-        raise BadUsage(f"no synthetic graph has noise = {noise}", found=noise, expected="0 or more")
+        raise BadUsage(f"invalid noise = {noise} for a synthetic graph", found=noise, expected="0 or more")
     graph = synthetic(n, seed=seed, **settings)
     rng = numpy_stream(seed, "synthetic values")
     averaged = np.asarray(graph.features, dtype=np.float64)
     for _ in range(2):
         averaged = graph.adjacency.normalized @ averaged
     signal = averaged @ rng.standard_normal(averaged.shape[1])
-    signal = np.tanh((signal - signal.mean()) / signal.std())  # bounded: isolated nodes are not averaged
+    signal = np.tanh((signal - signal.mean()) / signal.std())  # bounded, since isolated nodes are not averaged
     signal = (signal - signal.mean()) / signal.std()
     first = averaged[:, 0]
     scale = np.where(first > np.median(first), 1.5, 0.5)
@@ -115,14 +115,14 @@ def synthetic_regression(n: int, *, noise: float = 0.3, seed: int = 0, **setting
 
 def _weights(n: int, degree: float, power: float, rng: np.random.Generator) -> np.ndarray:
     weights = (1.0 - rng.random(n)) ** (-1.0 / (power - 1.0))
-    # above the structural cutoff two hubs would want more than one edge between them
+    # above the structural cutoff two hubs would need more than one edge between them
     return np.minimum(weights, max(weights.mean() * np.sqrt(n / degree), 1.0))
 
 
 def _edges(
     labels: np.ndarray, weights: np.ndarray, wanted: int, homophily: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct pairs, in both directions; what collides is drawn again, for a bounded number of rounds."""
+    """Distinct pairs, in both directions; collisions are redrawn, for a bounded number of rounds."""
     n = labels.size
     order = np.argsort(labels, kind="stable")
     upto = np.concatenate([[0.0], np.cumsum(weights[order])])
@@ -143,11 +143,11 @@ def _edges(
         width = (high - low)[mine]
         inside = low[mine] + rng.random(missing) * width
         outside = rng.random(missing) * (total - width)
-        outside += np.where(outside >= low[mine], width, 0.0)  # step over the own class
+        outside += np.where(outside >= low[mine], width, 0.0)  # skip its own class
         second = pick(np.where((rng.random(missing) < homophily) | (width >= total), inside, outside))
         found = np.minimum(first, second) * n + np.maximum(first, second)
         pairs = np.sort(np.concatenate([pairs, found[first != second]]))
-        pairs = pairs[np.diff(pairs, prepend=-1) > 0]  # several times faster than np.unique on whole numbers
+        pairs = pairs[np.diff(pairs, prepend=-1) > 0]  # several times faster than np.unique on integers
     kind = np.int32 if n <= np.iinfo(np.int32).max else np.int64
     first, second = (ends.astype(kind) for ends in np.divmod(pairs, n))
     del pairs
@@ -156,7 +156,7 @@ def _edges(
 
 def _check(n: int, classes: int, features: int, degree: float, homophily: float, power: float) -> None:
     rules = (
-        (isinstance(n, int | np.integer) and n >= 2, "n", n, "a whole number of at least 2 nodes"),
+        (isinstance(n, int | np.integer) and n >= 2, "n", n, "an integer of at least 2"),
         (1 <= classes <= min(n, features), "classes", classes, "from 1 to the smaller of n and features"),
         (0 < degree <= (n - 1) / 2, "degree", degree, "above 0 and at most half of the other nodes"),
         (0 <= homophily <= 1, "homophily", homophily, "a share from 0 to 1"),
@@ -164,4 +164,4 @@ def _check(n: int, classes: int, features: int, degree: float, homophily: float,
     )
     for good, name, found, expected in rules:
         if not good:
-            raise BadUsage(f"no synthetic graph has {name} = {found}", found=found, expected=expected)
+            raise BadUsage(f"invalid {name} = {found} for a synthetic graph", found=found, expected=expected)

@@ -1,4 +1,4 @@
-"""Who is connected to whom: cleaned once, normalised once, shared by everything that needs it."""
+"""Edges: cleaned once, normalised once, shared by everything that needs them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NUMBERS_AT_ONCE = 1 << 20
 
 
 class Adjacency:
-    """The edges of a graph as a sparse matrix, and the operators that follow from it.
+    """The edges of a graph as a sparse matrix, and operators derived from it.
 
     Args:
         matrix: square, entry ``(i, j)`` is the weight of the edge from ``i`` to ``j``. It must be clean: no self loops,
@@ -58,7 +58,7 @@ class Adjacency:
 
     @cached_property
     def degree(self) -> np.ndarray:
-        """Number of neighbours a node hears from, self excluded.  # [N]"""
+        """Number of incoming neighbours, self excluded.  # [N]"""
         return np.diff(self.incoming.indptr)
 
     @cached_property
@@ -108,7 +108,7 @@ class Adjacency:
         return digest.hexdigest()
 
     def neighbours(self, node: int) -> np.ndarray:
-        """Positions of the nodes that ``node`` hears from."""
+        """Positions of the incoming neighbours of ``node``."""
         start, stop = self.incoming.indptr[node : node + 2]
         return self.incoming.indices[start:stop]
 
@@ -123,7 +123,7 @@ class Adjacency:
 
 
 def update_digest(digest: hashlib._Hash, values: np.ndarray, kind: str | None = None) -> None:
-    """With the bytes of an array in C order, as ``kind`` where one is given; some rows at a time.
+    """Update with the bytes of an array in C order, as ``kind`` if given; in blocks of rows.
 
     Example:
         >>> digest = hashlib.sha256()

@@ -1,4 +1,4 @@
-"""The one door to a Graph: values as found go in, a checked and cleaned graph comes out."""
+"""The only way to build a Graph: raw values in, a checked and cleaned graph out."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def assemble(raw: RawGraph, options: ReadOptions = ReadOptions()) -> Graph:
     """Check and clean what a reader found.
 
     Args:
-        raw: the values as found, and where each came from.
+        raw: the values as read, and where each came from.
         options: how to treat what is ambiguous.
 
     Raises:
-        BadInput: with a code, the place and a way out, at the first thing that can't be used as it is.
+        BadInput: with a code, the place and a fix, at the first thing that can't be used.
     """
     _check_size(raw)
     node_ids = np.arange(raw.num_nodes) if raw.node_ids is None else parse_ids(raw.node_ids, raw.node_place)
@@ -103,21 +103,21 @@ def from_arrays(
     """A graph from arrays in memory.
 
     Args:
-        features: numbers, dense or scipy sparse; ``None`` beside categorical columns; ``"degree"`` for log-degrees.
+        features: numbers, dense or scipy sparse; ``None`` with categorical columns only; ``"degree"`` for log-degrees.
             # [N, d]
         edges: positions of source and target, or an adjacency matrix, dense or scipy sparse (row = source). Text is
-            taken as ids, where ``node_ids`` are given.  # [2, E] or [N, N]
-        labels: text or whole numbers; ``None``, NaN and ``-1`` are unlabelled. With ``target="regression"``, numbers;
+            read as ids, if ``node_ids`` are given.  # [2, E] or [N, N]
+        labels: text or integers; ``None``, NaN and ``-1`` are unlabelled. With ``target="regression"``, numbers;
             ``None`` and NaN are unknown.  # [N]
-        node_ids: your own names of the nodes; numbered from 0 if left out.  # [N]
-        node_names: to show beside the ids; ``None`` for a node without one.  # [N]
+        node_ids: your own ids of the nodes; default: numbers from 0.  # [N]
+        node_names: display names; ``None`` for a node without one.  # [N]
         feature_names: one per numeric column.
         categorical: text columns by name.
-        class_names: the classes in order, where labels are positions.
+        class_names: the classes in order, if labels are positions.
         weights: positive edge weights.  # [E]
         train_mask, val_mask, calibration_mask, test_mask: booleans or positions.
-        name: how messages call this graph.
-        image_shape: height and width, where the features are the pixels of a picture.
+        name: of the graph, for messages.
+        image_shape: height and width, if the features are the pixels of an image.
         **options: fields of :class:`~graphsde.graph.raw.ReadOptions`, such as ``directed=True``.
 
     Example:
@@ -156,17 +156,15 @@ def from_arrays(
 
 
 def options_from(options: Mapping[str, Any]) -> ReadOptions:
-    """Keyword arguments as ReadOptions; a wrong name or value is answered with the choices."""
+    """Keyword arguments as ReadOptions; the error for a wrong name or value lists the choices."""
     options = {name: current("target", value) if name == "target" else value for name, value in options.items()}
     hints = get_type_hints(ReadOptions)
     for option, value in options.items():
         if option not in hints:
             fix = what_was_meant(option, hints, "leave it out")
-            raise BadUsage(
-                f"there is no option '{shorten(option, 60)}'", expected="one of " + ", ".join(hints), fix=fix
-            )
+            raise BadUsage(f"unknown option '{shorten(option, 60)}'", expected="one of " + ", ".join(hints), fix=fix)
         if (choices := get_args(hints[option])) and value not in choices:
-            raise BadUsage(f"'{option}' can't be that", found=value, expected="one of " + ", ".join(choices))
+            raise BadUsage(f"invalid value for '{option}'", found=value, expected="one of " + ", ".join(choices))
     return ReadOptions(**options)
 
 
@@ -185,7 +183,7 @@ def unseen_classes(target: Target, masks: Mapping[str, np.ndarray], *, strict: b
     shown = ", ".join(where) + (", …" if len(unseen) > 5 else "")
     plural = "classes occur" if len(unseen) > 1 else "class occurs"
     message = f"{len(unseen):,} {plural} in test but not in training: {shown} ({count:,} test nodes)"
-    hint = "no model can predict a class it never saw: these nodes count as OOD, not as right or wrong"
+    hint = "no model can predict a class it has never seen: these nodes count as OOD, not as right or wrong"
     if strict:
         raise BadInput(message, code="E-CLASS-UNSEEN", fix="put some of these nodes into the train split")
     return [Finding("W-CLASS-UNSEEN", "warning", message, count, where, hint)]
@@ -227,11 +225,11 @@ def _edges(raw: RawGraph, node_ids: np.ndarray, options: ReadOptions) -> tuple[A
     written = (raw.sources, raw.targets) if raw.edges_by_id else None
     ends = [locate(end, node_ids) if raw.edges_by_id else np.asarray(end) for end in (raw.targets, raw.sources)]
     if raw.owned and all(len(end) and int(end.min()) >= 0 for end in ends):
-        # nobody will ask any more how an unknown end was written
+        # the original spelling of unknown ends is no longer needed
         written, raw.sources, raw.targets = None, (), ()
     try:
         return clean_edges(
-            ends.pop(),  # no longer held here, so that it is gone when it is no longer needed there
+            ends.pop(),  # released here, so that it is freed as soon as it is no longer needed there
             ends.pop(),
             raw.weights,
             raw.num_nodes,
@@ -260,7 +258,7 @@ def _features(
         raise no_features()
     if raw.image_shape is not None and raw.image_shape[0] * raw.image_shape[1] != features.shape[1]:
         raise BadInput(
-            f"pictures of {raw.image_shape[0]}×{raw.image_shape[1]} pixels don't fit {features.shape[1]} columns",
+            f"images of {raw.image_shape[0]}×{raw.image_shape[1]} pixels don't match {features.shape[1]} columns",
             code="E-SHAPE",
             found=str(raw.image_shape),
             expected="height times width columns",
@@ -305,7 +303,7 @@ def _freeze(values: Any) -> Any:
 
 
 def _plain(values: Any) -> Any:
-    """Tensors and data frames as numpy arrays; lists, arrays and sparse matrices as they are."""
+    """Tensors and data frames as numpy arrays; lists, arrays and sparse matrices unchanged."""
     if isinstance(values, (list, tuple, np.ndarray)) or not hasattr(values, "__array__"):
         return values
     return as_array(values, "values")
@@ -318,11 +316,11 @@ def _count_nodes(features: Any, edges: Any, labels: Any, node_ids: Any, categori
             return _rows(column, what)
     if sp.issparse(edges):
         return int(edges.shape[0])
-    raise BadUsage("can't tell how many nodes there are", fix="give features, labels, node_ids or a sparse adjacency")
+    raise BadUsage("the number of nodes is unknown", fix="pass features, labels, node_ids or a sparse adjacency")
 
 
 def _are_text(edges: Any) -> bool:
-    """Whether edges name their ends: positions are no text."""
+    """Whether edges use ids: positions are not text."""
     if sp.issparse(edges):
         return False
     array = as_array(edges, "edges")
@@ -334,7 +332,7 @@ def _read_edges(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     if sp.issparse(edges):
         if weights is not None:
-            raise BadUsage("weights are given twice", fix="leave out weights: the sparse adjacency has its own")
+            raise BadUsage("weights given twice", fix="leave out weights: the sparse adjacency has its own")
         return edges_of_matrix(edges, num_nodes)
     array = as_array(edges, "edges")
     if num_nodes > 2 and array.shape == (num_nodes, num_nodes) and array.dtype.kind in "biuf":
@@ -344,12 +342,12 @@ def _read_edges(
     if array.ndim != 2 or array.shape[0] != 2:
         turned = array.ndim == 2 and array.shape[1] == 2
         raise BadInput(
-            f"edges have the shape {array.shape}",
+            f"edges have shape {array.shape}",
             code="E-SHAPE",
             expected="[2, E]: a row of sources and a row of targets",
             fix="use edges.T"
             if turned
-            else f"stack sources and targets, or give an adjacency matrix of shape ({num_nodes}, {num_nodes})",
+            else f"stack sources and targets, or pass an adjacency matrix of shape ({num_nodes}, {num_nodes})",
         )
     if array.dtype.kind not in "iu" and not by_id:
         raise BadInput(
@@ -357,7 +355,7 @@ def _read_edges(
             code="E-DTYPE",
             found=array.ravel()[0],
             expected="integers: the positions of the two ends",
-            fix="give node_ids=[…] as well, and edges may name nodes by id" if _are_text(edges) else "use .astype(int)",
+            fix="also pass node_ids=[…], then edges may use ids" if _are_text(edges) else "use .astype(int)",
         )
     if by_id:
         array = array.astype(object)

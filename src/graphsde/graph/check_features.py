@@ -1,4 +1,4 @@
-"""What is odd about the features of a graph; nodes that a model can't tell apart."""
+"""Problems with the features of a graph; nodes that a model can't distinguish."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from graphsde.graph.masks import name_nodes
 from graphsde.graph.raw import Finding
 
 TWIN_BLOCK = 1 << 22  # entries hashed at a time, so that a wide matrix needs no copy of itself
-MOSTLY_ZERO = 0.05  # up to this share of other numbers, a sparse matrix is quicker to look at
+MOSTLY_ZERO = 0.05  # up to this share of nonzeros, checks are faster on a sparse matrix
 
 
 def feature_groups(graph: Graph) -> np.ndarray:
-    """A number per node, equal exactly where all feature columns are equal.  # [N]
+    """A number per node, equal exactly if all feature columns are equal.  # [N]
 
     Rows are compared by a 64-bit sum over their nonzero entries, so that sparse features stay sparse; two different
-    rows fall together with a chance of about one in 10^19.
+    rows collide with a probability of about one in 10^19.
     """
     hashes = _row_hashes(graph.features)
     for position, column in enumerate(graph.categorical.values()):
@@ -33,7 +33,7 @@ def twin_of_training_node(graph: Graph, groups: np.ndarray) -> np.ndarray:
     """For every node outside the train split, a training node with equal features and neighbours; -1 if none.  # [N]
 
     Two nodes that are neighbours of each other count as having the same neighbours when all others are shared: a
-    propagation with self loops makes them the same.
+    propagation with self loops makes them equal.
     """
     twin = np.full(graph.num_nodes, -1, dtype=np.int64)
     train = graph.train_mask
@@ -78,7 +78,7 @@ def _weight_keys(weights: np.ndarray) -> np.ndarray:
 
 def _row_sums(terms: np.ndarray, indptr: np.ndarray) -> np.ndarray:
     running = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(terms, dtype=np.uint64)])
-    return running[indptr[1:]] - running[indptr[:-1]]  # differences are right also where the sum wrapped around
+    return running[indptr[1:]] - running[indptr[:-1]]  # differences are right even if the sum wrapped around
 
 
 def _bits(values: np.ndarray) -> np.ndarray:
@@ -104,12 +104,12 @@ def _scramble(bits: np.ndarray) -> np.ndarray:
     return bits
 
 
-SCALE_SPREAD = 1000  # the small column then moves a layer's output less than the noise of its initial weights
-ID_LIKE = 0.5  # a category for every second node can't be learned from: it is a name
+SCALE_SPREAD = 1000  # the small column then changes a layer's output less than the noise of its initial weights
+ID_LIKE = 0.5  # a category for every second node can't be learned from: it is an identifier
 SHOWN = 5
 BLOCK = 256  # columns at a time, so that a wide matrix needs no float64 copy of itself
-NUMBERS_AT_ONCE, FEWEST_AT_ONCE = 1 << 23, 4  # and of a long one some more columns are left for later
-MANY_CLASSES = 100  # beyond it a numeric column that names the class would be a coincidence
+NUMBERS_AT_ONCE, FEWEST_AT_ONCE = 1 << 23, 4  # fewer columns at a time if the matrix is long
+MANY_CLASSES = 100  # above it, a numeric column that matches the class would be a coincidence
 
 
 def feature_facts(graph: Graph) -> dict[str, Any]:
@@ -134,12 +134,14 @@ def feature_findings(graph: Graph) -> list[Finding]:
         rows = np.flatnonzero(empty)
         message = f"{len(rows):,} {'nodes have' if len(rows) > 1 else 'node has'} only zeros as numeric features"
         where = name_nodes(graph.node_ids, rows)
-        findings.append(Finding("W-ZERO-ROWS", "warning", message, len(rows), where, "were they read completely?"))
+        findings.append(
+            Finding("W-ZERO-ROWS", "warning", message, len(rows), where, "check that the file was read completely")
+        )
     return findings + _twins(graph, empty & (len(graph.categorical) == 0))
 
 
 def _without_zeros(graph: Graph) -> Graph:
-    """The graph, with features that are nearly all zeros as a sparse matrix: what follows is quicker then."""
+    """The graph, with mostly-zero features as a sparse matrix, which is faster to check."""
     features: Any = graph.features
     rows, width = features.shape
     if graph.is_sparse or rows * width < TWIN_BLOCK:
@@ -202,7 +204,7 @@ def _constant(graph: Graph, low: np.ndarray, high: np.ndarray) -> list[Finding]:
     if not len(constant):
         return []
     message = f"{len(constant):,} {'columns are' if len(constant) > 1 else 'column is'} constant"
-    hint = "they tell nothing; remove them"
+    hint = "they carry no information; remove them"
     return [Finding("W-CONSTANT", "warning", message, len(constant), _columns(graph, constant), hint)]
 
 
@@ -243,7 +245,7 @@ def _categories(graph: Graph) -> list[Finding]:
         if len(missing):
             message = f"{len(missing):,} of {graph.num_nodes:,} values of the categorical column {title} are missing"
             where = name_nodes(graph.node_ids, missing)
-            hint = "missing counts as a category of its own"
+            hint = "missing values are a separate category"
             findings.append(Finding("W-CATEGORY-MISSING", "warning", message, len(missing), where, hint))
         distinct = len(set(column.tolist()) - {None})
         if distinct == 1 and not len(missing):
@@ -252,7 +254,7 @@ def _categories(graph: Graph) -> list[Finding]:
             )
         elif distinct > ID_LIKE * graph.num_nodes:
             message = f"the categorical column {title} has {distinct:,} values for {graph.num_nodes:,} nodes"
-            hint = "it looks like a name or an id; leave it out"
+            hint = "it looks like a name or an id; remove it"
             findings.append(Finding("W-CATEGORY-MANY", "warning", message, distinct, (title,), hint))
     return findings
 
@@ -261,7 +263,7 @@ _FIRST_ROWS = 100
 
 
 def _label_columns(graph: Graph, varies: np.ndarray) -> list[Finding]:
-    """Columns that name the class of every labelled node: usually the label under another name."""
+    """Columns that determine the class of every labelled node: usually the label under another name."""
     if graph.labels is None or graph.num_classes < 2:
         return []
     known = np.flatnonzero(graph.labelled)
@@ -280,7 +282,7 @@ def _label_columns(graph: Graph, varies: np.ndarray) -> list[Finding]:
         for one in classes:
             rows = known[labels == one]
             level = graph.features[rows[0]]
-            few = rows[:_FIRST_ROWS]  # most columns differ within these, and need no look at the others
+            few = rows[:_FIRST_ROWS]  # most columns differ within these; the other rows need no check
             columns = columns[(graph.features[few][:, columns] == level[columns]).all(axis=0)]
             columns = columns[(graph.features[np.ix_(rows, columns)] == level[columns]).all(axis=0)]
             levels.append(level)
@@ -290,9 +292,9 @@ def _label_columns(graph: Graph, varies: np.ndarray) -> list[Finding]:
     if not suspects:
         return []
     message = (
-        f"{len(suspects):,} {'columns name' if len(suspects) > 1 else 'column names'} the class of every labelled node"
+        f"{len(suspects):,} {'columns give' if len(suspects) > 1 else 'column gives'} the class of every labelled node"
     )
-    hint = "if it is the label under another name, a model learns nothing but this column; remove it"
+    hint = "if it is the label under another name, a model learns only this column; remove it"
     return [Finding("W-LABEL-COLUMN", "warning", message, len(suspects), tuple(suspects[:SHOWN]), hint)]
 
 
@@ -311,8 +313,8 @@ def _twins(graph: Graph, empty: np.ndarray) -> list[Finding]:
         same = 0 if graph.labels is None else int((graph.labels[leaks] == graph.labels[twin[leaks]]).sum())
         plural = "nodes" if len(leaks) > 1 else "node"
         message = (
-            f"{len(leaks):,} validation, calibration or test {plural} can't be told from a training node "
-            f"(same features, same neighbours); {same:,} of them carry its label"
+            f"{len(leaks):,} validation, calibration or test {plural} can't be distinguished from a training node "
+            f"(same features, same neighbours); {same:,} of them have its label"
         )
         pairs = tuple(
             f"{one} = {other}"
@@ -320,6 +322,6 @@ def _twins(graph: Graph, empty: np.ndarray) -> list[Finding]:
                 name_nodes(graph.node_ids, leaks), name_nodes(graph.node_ids, twin[leaks[:SHOWN]]), strict=True
             )
         )
-        hint = "scores on them measure memory; keep such twins in one split"
+        hint = "metrics on them measure memorisation; keep such twins in one split"
         findings.append(Finding("W-TWIN-LEAK", "warning", message, len(leaks), pairs, hint))
     return findings

@@ -1,4 +1,4 @@
-"""What is odd about the targets and splits of a graph."""
+"""Problems with the targets and splits of a graph."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from graphsde.graph.masks import name_nodes, overlaps, require_trainable
 from graphsde.graph.raw import Finding
 
 TARGET_FACTS: Rules[Callable[[Graph], dict[str, Any]]] = Rules("facts about a target")
-TARGET_FINDINGS: Rules[Callable[[Graph, dict[str, Any]], list[Finding]]] = Rules("looking at a target")
+TARGET_FINDINGS: Rules[Callable[[Graph, dict[str, Any]], list[Finding]]] = Rules("checking a target")
 
-LOW_CORRELATION = 0.1  # below it neighbours say next to nothing about a node's value
+LOW_CORRELATION = 0.1  # below it, neighbours say almost nothing about a node's value
 FAR = 6  # robust standard deviations from the median
 
 
 def value_facts(graph: Graph) -> dict[str, Any] | None:
-    """Distribution of the values, and how alike neighbours are; ``None`` where nodes have no values."""
+    """Distribution of the values, and how similar neighbours are; ``None`` if nodes have no values."""
     if not graph.labelled.any():
         return None
     assert graph.values is not None
@@ -43,7 +43,7 @@ def value_facts(graph: Graph) -> dict[str, Any] | None:
 def edge_correlation(graph: Graph) -> float | None:
     """Correlation of the values at both ends of an edge (Newman's numeric assortativity, 2003); 0 is chance.
 
-    Of training and validation nodes where the graph has roles: test values are not looked at. ``None`` where fewer than
+    Of training and validation nodes if the graph has roles: test values are not used. ``None`` if fewer than
     two edges have values at both ends, or all of these are the same.
     """
     assert graph.values is not None
@@ -59,8 +59,8 @@ def edge_correlation(graph: Graph) -> float | None:
 
 def value_findings(graph: Graph, facts: dict[str, Any]) -> list[Finding]:
     findings = []
-    if facts["min"] == facts["max"] and not graph.masks:  # with masks the training nodes are looked at
-        hint = "give nodes with other values"
+    if facts["min"] == facts["max"] and not graph.masks:  # with masks, the training nodes are checked
+        hint = "add nodes with other values"
         findings.append(Finding("E-ONE-VALUE", "problem", "all nodes have the same value", facts["known"], hint=hint))
     missing = np.flatnonzero(~graph.labelled)
     if len(missing):
@@ -68,7 +68,7 @@ def value_findings(graph: Graph, facts: dict[str, Any]) -> list[Finding]:
         findings.append(Finding("W-UNLABELLED", "note", message, len(missing), name_nodes(graph.node_ids, missing)))
     correlation = facts["edge_correlation"]
     if correlation is not None and correlation < LOW_CORRELATION:
-        message = f"neighbours have unlike values: correlation {correlation:.2f} along edges"
+        message = f"neighbours have dissimilar values: correlation {correlation:.2f} along edges"
         hint = "models that average over neighbours may do worse than the features alone"
         findings.append(Finding("W-VALUE-UNLIKE", "warning", message, hint=hint))
     return findings + _far_values(graph, facts)
@@ -81,8 +81,8 @@ def _far_values(graph: Graph, facts: dict[str, Any]) -> list[Finding]:
     far = np.flatnonzero(graph.labelled & (distance > FAR * usual)) if usual > 0 else np.zeros(0, dtype=np.int64)
     if not len(far):
         return []
-    message = f"{len(far):,} {'values lie' if len(far) > 1 else 'value lies'} very far from the others"
-    hint = "if they are no slips of the pen, think of predicting the logarithm"
+    message = f"{len(far):,} {'values lie' if len(far) > 1 else 'value lies'} far from the others"
+    hint = "if they are not typos, consider predicting the logarithm"
     return [Finding("W-VALUE-FAR", "warning", message, len(far), name_nodes(graph.node_ids, far), hint)]
 
 
@@ -99,7 +99,7 @@ def describe_values(facts: dict[str, Any]) -> str:
     return text + f"; correlation along edges {facts['edge_correlation']:.2f} (0 = chance, 1 = neighbours are equal)"
 
 
-IMBALANCE = 10  # beyond it accuracy hardly notices whether the smallest class is ever predicted
+IMBALANCE = 10  # above it, accuracy hardly depends on whether the smallest class is ever predicted
 FEW_LABELS = 5  # with fewer, one odd node decides what a class looks like
 
 
@@ -146,7 +146,7 @@ def _refused(graph: Graph) -> list[Finding]:
     for one, other, rows in overlaps(graph.masks):
         message = f"{len(rows):,} nodes are in both the {one} and the {other} split"
         where = name_nodes(graph.node_ids, rows)
-        hint = "scores on nodes that were trained on mean nothing"
+        hint = "metrics on training nodes are meaningless"
         problems.append(Finding("E-SPLIT-OVERLAP", "problem", message, len(rows), where, hint))
     if graph.masks or not graph.labelled.any():
         try:
@@ -154,10 +154,10 @@ def _refused(graph: Graph) -> list[Finding]:
         except BadInput as error:
             problems.append(Finding(error.code, "problem", error.message, hint=error.fix))
     elif graph.labels is not None and len(np.unique(graph.labels[graph.labelled])) < 2:
-        message = "all labelled nodes are of one class"
+        message = "all labelled nodes have the same class"
         problems.append(Finding("E-ONE-CLASS", "problem", message, 1, hint="label nodes of another class"))
     else:
-        message = "the graph comes without a split"
+        message = "the graph has no split"
         problems.append(Finding("W-NO-SPLIT", "note", message, hint="one is drawn when a model is fitted"))
     return problems
 
@@ -169,10 +169,10 @@ def _sizes(graph: Graph, facts: dict[str, Any]) -> list[Finding]:
         present = np.flatnonzero(counts)
         largest, smallest = present[np.argmax(counts[present])], present[np.argmin(counts[present])]
         message = (
-            f"classes are unequal: {_title(graph, largest)} has {counts[largest]:,} nodes, "
+            f"classes are imbalanced: {_title(graph, largest)} has {counts[largest]:,} nodes, "
             f"{_title(graph, smallest)} {counts[smallest]:,} ({facts['imbalance']:.0f} to 1)"
         )
-        hint = "look at macro-F1 and balanced accuracy beside accuracy"
+        hint = "also look at macro-F1 and balanced accuracy"
         findings.append(Finding("W-IMBALANCE", "warning", message, int(counts[smallest]), hint=hint))
     empty = np.flatnonzero(counts == 0)
     if len(empty):

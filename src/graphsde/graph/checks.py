@@ -1,4 +1,4 @@
-"""What a graph is and what is odd about it and its edges, in plain words."""
+"""What a graph is and what is wrong with it, in plain words."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from graphsde.graph.homophily import adjusted_homophily, homophily, nodes_with_o
 from graphsde.graph.masks import name_nodes
 from graphsde.graph.raw import NO_EDGES, Finding
 
-LOW_HOMOPHILY = 0.3  # adjusted; citation graphs stand near 0.7, the usual heterophilous benchmarks below 0.15
-FEW_EDGES = 50  # of fewer directed entries the adjusted homophily is mostly chance
-HUB_SHARE = 0.1  # a node that hears a tenth of the graph brings everybody within two steps of everybody
-HUB_DEGREE = 100  # in smaller neighbourhoods a mean over neighbours is nothing special
-HUB_OVER_MEDIAN = 10  # a hub stands out; in a dense graph nobody does
+LOW_HOMOPHILY = 0.3  # adjusted; citation graphs are near 0.7, the usual heterophilous benchmarks below 0.15
+FEW_EDGES = 50  # with fewer directed entries, adjusted homophily is mostly chance
+HUB_SHARE = 0.1  # a node with a tenth of the graph as neighbours puts most nodes within two steps of each other
+HUB_DEGREE = 100  # smaller neighbourhoods are harmless
+HUB_OVER_MEDIAN = 10  # a hub stands out; in a dense graph no node does
 DENSE = 0.5  # share of possible edges beyond which a mean over neighbours is a mean over the graph
 
 
@@ -43,7 +43,7 @@ def structure_facts(graph: Graph) -> dict[str, Any]:
         },
         "homophily": None,
     }
-    # a label of a test node would tell, before the test, what the test is about
+    # labels of test nodes would leak information about the test
     open_labels = nodes_with_open_labels(graph)
     shown = None if graph.labels is None else np.where(open_labels, graph.labels, -1)
     measured = None if shown is None else homophily(graph.adjacency, shown)
@@ -58,7 +58,7 @@ def structure_findings(graph: Graph, facts: dict[str, Any]) -> list[Finding]:
         return [NO_EDGES]
     findings = []
     if facts["directed"]:
-        hint = "a node hears only from the nodes that point to it"
+        hint = "a node only gets messages from nodes that point to it"
         findings.append(Finding("W-DIRECTED", "note", "edges are directed", graph.num_edges, hint=hint))
     if facts["isolated"]:
         rows, count = np.flatnonzero(graph.adjacency.isolated), facts["isolated"]
@@ -67,7 +67,7 @@ def structure_findings(graph: Graph, facts: dict[str, Any]) -> list[Finding]:
     if facts["components"] - facts["isolated"] > 1:
         message = f"{facts['components']:,} components, the largest with {facts['largest_component']:,} nodes"
         findings.append(
-            Finding("W-COMPONENTS", "note", message, facts["components"], hint="nothing flows between them")
+            Finding("W-COMPONENTS", "note", message, facts["components"], hint="no information flows between them")
         )
     return findings + _hubs(graph, facts) + _disagreement(facts)
 
@@ -75,7 +75,7 @@ def structure_findings(graph: Graph, facts: dict[str, Any]) -> list[Finding]:
 def _hubs(graph: Graph, facts: dict[str, Any]) -> list[Finding]:
     possible = graph.num_nodes * (graph.num_nodes - 1)
     if graph.num_nodes > HUB_DEGREE and graph.num_edges > DENSE * possible:
-        message = f"{graph.num_edges / possible:.0%} of all possible edges are there"
+        message = f"{graph.num_edges / possible:.0%} of all possible edges exist"
         hint = "a mean over neighbours is nearly the same for every node: drop weak edges, or use mlp"
         return [Finding("W-DENSE", "warning", message, graph.num_edges, hint=hint)]
     degree = graph.adjacency.degree
@@ -87,7 +87,7 @@ def _hubs(graph: Graph, facts: dict[str, Any]) -> list[Finding]:
     plural = "nodes are hubs" if len(hubs) > 1 else "node is a hub"
     share = degree[hubs[0]] / graph.num_nodes
     message = f"{len(hubs):,} {plural}: the largest has {degree[hubs[0]]:,} neighbours, {share:.0%} of the graph"
-    hint = "many nodes are two steps apart through a hub: deep propagation makes them alike"
+    hint = "many nodes are two steps apart through a hub: deep propagation makes them similar"
     return [Finding("W-HUB", "warning", message, len(hubs), name_nodes(graph.node_ids, hubs), hint)]
 
 
@@ -102,13 +102,13 @@ def _disagreement(facts: dict[str, Any]) -> list[Finding]:
         f"(adjusted homophily {measured['adjusted']:.2f}, where 0 is chance)"
     )
     hint = (
-        "averaging over neighbours blurs such classes: the default model therefore tries members that can do without "
+        "averaging over neighbours blurs such classes: the default model therefore also tries members that can ignore "
         "them; compare with logistic and mlp, which ignore the edges"
     )
     return [Finding("W-HETEROPHILY", "warning", message, measured["edges"], hint=hint)]
 
 
-# measured again on the graph as it is, which may have other masks or nodes than the one that was read
+# measured again on this graph, which may have other masks or nodes than the one that was read
 MEASURED_AGAIN = frozenset({"W-UNLABELLED", "W-CLASS-UNSEEN", "W-NO-EDGES"})
 MOST_CLASSES_SHOWN = 20
 ORDER = ("problem", "warning", "note")
@@ -121,7 +121,7 @@ class DataReport:
 
     Args:
         facts: counts and measures, as plain values.
-        findings: what is odd, the gravest first.
+        findings: problems, warnings and notes, most serious first.
     """
 
     facts: Mapping[str, Any]
@@ -129,7 +129,7 @@ class DataReport:
 
     @property
     def problems(self) -> tuple[Finding, ...]:
-        """Findings for which ``fit`` would refuse the graph."""
+        """Findings that would make ``fit`` refuse the graph."""
         return self._of("problem")
 
     @property
@@ -153,14 +153,14 @@ class DataReport:
                 lines += ["", f"{TITLES[level]}:"]
                 for finding in found:
                     lines += _tell(finding)
-        return "\n".join(map(printable, lines))  # names and ids are from files: no line of ours is one of theirs
+        return "\n".join(map(printable, lines))  # names and ids come from files and must not fake lines
 
     def _of(self, level: str) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.level == level)
 
 
 def check(graph: Graph) -> DataReport:
-    """Look at a graph before a model does.
+    """Check a graph before fitting a model.
 
     Args:
         graph: any graph.

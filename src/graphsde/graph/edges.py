@@ -1,4 +1,4 @@
-"""From a list of edges, as found, to a clean adjacency: one entry per pair of nodes, both directions equal."""
+"""From a raw list of edges to a clean adjacency: one entry per pair of nodes, symmetric unless directed."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _of_sorted_keys(keys: np.ndarray, num_nodes: int) -> sp.csr_array:
 
 
 def _distinct(keys: np.ndarray) -> np.ndarray:
-    """As ``np.unique``, whose hashing is several times slower on millions of keys; in place."""
+    """Like ``np.unique``, whose hashing is several times slower on millions of keys; in place."""
     keys.sort()
     kept, last = 0, -1
     for first in range(0, len(keys), _KEYS_AT_ONCE):
@@ -93,7 +93,7 @@ class Entries:
         sources, targets, values: the two ends and the weight of each.  # [E]
         rows: where each was listed.  # [E]
         duplicates: the rule, one of :class:`~graphsde.graph.raw.ReadOptions`.
-        edge_place, node_name: how messages call them.
+        edge_place, node_name: how messages name them.
     """
 
     sources: np.ndarray
@@ -117,7 +117,7 @@ class Entries:
         return Merged(matrix, len(self.sources) - listed, listed)
 
     def fold(self, key: np.ndarray, *, once: bool) -> Entries:
-        """One entry per key; ``once`` counts equal weights a single time even where weights are summed."""
+        """One entry per key; ``once`` counts equal weights a single time even if weights are summed."""
         if not len(key):
             return self
         # summing in the order of the values makes the sum independent of the order of the listing
@@ -179,8 +179,8 @@ def clean_edges(
         weights: one number per edge, ``None`` for an unweighted graph.  # [E]
         num_nodes: how many nodes there are.
         options: what to do with direction, duplicates and unknown ends.
-        edge_place: tells the user where edge ``i`` is.
-        node_name: how the user calls the node at a position.
+        edge_place: describes where edge ``i`` is.
+        node_name: the user's name of the node at a position.
         written: the two ends as the user wrote them, to name the unknown ones.
 
     Example:
@@ -303,7 +303,7 @@ def _unknown_ends(
             if not 0 <= ends[row] < num_nodes
         ]
         named.append(f"{' and '.join(missing)} ({edge_place(row)})")
-    message = f"{count:,} {'edges lead' if count > 1 else 'edge leads'} to a node that is not listed"
+    message = f"{count:,} {'edges lead' if count > 1 else 'edge leads'} to an unknown node"
     if options.unknown_edges == "drop":
         return Finding("W-EDGE-DROPPED", "warning", f"{message}: dropped", count, tuple(named))
     raise BadInput(
@@ -317,17 +317,17 @@ def _unknown_ends(
 
 
 def counted_from_elsewhere(sources: Any, targets: Any, node_ids: np.ndarray) -> str | None:
-    """A way out where edges count the nodes from 1 and the nodes are numbered from 0, or the other way round."""
+    """A hint if edges count nodes from 1 but nodes are numbered from 0, or vice versa."""
     ends = np.concatenate([np.asarray(sources), np.asarray(targets)])
     if ends.dtype.kind not in "iu" or node_ids.dtype.kind not in "iu":
         return None
     first, last = int(node_ids.min()), int(node_ids.max())
     if (int(ends.min()), int(ends.max())) == (first + 1, last + 1) and first == 0:
         return (
-            f"the edges seem to count nodes from 1, and these are numbered from 0 to {last}: subtract 1 from both ends"
+            f"the edges seem to count nodes from 1, but nodes are numbered from 0 to {last}: subtract 1 from both ends"
         )
     if (int(ends.min()), int(ends.max())) == (first - 1, last - 1) and first == 1:
-        return f"the edges seem to count nodes from 0, and these are numbered from 1 to {last}: add 1 to both ends"
+        return f"the edges seem to count nodes from 0, but nodes are numbered from 1 to {last}: add 1 to both ends"
     return None
 
 

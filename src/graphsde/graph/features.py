@@ -1,4 +1,4 @@
-"""Numeric features: checked value by value, never made dense."""
+"""Numeric features: checked value by value, never densified."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from graphsde.base.errors import BadInput, shorten
 from graphsde.graph.adjacency import Adjacency
 from graphsde.graph.raw import Finding
 
-MAX_COLUMNS = 1_000_000  # a first layer of 64 units over more columns would take a quarter of a gigabyte
-MAX_SIDE = 2**31  # more rows than 32-bit sparse indices can count: the header lies
+MAX_COLUMNS = 1_000_000  # a first layer of 64 units over more columns would need a quarter of a gigabyte
+MAX_SIDE = 2**31  # more rows than 32-bit sparse indices can count: the header is wrong
 FLOAT32_STEP = 2.0**-24  # relative size of one rounding
 _NUMBERS_AT_ONCE = 4_000_000
 BLURRED_SHARE = 0.01  # a rounding coarser than this share of a column's range hides its differences
@@ -27,14 +27,14 @@ def check_matrix(
     *,
     copy: bool = True,
 ) -> tuple[np.ndarray | sp.csr_array, list[Finding]]:
-    """Numeric columns as float32, dense or CSR as given; a copy that shares nothing with the argument.
+    """Numeric columns as float32, dense or CSR as given; a copy that shares no memory with the argument.
 
     Args:
         matrix: numbers, dense or scipy sparse.  # [N, d]
         feature_names: names of the columns, for messages.
-        node_place: tells the user where row ``i`` is.
+        node_place: describes where row ``i`` is.
         impute: ``"mean"`` fills missing numbers with the mean of their column, ``"none"`` refuses them.
-        copy: ``False`` lets a float32 matrix that nobody else has stay where it is.
+        copy: ``False`` keeps a float32 matrix that nothing else uses.
 
     Example:
         >>> values, findings = check_matrix([[1.0, float("nan")], [3.0, 4.0]], None, str, impute="mean")
@@ -61,7 +61,7 @@ def check_matrix(
 
 
 def check_structure(matrix: Any) -> None:
-    """Refuse a compressed sparse matrix whose index arrays lie, before any routine follows them into memory."""
+    """Refuse a compressed sparse matrix with invalid index arrays, before any routine follows them out of bounds."""
     rows, cols = matrix.shape
     if max(rows, cols) > MAX_SIDE or (cols > MAX_COLUMNS and rows != cols):
         raise _csr_error(f"the shape {rows}×{cols} is not plausible", f"at most {MAX_COLUMNS:,} columns")
@@ -84,7 +84,7 @@ def check_structure(matrix: Any) -> None:
 
 
 def degree_column(adjacency: Adjacency) -> np.ndarray:
-    """log(1 + degree), for a graph that has no features of its own.  # [N, 1]"""
+    """log(1 + degree), for a graph without features.  # [N, 1]"""
     return np.log1p(adjacency.degree.astype(np.float32))[:, None]
 
 
@@ -101,8 +101,10 @@ def no_features() -> BadInput:
 def as_array(values: Any, what: str) -> np.ndarray:
     try:
         return np.asarray(values)
-    except (ValueError, TypeError):  # lists nested unevenly
-        raise BadInput(f"{what} are no array", code="E-SHAPE", found=values, expected="rows of equal length") from None
+    except (ValueError, TypeError):  # ragged nested lists
+        raise BadInput(
+            f"{what} are not an array", code="E-SHAPE", found=values, expected="rows of equal length"
+        ) from None
 
 
 def _dense(matrix: Any, node_place: Callable[[int], str]) -> np.ndarray:
@@ -111,7 +113,7 @@ def _dense(matrix: Any, node_place: Callable[[int], str]) -> np.ndarray:
     array = as_array(matrix, "features")
     if array.ndim != 2 or array.shape[1] > MAX_COLUMNS:
         raise BadInput(
-            f"features have the shape {array.shape}",
+            f"features have shape {array.shape}",
             code="E-SHAPE",
             expected=f"one row per node and at most {MAX_COLUMNS:,} columns",
             fix="use features[:, None] if there is a single column",
@@ -124,7 +126,7 @@ def _refuse_ragged(matrix: Sequence[Any], node_place: Callable[[int], str]) -> N
     odd = next((row for row, length in enumerate(lengths) if length != lengths[0]), None)
     if odd is not None:
         raise BadInput(
-            f"a row has {lengths[odd]} values where the first has {lengths[0]}",
+            f"a row has {lengths[odd]} values, but the first has {lengths[0]}",
             code="E-ROW-LEN",
             place=node_place(odd),
             found=f"{lengths[odd]} values",
@@ -157,7 +159,7 @@ def _check_dtype(dtype: np.dtype) -> list[Finding]:
             code="E-DTYPE",
             found=str(dtype),
             expected="numbers (bool, integer or float)",
-            fix="give text columns as categorical ones; split complex numbers into two columns",
+            fix="pass text columns as categorical; split complex numbers into two columns",
         )
     if dtype in (np.float32, np.float64):
         return []
@@ -179,7 +181,7 @@ class _Columns:
         return shorten(str(self.names[column]), 60) if self.names is not None else str(column + 1)
 
     def are_finite(self) -> bool:
-        """Whether every number is; some rows at a time, as flags of all of them take a quarter of the matrix."""
+        """Whether every number is finite; in blocks of rows, since flags for all need a quarter of the matrix."""
         data = self.data
         if data.dtype.kind != "f":
             return True
@@ -201,9 +203,9 @@ class _Columns:
         rows, width = self.values.shape
         per_column = np.bincount(self.values.indices[missing], minlength=width) if self.sparse else missing.sum(axis=0)
         if (per_column == rows).any():
-            fix = f"remove column {self.name(int(np.argmax(per_column)))}: it has no value to take a mean of"
+            fix = f"remove column {self.name(int(np.argmax(per_column)))}: it has no values"
             raise self._error("E-FEAT-NAN", missing, "missing (NaN)", fix)
-        filled = self.data.astype(np.float64, order="C")  # the order of a sum is part of its bits
+        filled = self.data.astype(np.float64, order="C")  # the order of summation affects the bits
         filled[missing] = 0
         sums = np.bincount(self.values.indices, filled, width) if self.sparse else filled.sum(axis=0)
         means = sums / (rows - per_column)
@@ -231,7 +233,7 @@ class _Columns:
         return findings
 
     def _blurred(self) -> list[Finding]:
-        """Columns such as a time in seconds, whose differences drown in the rounding of their size."""
+        """Columns such as a time in seconds, whose differences are lost in rounding."""
         if self.sparse or not self.values.size:
             return []
         low, high = self.values.min(axis=0).astype(np.float64), self.values.max(axis=0).astype(np.float64)

@@ -32,21 +32,21 @@ class Graph:
         adjacency: the edges.
         features: numeric columns, dense ``[N, d]`` or sparse CSR, float32.
         node_ids: int64 or ``str`` (dtype object), in the user's own naming.  # [N]
-        node_names: to show beside the ids, ``None`` for a node without one; ``None`` where the graph has none. They are
-            no features, and no part of the fingerprint.  # [N]
-        feature_names: names of the numeric columns, ``None`` where they have none.
+        node_names: display names, ``None`` for a node without one; ``None`` if the graph has none. They are
+            not features, and not part of the fingerprint.  # [N]
+        feature_names: names of the numeric columns, ``None`` if they have none.
         categorical: text columns by name, each an object array of ``str`` (``None`` = missing).
         masks: boolean arrays under ``train``, ``val``, ``calibration``, ``test`` and, on a split that makes
-            OOD nodes, ``ood`` (to be told), ``exposure`` (OOD nodes that a model may train on) and ``left``
+            OOD nodes, ``ood`` (to be detected), ``exposure`` (OOD nodes that a model may train on) and ``left``
             (OOD nodes without any other role).
-        name: how messages call this graph.
-        image_shape: set where the numeric columns are the pixels of a picture (height, width).
+        name: of the graph, for messages.
+        image_shape: height and width, if the numeric columns are the pixels of an image.
         split: the name of the split that made the masks, ``None`` if they came with the data.
         notes: what was noticed while reading (merged duplicates, casts, …).
-        target: what is to be predicted of the nodes, and what is known of it.
+        target: what to predict, and its known values.
         benchmark: which published graph this is, by its name in :data:`~graphsde.datasets.benchmarks.DATASETS`. Only
-            :func:`graphsde.load` sets it, after comparing the fingerprint; settings and splits found for a benchmark go
-            by it, never by ``name``.
+            :func:`graphsde.load` sets it, after comparing the fingerprint; settings and splits of a benchmark depend
+            on it, never on ``name``.
     """
 
     adjacency: Adjacency
@@ -69,7 +69,7 @@ class Graph:
 
     @property
     def labels(self) -> np.ndarray | None:
-        """Class positions, ``-1`` where unlabelled; ``None`` where nodes have no classes.  # [N] int64"""
+        """Class positions, ``-1`` for unlabelled nodes; ``None`` if nodes have no classes.  # [N] int64"""
         return self.target.labels
 
     @property
@@ -79,7 +79,7 @@ class Graph:
 
     @property
     def values(self) -> np.ndarray | None:
-        """Numbers to be predicted in place of classes, NaN where unknown; ``None`` where there are none.  # [N]"""
+        """Numbers to predict instead of classes, NaN if unknown; ``None`` if there are none.  # [N]"""
         return self.target.values
 
     @property
@@ -104,16 +104,16 @@ class Graph:
         return sp.issparse(self.features)
 
     def node_name(self, row: int) -> str | None:
-        """What the node in a row is called, where it has a name beside its id."""
+        """The display name of the node in a row, if it has one."""
         return None if self.node_names is None else self.node_names[row]
 
     def called(self, row: int) -> str:
-        """A node as people are shown it: its id, and its name in brackets where it has one."""
+        """A node as shown to people: its id, and its name in brackets if it has one."""
         name = self.node_name(row)
         return str(self.node_ids[row]) if name is None else f"{self.node_ids[row]} ({name})"
 
     def role(self, name: str) -> np.ndarray:
-        """The mask of a role; no node has it where the graph has no such mask.  # [N] bool"""
+        """The mask of a role; all ``False`` if the graph has no such mask.  # [N] bool"""
         mask = self.masks.get(name)
         return np.zeros(self.num_nodes, dtype=bool) if mask is None else mask
 
@@ -150,15 +150,15 @@ class Graph:
     def familiar(self) -> np.ndarray:
         """Labelled nodes of classes that a training node has; all labelled ones without training nodes.  # [N] bool
 
-        Nothing is selected, calibrated or judged by the other classes: no model can know them.
+        Other classes are not used for selection, calibration or evaluation: no model can know them.
         """
         return self.labelled if self.train_mask is None else self.target.familiar(self.train_mask)
 
     @cached_property
     def ood_nodes(self) -> np.ndarray | None:
-        """Nodes to be told as OOD: those of the ``ood`` mask, and test nodes of classes that nobody was trained on.
+        """Nodes to detect as OOD: those of the ``ood`` mask, and test nodes of classes without training nodes.
 
-        ``None`` where there is neither.  # [N] bool
+        ``None`` if there are neither.  # [N] bool
         """
         ood, test = self.ood_mask, self.test_mask
         if test is None or not (unseen := test & self.labelled & ~self.familiar).any():
@@ -193,7 +193,7 @@ class Graph:
         """The same graph with other roles; features and adjacency are shared, not copied."""
         for name, mask in masks.items():
             if name not in MASK_NAMES:
-                raise BadInput(f"'{name}' is no mask", expected="one of " + ", ".join(MASK_NAMES))
+                raise BadInput(f"'{name}' is not a mask", expected="one of " + ", ".join(MASK_NAMES))
             if mask.shape != (self.num_nodes,):
                 raise BadInput(
                     f"the {name} mask has {mask.shape} entries",
@@ -208,15 +208,15 @@ class Graph:
         return dataclasses.replace(self, features=features)
 
     def with_target(self, target: Target) -> Graph:
-        """The same graph with something else to be predicted."""
+        """The same graph with another target."""
         return dataclasses.replace(self, target=target)
 
     def with_labels(self, labels: np.ndarray, class_names: tuple[str, ...] | None = None) -> Graph:
-        """The same graph with other class positions, and other classes where they are given.  # [N] int64"""
+        """The same graph with other class positions, and other classes if given.  # [N] int64"""
         return self.with_target(ClassTarget(labels, self.class_names if class_names is None else class_names))
 
     def without_target(self) -> Graph:
-        """The same graph of which nothing is known."""
+        """The same graph without labels."""
         return self.with_target(ClassTarget())
 
     def with_adjacency(self, adjacency: Adjacency) -> Graph:

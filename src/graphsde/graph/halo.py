@@ -1,6 +1,6 @@
-"""One part's rows of a graph's operator, whose products fetch the rows of neighbours that other parts hold.
+"""One part's rows of a graph's operator; products fetch the rows of neighbours in other parts.
 
-The entries of a row stand in the order of the whole graph, so that a product has the bits of the whole one.
+The entries of a row keep the order of the whole graph, so that a product has the same bits.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Layout:
         return self.order[self.starts[part] : self.starts[part + 1]]
 
     def places(self) -> np.ndarray:
-        """Where in ``order`` every node stands.  # [N]"""
+        """The position of every node in ``order``.  # [N]"""
         places = np.empty(len(self.order), dtype=np.int64)
         places[self.order] = np.arange(len(self.order))
         return places
@@ -62,7 +62,7 @@ class Layout:
 
 
 class Halo:
-    """What a part has to fetch before each product: the places of neighbours that it does not hold.
+    """What a part has to fetch before each product: the neighbours it does not hold.
 
     Args:
         starts: of the layout.  # [P + 1]
@@ -96,7 +96,7 @@ def _tables(here: World, brought: dict[int, tuple[Halo, Tensor]]) -> dict[int, T
     if wire is not None:
         held = set(brought)
         sent = {
-            # also where nothing is to be sent: the other side has no other way to know the width
+            # even if nothing is sent: the other side has no other way to know the width
             (part, other): own[halo.gives.get(other, _NOTHING)]
             for part, (halo, own) in brought.items()
             for other in {*halo.gives, *halo.needs}
@@ -129,10 +129,10 @@ class PartMatrix(SparseMatrix):
         crow, col, values: CSR; columns are places in the table that a product is made from.
         size: how many rows.
         first: where in that table this part's own rows begin.
-        halo: what to fetch; ``None`` where all parts of one process share a table of all rows.
+        halo: what to fetch; ``None`` if all parts of one process share a table of all rows.
         nodes: rows of all parts.
         symmetric: the whole matrix equals its transpose.
-        turned: the same rows of the transpose, where it is another matrix.
+        turned: the same rows of the transpose, if it is a different matrix.
         found: what was computed on the whole graph.
     """
 
@@ -157,9 +157,9 @@ class PartMatrix(SparseMatrix):
 
     @property
     def col(self) -> Tensor:
-        """Not to be had: columns here are no nodes of this part."""
+        """Not available: columns here are not nodes of this part."""
         raise BadUsage(
-            "what reads single edges (attention, random walks, spectra) needs the whole graph",
+            "anything that reads single edges (attention, random walks, spectra) needs the whole graph",
             code="E-PARTS",
             fix="use way=full, or a drift, prior and diffusion that only multiply by the operator",
         )
@@ -198,7 +198,9 @@ class PartMatrix(SparseMatrix):
     def on(self, device: torch.device) -> SparseMatrix:
         if device.type == "cpu":
             return self
-        raise BadUsage("parts of a graph are on the CPU", code="E-DEVICE", found=str(device), fix="use device='cpu'")
+        raise BadUsage(
+            "parts of a graph only run on the CPU", code="E-DEVICE", found=str(device), fix="use device='cpu'"
+        )
 
     def to(self, dtype: torch.dtype) -> SparseMatrix:
         if self.values.dtype == dtype:

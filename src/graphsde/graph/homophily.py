@@ -1,4 +1,4 @@
-"""How often neighbours are of the same class: over all labels, over some nodes, node by node."""
+"""How often neighbours share a class: over all labels, over some nodes, per node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphsde.base.errors import BadUsage
 from graphsde.graph.adjacency import Adjacency
 from graphsde.graph.graph import Graph
 
-FEWEST_EDGES = 20  # of fewer directed entries the adjusted homophily is chance
+FEWEST_EDGES = 20  # with fewer directed entries, adjusted homophily is chance
 _EDGES_AT_ONCE = 1 << 21
 
 
@@ -21,8 +21,8 @@ class Homophily:
 
     Args:
         edge: share of edges whose ends have the same class.
-        adjusted: the same, corrected for what chance gives: 0 at random, 1 at best, negative where classes avoid
-            each other. NaN where only one class has edges.
+        adjusted: the same, corrected for chance: 0 at random, 1 at best, negative if classes avoid
+            each other. NaN if only one class has edges.
         edges: how many directed entries have a label at both ends.
     """
 
@@ -32,11 +32,11 @@ class Homophily:
 
 
 def homophily(adjacency: Adjacency, labels: np.ndarray) -> Homophily | None:
-    r"""Edge homophily and adjusted homophily; ``None`` where no edge has a label at both ends.
+    r"""Edge homophily and adjusted homophily; ``None`` if no edge has a label at both ends.
 
     Platonov et al., "Characterizing graph datasets for node classification: homophily-heterophily dichotomy and
     beyond" (2023): ``h_adj = (h_edge - c) / (1 - c)`` with ``c = Σ_k out_k in_k / E²``, where ``out_k`` and ``in_k``
-    are the edges that leave and enter class ``k``. Edge weights are not counted.
+    are the edges that leave and enter class ``k``. Edge weights are ignored.
 
     Args:
         adjacency: the edges.
@@ -59,15 +59,15 @@ def homophily(adjacency: Adjacency, labels: np.ndarray) -> Homophily | None:
 
 
 def adjusted_homophily(graph: Graph, nodes_mask: np.ndarray) -> tuple[float | None, int]:
-    """Adjusted homophily of the edges among some nodes, whose labels are all that is looked at.
+    """Adjusted homophily of the edges among some nodes; no other labels are used.
 
     Args:
         graph: with classes.
-        nodes_mask: the nodes, such as those that train or validate.  # [N] bool
+        nodes_mask: the nodes, such as training and validation nodes.  # [N] bool
 
     Returns:
-        the value, and of how many directed entries it is (an undirected edge counts twice). The value is ``None``
-        where there are fewer than :data:`FEWEST_EDGES` of them, where only one class has edges, and for regression.
+        the value, and its number of directed entries (an undirected edge counts twice). The value is ``None``
+        if there are fewer than :data:`FEWEST_EDGES`, if only one class has edges, and for regression.
 
     Example:
         >>> import numpy as np
@@ -80,7 +80,7 @@ def adjusted_homophily(graph: Graph, nodes_mask: np.ndarray) -> tuple[float | No
     mask = np.asarray(nodes_mask)
     if mask.shape != (graph.num_nodes,) or mask.dtype != bool:
         raise BadUsage(
-            "this is no mask of the graph's nodes",
+            "not a mask of the graph's nodes",
             found=f"{mask.dtype} of shape {mask.shape}",
             expected=f"bool of shape ({graph.num_nodes},)",
         )
@@ -94,7 +94,7 @@ def adjusted_homophily(graph: Graph, nodes_mask: np.ndarray) -> tuple[float | No
 
 
 def nodes_with_open_labels(graph: Graph) -> np.ndarray:
-    """Nodes whose labels may be looked at before a model is judged: training and validation nodes, or all where the
+    """Nodes whose labels may be used before evaluation: training and validation nodes, or all if the
     graph has no roles yet.  # [N] bool"""
     return graph.role("train") | graph.role("val") if graph.masks else np.ones(graph.num_nodes, dtype=bool)
 
@@ -102,11 +102,11 @@ def nodes_with_open_labels(graph: Graph) -> np.ndarray:
 def node_homophily(graph: Graph) -> np.ndarray:
     """Share of the labelled neighbours of each node that have its class; NaN without any, or without a label.
 
-    Pei et al., "Geom-GCN: geometric graph convolutional networks" (2020). Neighbours are those that a node hears from;
+    Pei et al., "Geom-GCN: geometric graph convolutional networks" (2020). Neighbours are incoming ones;
     weights are not counted.  # [N]
     """
     if graph.labels is None:
-        raise BadUsage("homophily is of classes, and this graph is for regression", code="E-TARGET")
+        raise BadUsage("homophily needs classes, and this graph is for regression", code="E-TARGET")
     neighbours, alike = (np.zeros(graph.num_nodes, dtype=np.int64) for _ in range(2))
     for sources, targets in _edge_blocks(graph.adjacency):
         both = (graph.labels[sources] >= 0) & (graph.labels[targets] >= 0)
@@ -118,7 +118,7 @@ def node_homophily(graph: Graph) -> np.ndarray:
 
 
 def _edge_blocks(adjacency: Adjacency) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Sources and targets of the entries, some at a time: of all of them they would take more than the matrix."""
+    """Sources and targets of the entries, in blocks: all at once would need more than the matrix."""
     indptr, indices = adjacency.matrix.indptr, adjacency.matrix.indices
     for first in range(0, len(indices), _EDGES_AT_ONCE):
         last = min(first + _EDGES_AT_ONCE, len(indices))

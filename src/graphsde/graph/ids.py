@@ -1,4 +1,4 @@
-"""Node ids: whole numbers or text, as the user wrote them, each one once."""
+"""Node ids: integers or text, as the user wrote them, each unique."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ SIGNED = re.compile(r"-[0-9]+")
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 LARGEST = 2**63 - 1
 SHOWN = 5
-# ids in a range up to so many times their number are looked up in a table; a search is slower
+# ids within this multiple of their count are looked up in a table; a search is slower
 _WIDEST_RANGE = 16
 _IDS_AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class CodedTexts:
-    """Texts of which many are equal, each different one once.
+    """Repeated texts, with each distinct one stored once.
 
     Args:
         codes: positions in :attr:`distinct`, -1 for its last entry.  # [E]
-        spelt: makes the different texts when they are needed: as Python objects they take several times what they
-            take in a file.
-        match: positions of the different texts among others, letter by letter, -1 where there is none.
+        spelt: makes the distinct texts when they are needed: as Python objects they need several times the memory they
+            need in a file.
+        match: positions of the distinct texts among others, compared exactly, -1 if there is none.
     """
 
     codes: np.ndarray
@@ -40,7 +40,7 @@ class CodedTexts:
 
     @property
     def distinct(self) -> np.ndarray:
-        """The different texts; ``None`` stands for a missing one.  # [D] object"""
+        """The distinct texts; ``None`` for a missing one.  # [D] object"""
         return self.spelt()
 
     def __len__(self) -> int:
@@ -54,14 +54,14 @@ class CodedTexts:
 
 
 def parse_ids(values: Sequence[Any] | np.ndarray, place: Callable[[int], str]) -> np.ndarray:
-    """Read node ids and refuse the ones that could be mistaken for each other.
+    """Read node ids and refuse those that could be confused with each other.
 
     Args:
-        values: one id per node: integers, or text as a file has it.
-        place: tells the user where row ``i`` is.
+        values: one id per node: integers, or text as in a file.
+        place: describes where row ``i`` is.
 
     Returns:
-        int64 where every id is a whole number in its plain form, otherwise ``str`` in an object array.  # [N]
+        int64 if every id is an integer in plain form, otherwise ``str`` in an object array.  # [N]
 
     Example:
         >>> parse_ids(["5", "900", "1000000000"], str).tolist()
@@ -88,7 +88,7 @@ def parse_ids(values: Sequence[Any] | np.ndarray, place: Callable[[int], str]) -
 
 
 def locate(ids: Sequence[Any] | np.ndarray | CodedTexts, node_ids: np.ndarray) -> np.ndarray:
-    """Positions of ``ids`` among ``node_ids``, ``-1`` where there is no such node.
+    """Positions of ``ids`` among ``node_ids``, ``-1`` for unknown nodes.
 
     Memory depends on how many ids there are, never on how large they are.
 
@@ -109,7 +109,7 @@ def locate(ids: Sequence[Any] | np.ndarray | CodedTexts, node_ids: np.ndarray) -
         text if text.isascii() else normal_form(text): row for row, text in enumerate(map(str, node_ids.tolist()))
     }
     found = np.fromiter(map(position.get, wanted, repeat(-1)), dtype=np.int64, count=len(wanted))
-    # a text that is not there as it stands may be there in its normal form
+    # a text without an exact match may match in its normal form
     for row in np.flatnonzero(found < 0).tolist():
         found[row] = position.get(normal_form(wanted[row]), -1)
     return found
@@ -118,14 +118,14 @@ def locate(ids: Sequence[Any] | np.ndarray | CodedTexts, node_ids: np.ndarray) -
 def _locate_coded(ids: CodedTexts, node_ids: np.ndarray) -> np.ndarray:
     found = ids.match(node_ids) if node_ids.dtype == object else np.full(len(ids.distinct), -1)
     missing = np.flatnonzero(found < 0)
-    if len(missing) > 1 or ids.codes.min() < 0:  # more than the last entry, or that as well
-        found[missing] = locate(ids.distinct[missing], node_ids)  # in another normal form, or numbers written as text
-    # half the memory, where there are many of them
+    if len(missing) > 1 or ids.codes.min() < 0:  # more than the last entry, or the last entry too
+        found[missing] = locate(ids.distinct[missing], node_ids)  # in another normal form, or integers written as text
+    # half the memory if there are many
     return (found.astype(np.int32) if len(node_ids) <= np.iinfo(np.int32).max else found)[ids.codes]
 
 
 def plain_id(node: Any) -> int | str:
-    """One of a graph's ids as a value of Python."""
+    """One of a graph's ids as a Python value."""
     return node if isinstance(node, str) else int(node)
 
 
@@ -138,7 +138,7 @@ def _locate_numbers(ids: np.ndarray, node_ids: np.ndarray) -> np.ndarray:
     else:
         table, order = None, np.argsort(node_ids, kind="stable")
         ranked = node_ids[order]
-    for start in range(0, len(ids), _IDS_AT_ONCE):  # all at once would take several times the memory
+    for start in range(0, len(ids), _IDS_AT_ONCE):  # all at once would need several times the memory
         part = ids[start : start + _IDS_AT_ONCE]
         fits = part <= np.uint64(LARGEST) if part.dtype == np.uint64 else np.ones(len(part), dtype=bool)
         wanted = np.where(fits, part, 0).astype(np.int64, copy=False)
@@ -166,8 +166,8 @@ def _as_texts(values: Sequence[Any], place: Callable[[int], str]) -> list[str]:
                 "a node has no id",
                 code="E-ID-FORM",
                 place=place(row),
-                expected="a whole number or text",
-                fix="give it one",
+                expected="an integer or text",
+                fix="give it an id",
             )
         if isinstance(value, (bool, float, np.floating, np.bool_)):
             raise _form_error(value, place(row))
@@ -209,7 +209,7 @@ def _refuse_two_spellings(texts: list[str], numbers: list[bool], place: Callable
 
 
 def _refuse_twins(texts: list[str], place: Callable[[int], str]) -> None:
-    """Two texts that look the same but are composed differently would be two nodes to us and one to the user."""
+    """Texts that look the same but are composed differently would be two nodes to us and one to the user."""
     if all(text.isascii() or unicodedata.is_normalized("NFC", text) for text in texts):
         return
     seen: dict[str, int] = {}
@@ -247,7 +247,7 @@ def _unique(ids: np.ndarray, place: Callable[[int], str]) -> np.ndarray:
         code="E-NODE-DUP",
         place=place(int(repeats[0])),
         found=str(ids[repeats[0]]),
-        expected="every node once",
+        expected="unique ids",
         fix="remove the repeated rows",
     )
 
@@ -264,17 +264,17 @@ def _range_error(value: object, place: str) -> BadInput:
         code="E-ID-RANGE",
         place=place,
         found=value,
-        expected="a whole number from 0 to 9223372036854775807, or text",
+        expected="an integer from 0 to 9223372036854775807, or text",
         fix="use other numbers, or put a letter before every id to make them text",
     )
 
 
 def _form_error(value: object, place: str) -> BadInput:
     return BadInput(
-        f"the node id {shorten(str(value), 60)} is neither a whole number nor text",
+        f"the node id {shorten(str(value), 60)} is neither an integer nor text",
         code="E-ID-FORM",
         place=place,
         found=str(value),
-        expected="whole numbers such as 1, or text",
+        expected="integers such as 1, or text",
         fix="write ids without a decimal point or exponent",
     )

@@ -1,4 +1,4 @@
-"""What is to be predicted, as found: text or whole numbers in, class positions out; or numbers."""
+"""Raw targets: text or integers in, class positions out; or numbers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from graphsde.graph.ids import NUMBER, normal_form
 from graphsde.graph.raw import Finding
 
 MISSING = frozenset({"", "NA", "NaN", "nan", "null"})
-MAX_CLASSES = 10_000  # beyond it the column is an id or a number to regress on, and [N, C] arrays stop fitting
-EXACT = 2**53  # whole numbers beyond it are no longer exact as floats
+MAX_CLASSES = 10_000  # above it, the column is an id or a regression target, and [N, C] arrays no longer fit
+EXACT = 2**53  # integers above it are no longer exact as floats
 
 _KINDS: tuple[tuple[Any, str], ...] = (
     (str, "text"),
-    ((bool, np.bool_), "truth value"),  # before whole numbers: True is one of those, too
+    ((bool, np.bool_), "truth value"),  # before integers: True is one, too
     ((int, np.integer), "whole number"),
     ((float, np.floating), "decimal"),
 )
@@ -33,15 +33,15 @@ def encode_labels(
 ) -> tuple[np.ndarray, tuple[str, ...], list[Finding]]:
     """Number the classes.
 
-    Missing are ``None``, NaN, ``""``, ``"NA"``, ``"NaN"``, ``"nan"``, ``"null"`` and, among whole numbers, ``-1``.
+    Missing are ``None``, NaN, ``""``, ``"NA"``, ``"NaN"``, ``"nan"``, ``"null"`` and, among integers, ``-1``.
 
     Args:
         values: one per node.
-        place: tells the user where row ``i`` is.
-        class_names: the classes in their order; whole numbers are then positions in it, text a name in it.
+        place: describes where row ``i`` is.
+        class_names: the classes in order; integers are then positions in it, text is a name in it.
 
     Returns:
-        class positions with ``-1`` for missing ones (int64, [N]), the class names, and what was noticed.
+        class positions with ``-1`` for missing ones (int64, [N]), the class names, and findings.
 
     Example:
         >>> labels, names, _ = encode_labels([7, 0, None, 42], str)
@@ -56,7 +56,7 @@ def encode_labels(
     elif array.dtype.kind in "OUST":
         known, array = _objects(array, place, named=class_names is not None)
     else:
-        raise BadInput(f"labels have dtype {array.dtype}", code="E-DTYPE", expected="text or whole numbers")
+        raise BadInput(f"labels have dtype {array.dtype}", code="E-DTYPE", expected="text or integers")
     if array.dtype.kind == "i":
         known = known & (array != -1)
     elif class_names is not None and "-1" not in class_names:
@@ -70,11 +70,11 @@ def encode_labels(
 
 
 def check_class_names(names: Sequence[str]) -> None:
-    """Refuse names that are too many, or could be mistaken for each other."""
+    """Refuse too many names, or names that could be confused with each other."""
     _limit(len(names))
     if len(set(names)) < len(names):
         twice = next(one for one, other in pairwise(sorted(names)) if one == other)
-        raise BadInput("a class name is given twice", code="E-CLASS-NAMES", found=twice, expected="different names")
+        raise BadInput("duplicate class name", code="E-CLASS-NAMES", found=twice, expected="different names")
     seen: dict[str, str] = {}
     for name in names:
         other = seen.setdefault(normal_form(name), name)
@@ -83,7 +83,7 @@ def check_class_names(names: Sequence[str]) -> None:
 
 
 def _refuse_twins(array: np.ndarray, known: np.ndarray, place: Callable[[int], str]) -> None:
-    """Labels that look the same but are composed differently would be two classes to us and one to the user."""
+    """Refuse labels that look the same but are composed differently: two classes to us, one to the user."""
     if array.dtype != object:
         return
     first: dict[str, int] = {}
@@ -102,7 +102,7 @@ def _twin_error(one: str, other: str, place: str) -> BadInput:
         f"{shorten(ascii(other), 60)}",
         code="E-LABEL-COLLIDE",
         place=place,
-        expected="one spelling per class",
+        expected="one form per class",
         fix="write both in Unicode normal form C, or rename one",
     )
 
@@ -131,7 +131,7 @@ def _whole_floats(array: np.ndarray, place: Callable[[int], str]) -> tuple[np.nd
 
 
 def _objects(array: np.ndarray, place: Callable[[int], str], *, named: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Python values: all text, or all numbers of one kind. Where classes have names, text stays text."""
+    """Python values: all text, or all numbers of one kind. If classes have names, text stays text."""
     items = array.tolist()
     known = np.array([not is_missing(item) for item in items], dtype=bool)
     first: dict[str, int] = {}
@@ -152,7 +152,7 @@ def _objects(array: np.ndarray, place: Callable[[int], str], *, named: bool) -> 
             f"a label is of type {type(items[row]).__name__}",
             code="E-DTYPE",
             place=place(row),
-            expected="text or whole numbers",
+            expected="text or integers",
         )
     if kind == "decimal":
         return _whole_floats(
@@ -167,7 +167,7 @@ def _objects(array: np.ndarray, place: Callable[[int], str], *, named: bool) -> 
 
 
 def _texts(items: list[Any], known: np.ndarray, place: Callable[[int], str]) -> tuple[np.ndarray, np.ndarray]:
-    """Text that reads as whole numbers becomes numbers, so that 10 sorts after 9."""
+    """Text that reads as integers becomes numbers, so that 10 sorts after 9."""
     distinct: dict[str, int] = {}
     for row in np.flatnonzero(known).tolist():
         distinct.setdefault(items[row], row)
@@ -178,7 +178,7 @@ def _texts(items: list[Any], known: np.ndarray, place: Callable[[int], str]) -> 
         if decimal:
             numbers = np.array([float(item) if ok else np.nan for item, ok in zip(items, known, strict=True)])
             if len(decimal) < len(numeric):
-                _whole_floats(numbers, place)  # a label such as 0.5 is the more telling fault
+                _whole_floats(numbers, place)  # a label such as 0.5 makes the better error message
                 whole = next(text for text in numeric if text not in decimal)
                 other = next(iter(decimal))
                 raise _mixed_error(whole, other, place(numeric[whole]), place(decimal[other]))
@@ -205,7 +205,7 @@ def _refuse_two_spellings(numeric: dict[str, int], place: Callable[[int], str]) 
 
 def _by_order(array: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
     labels = np.full(len(array), -1, dtype=np.int64)
-    if array.dtype == object:  # text: sorting the different ones alone is quicker
+    if array.dtype == object:  # text: sorting only the distinct ones is faster
         texts = array[known].tolist()
         names = sorted(set(texts))
         _limit(len(names))
@@ -221,7 +221,7 @@ def _by_order(array: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, tuple[s
 def _by_given_names(
     array: np.ndarray, known: np.ndarray, names: tuple[str, ...], place: Callable[[int], str]
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Whole numbers are positions, text is a name; each is tried as the other where that alone makes sense."""
+    """Integers are positions, text is a name; each is read as the other if only that makes sense."""
     check_class_names(names)
     position = {name: index for index, name in enumerate(names)}
     labels = np.full(len(array), -1, dtype=np.int64)
@@ -263,7 +263,7 @@ def _findings(labels: np.ndarray, names: tuple[str, ...], place: Callable[[int],
     numbers = [int(name) for name in names if _INTEGER.fullmatch(name)]
     if numbers and len(numbers) == len(names) and numbers != list(range(len(names))):
         shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
-        message = f"the classes {shown} are numbered 0 to {len(names) - 1} inside; results show their own names"
+        message = f"the classes {shown} are numbered 0 to {len(names) - 1} internally; results show the original names"
         findings.append(Finding("W-CLASS-NUMBERED", "note", message, len(names)))
     return findings
 
@@ -292,7 +292,7 @@ def _limit(count: int) -> None:
 def _shape_error(shape: tuple[int, ...]) -> BadInput:
     one_column = len(shape) == 2 and shape[1] == 1
     return BadInput(
-        f"labels have the shape {'×'.join(str(size) for size in shape)}",
+        f"labels have shape {'×'.join(str(size) for size in shape)}",
         code="E-LABEL-SHAPE",
         found=f"{len(shape)} dimensions",
         expected="one label per node",
@@ -302,11 +302,11 @@ def _shape_error(shape: tuple[int, ...]) -> BadInput:
 
 def _float_error(value: object, count: int, place: str) -> BadInput:
     return BadInput(
-        f"{count:,} {'labels are' if count > 1 else 'label is'} not a class but a measurement",
+        f"{count:,} {'labels are' if count > 1 else 'label is'} a measurement, not a class",
         code="E-LABEL-FLOAT",
         place=place,
         found=str(value),
-        expected="text or whole numbers",
+        expected="text or integers",
         fix="to predict numbers, write 'target: numeric' in graph.yaml or read with target=numeric; for classes, "
         "choose another label column",
     )
@@ -317,7 +317,7 @@ def _mixed_error(one: object, other: object, place_one: str, place_other: str) -
         f"labels are of different kinds: {shorten(repr(one), 60)} and {shorten(repr(other), 60)}",
         code="E-LABEL-MIXED",
         place=f"{place_one} and {place_other}",
-        expected="all text, or all whole numbers",
+        expected="all text, or all integers",
         fix="write every label the same way",
     )
 
@@ -325,17 +325,17 @@ def _mixed_error(one: object, other: object, place_one: str, place_other: str) -
 def encode_values(
     values: Sequence[Any] | np.ndarray, place: Callable[[int], str], class_names: Sequence[str] | None = None
 ) -> tuple[np.ndarray, list[Finding]]:
-    """Numbers of nodes, NaN where unknown.
+    """Target values of nodes, NaN if unknown.
 
-    Unknown are ``None``, NaN, ``""``, ``"NA"``, ``"NaN"``, ``"nan"`` and ``"null"``; ``-1`` is a number like any other.
+    Unknown are ``None``, NaN, ``""``, ``"NA"``, ``"NaN"``, ``"nan"`` and ``"null"``; ``-1`` is an ordinary number.
 
     Args:
         values: one per node: numbers, or text that reads as a number with a decimal point.
-        place: tells the user where row ``i`` is.
-        class_names: refused: a number has no classes.
+        place: describes where row ``i`` is.
+        class_names: refused, since regression has no classes.
 
     Returns:
-        float64 [N], and what was noticed.
+        float64 [N], and findings.
 
     Example:
         >>> encode_values(["1.5", "", -1], str)[0].tolist()
@@ -343,10 +343,10 @@ def encode_values(
     """
     if class_names:
         raise BadUsage(
-            "a number to predict has no classes",
+            "a regression target has no classes",
             code="E-TARGET",
             found=", ".join(str(name) for name in list(class_names)[:5]),
-            fix="leave the class names out, or leave out 'target: numeric'",
+            fix="leave out the class names, or 'target: numeric'",
         )
     array = one_per_node(values)
     if array.dtype.kind in "OUST":
@@ -363,7 +363,7 @@ def encode_values(
             place=place(int(infinite[0])),
             found=str(array[infinite[0]]),
             expected="finite numbers",
-            fix="leave the cell empty where the value is not known",
+            fix="leave the cell empty if the value is unknown",
         )
     return numbers, _value_findings(numbers, place)
 
@@ -377,7 +377,7 @@ def _parsed(items: list[Any], place: Callable[[int], str]) -> np.ndarray:
         readable = NUMBER.fullmatch(number) if isinstance(number, str) else isinstance(number, int | float | np.number)
         if not readable:
             raise BadInput(
-                "a value of the number to predict is no number",
+                "a target value is not a number",
                 code="E-VALUE-TYPE",
                 place=place(row),
                 found=item,
@@ -403,7 +403,7 @@ def _value_findings(numbers: np.ndarray, place: Callable[[int], str]) -> list[Fi
 def clean_categories(
     columns: Mapping[str, Sequence[Any] | np.ndarray], place: Callable[[int], str]
 ) -> dict[str, np.ndarray]:
-    """Every column as an object array of ``str``, ``None`` where the value is missing.
+    """Every column as an object array of ``str``, ``None`` for missing values.
 
     Example:
         >>> clean_categories({"town": ["Ulm", "", None, 7]}, str)["town"].tolist()

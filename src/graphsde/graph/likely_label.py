@@ -1,4 +1,4 @@
-"""Which column of a table without labels may hold them: the first thing to ask whoever forgot to say so."""
+"""Guess which column of a table holds the labels, if the user did not say."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NODES_PER_CLASS = 2
 def likely_label(raw: RawGraph) -> list[Finding]:
     """A note about the column that looks most like the labels, for a graph that has none.
 
-    A column whose name says so comes first, then the text column with the fewest values.
+    A column with a matching name comes first, then the text column with the fewest values.
     """
     if raw.labels is not None:
         return []
@@ -35,16 +35,16 @@ def likely_label(raw: RawGraph) -> list[Finding]:
             candidates.append((not _says(column, LABEL_WORDS), count, column))
     for column in raw.feature_names or ():
         if column not in texts and _says(column, LABEL_WORDS):
-            candidates.append((False, MOST_CLASSES, column))  # of numbers nothing is known here but their name
+            candidates.append((False, MOST_CLASSES, column))  # only the names of numeric columns are known here
     if not candidates:
         return []
     _, count, chosen = min(candidates)
     shown = shorten(chosen, 60)
     values = f" ({count} different values)" if chosen in texts else ""
-    message = f"no column is called label, and '{shown}'{values} looks like one"
-    hint = f"if '{shown}' is the label, say so: --read label={shown}, in Python label='{shown}'"
+    message = f"no column is named 'label', but '{shown}'{values} looks like the label"
+    hint = f"if '{shown}' is the label: --read label={shown}, in Python label='{shown}'"
     if (named := _name_column(raw.other_columns, raw.num_nodes)) is not None:
-        hint += f"; names to show: --read node_name={named}, in Python node_name='{named}'"
+        hint += f"; for display names: --read node_name={named}, in Python node_name='{named}'"
     return [Finding(LIKELY_LABEL, "warning", message, 1, (shown,), hint)]
 
 

@@ -34,7 +34,7 @@ CHOICES = "one of train, val, calibration, test, or empty"
 
 
 def masks_from_words(words: Sequence[Any] | np.ndarray, place: Callable[[int], str]) -> dict[str, np.ndarray]:
-    """A split column as boolean masks; roles that do not occur get no mask.
+    """A split column as boolean masks; absent roles get no mask.
 
     Example:
         >>> masks = masks_from_words(["Train", "valid", None], str)
@@ -61,7 +61,7 @@ def masks_from_arrays(
     for name, mask in masks.items():
         if name not in MASK_NAMES:
             raise BadInput(
-                f"'{shorten(name, 60)}' is no split", code="E-SPLIT-NAME", expected=CHOICES, fix=_close(name)
+                f"'{shorten(name, 60)}' is not a split", code="E-SPLIT-NAME", expected=CHOICES, fix=_close(name)
             )
         if mask is not None:
             clean[name] = _mask(name, as_array(mask, f"{name} mask"), num_nodes, node_ids)
@@ -88,7 +88,7 @@ def refuse_overlap(masks: Mapping[str, np.ndarray], node_name: Callable[[int], s
             code="E-SPLIT-OVERLAP",
             found=f"{count:,} shared nodes",
             expected="every node in at most one split",
-            fix="remove them from one of the two: scores on nodes that were trained on mean nothing",
+            fix="remove them from one of the two: metrics on training nodes are meaningless",
         )
 
 
@@ -101,7 +101,7 @@ def refuse_unlabelled(train: np.ndarray, known: np.ndarray, node_name: Callable[
             code="E-SPLIT-UNLABELLED",
             found=f"{len(missing):,} unlabelled nodes",
             expected="a label for every training node",
-            fix="label them, or take them out of the train split",
+            fix="label them, or remove them from the train split",
         )
 
 
@@ -125,21 +125,21 @@ def require_trainable(graph: Graph, *, early_stop: bool = True) -> None:
     if early_stop:
         val = _filled(graph, "val")
         if not (val & graph.familiar).any():
-            what = "a label" if not (val & graph.labelled).any() else "a class that is trained on"
+            what = "a label" if not (val & graph.labelled).any() else "a class with training nodes"
             raise BadInput(f"no validation node has {what}", code="E-SPLIT-EMPTY", fix=_EMPTY_FIX["val"])
 
 
 def how_to_give_labels(graph: Graph) -> str:
-    """For a graph without labels: the column that looks like them, where the reader saw one, or else where they go."""
+    """For a graph without labels: the column that looks like them, if the reader saw one, or where to add them."""
     seen = next((one.hint for one in graph.notes if one.code == LIKELY_LABEL and one.hint), None)
     return seen or (
-        "give labels to some nodes: a column label in a table (--read label=COLUMN names another), data.y of a PyG "
+        "label some nodes: a column 'label' in a table (or --read label=COLUMN), data.y of a PyG "
         "graph, labels=… of from_arrays; a graph without labels can only be predicted on"
     )
 
 
 def name_node(node_ids: np.ndarray, row: int) -> str:
-    """A node as messages call it: its id and its row, counted from 1."""
+    """A node in messages: its id and its row, counted from 1."""
     return f"{shorten(str(node_ids[row]), 60)} (row {row + 1})"
 
 
@@ -148,8 +148,8 @@ def name_nodes(node_ids: np.ndarray, rows: np.ndarray, most: int = SHOWN) -> tup
 
 
 _EMPTY_FIX = {
-    "train": "name some labelled nodes for training, or make a split with split='fractions'",
-    "val": "name some labelled nodes for validation, or switch early stopping off (--no-early-stop)",
+    "train": "assign some labelled nodes to training, or use split='fractions'",
+    "val": "assign some labelled nodes to validation, or disable early stopping (--no-early-stop)",
 }
 
 
@@ -168,7 +168,7 @@ def _role(word: str | None, row: int, place: Callable[[int], str]) -> str | None
         return None
     if plain not in WORDS:
         raise BadInput(
-            f"'{shorten(plain, 60)}' is no split",
+            f"'{shorten(plain, 60)}' is not a split",
             code="E-SPLIT-NAME",
             place=place(row),
             found=word,
@@ -202,7 +202,7 @@ def _mask(name: str, values: np.ndarray, num_nodes: int, node_ids: np.ndarray | 
     if len(unknown):
         shown = _first(unknown, lambda row: shorten(str(values[row]), 60))
         raise BadInput(
-            f"{len(unknown):,} entries of the {name} split are no nodes of this graph: {shown}",
+            f"{len(unknown):,} entries of the {name} split are not in this graph: {shown}",
             code="E-SPLIT-UNKNOWN",
             place=f"{name} split, entry {int(unknown[0]) + 1}",
             found=str(values[unknown[0]]),
@@ -218,7 +218,7 @@ def mask_of(positions: np.ndarray, num_nodes: int) -> np.ndarray:
 
 
 def _is_zero_one(values: np.ndarray, num_nodes: int) -> bool:
-    """A mask written as numbers: as positions it would name the same two nodes over and over."""
+    """A mask of zeros and ones: as positions it would repeat the same two nodes."""
     return values.dtype.kind in "iu" and len(values) == num_nodes > 2 and bool(np.isin(values, (0, 1)).all())
 
 

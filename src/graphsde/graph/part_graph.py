@@ -1,4 +1,4 @@
-"""The nodes that one part of a graph holds, with what was found on the whole graph."""
+"""The nodes of one part of a graph, with what was computed on the whole graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class PartAdjacency(Adjacency):
-    """A part's rows of the operator; the edges themselves are not at hand."""
+    """A part's rows of the operator, without the edges themselves."""
 
     def __init__(self, operator: PartMatrix) -> None:
         self._part = operator
@@ -37,13 +37,13 @@ class PartAdjacency(Adjacency):
 
 @dataclass(frozen=True, eq=False)
 class PartGraph(Graph):
-    """As a :class:`~graphsde.graph.graph.Graph`, of some nodes.
+    """Like a :class:`~graphsde.graph.graph.Graph`, of some nodes.
 
     Args:
         keys: of the nodes, for noise.  # [n] int64
-        encoded: features as a network reads them, by the scaling that was asked for.
-        whole: what was settled on the whole graph: settings, encoders, members of a race.
-        tail_share: of the evidence, where it is wanted.  # [n]
+        encoded: features as a network reads them, by scaling.
+        whole: what was determined on the whole graph: settings, encoders, members of a race.
+        tail_share: of the evidence, if needed.  # [n]
     """
 
     keys: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))

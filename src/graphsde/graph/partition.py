@@ -1,4 +1,4 @@
-"""Nodes shared out among parts of equal size, so that few edges lead from one part to another."""
+"""Partition of the nodes into parts of equal size with few edges between them."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from graphsde.graph.adjacency import Adjacency
 Method = Literal["auto", "metis", "stream"]
 METHODS: tuple[Method, ...] = ("auto", "metis", "stream")
 SLACK = 0.05
-"""How far from its equal share the size of a part may be."""
+"""Allowed deviation of a part's size from an equal share."""
 MOST_ENTRIES = 2**31 - 1  # of METIS, as its wheels are built
 PASSES = 20
-BLOCKS = 16  # of a pass; more of them cost time and gave no fewer cut edges
+BLOCKS = 16  # of a pass; more of them cost time without cutting fewer edges
 BLOCK_ENTRIES = 1 << 22  # neighbours counted at once
-SETTLED = 0.002  # share of nodes that still move in a pass which is the last one
+SETTLED = 0.002  # stop after a pass in which fewer than this share of nodes move
 
 
 def partition(adjacency: Adjacency, parts: int, *, method: Method = "auto", seed: int = 0) -> np.ndarray:
     """The part of every node.  # [N] int32
 
-    Every part gets N / ``parts`` nodes, give or take 5 % (or a single node, where that is more). The direction and the
+    Every part gets N / ``parts`` nodes, within 5 % (or one node, if that is more). The direction and the
     weights of edges do not matter.
 
     Args:
         parts: at most one for each node.
         method: ``metis`` (Karypis and Kumar, 1998; the extra ``scale``), ``stream`` (linear deterministic greedy,
             Stanton and Kliot, 2012, restreamed as by Nishimura and Ugander, 2013), which needs nothing else and cuts
-            more edges; ``auto`` takes METIS where it is installed.
+            more edges; ``auto`` uses METIS if it is installed.
         seed: the same seed gives the same parts.
 
     Example:
@@ -60,7 +60,7 @@ class HaloSize(NamedTuple):
     own: int
     """Nodes."""
     halo: int
-    """Nodes of other parts that it hears from: rows to be sent to it for every product."""
+    """Neighbours in other parts: rows sent to it for every product."""
     cut: int
     """Entries of the adjacency matrix that lead into it from other parts."""
 
@@ -92,11 +92,11 @@ def _check(nodes: int, parts: int, method: str) -> None:
             code="E-PARTS", found=parts, expected=f"an integer from 1 to {max(1, nodes)}",
         )  # fmt: skip
     if method not in METHODS:
-        raise BadUsage(f"{method!r} is no method of partitioning", code="E-PARTS", expected=", ".join(METHODS))
+        raise BadUsage(f"unknown partitioning method {method!r}", code="E-PARTS", expected=", ".join(METHODS))
 
 
 def _pattern(adjacency: Adjacency) -> sp.csr_array:
-    """Who is connected to whom in either direction."""
+    """Pairs connected in either direction."""
     if not adjacency.directed:
         return adjacency.matrix
     either = sp.csr_array(adjacency.matrix + adjacency.incoming)
@@ -121,10 +121,10 @@ def _metis(pymetis: Any, pattern: sp.csr_array, parts: int, seed: int) -> np.nda
 
 
 def _streamed(pattern: sp.csr_array, parts: int, seed: int) -> np.ndarray:
-    """Nodes come by in blocks, several times; each goes where most of its neighbours are, less so the fuller it is.
+    """Blocks of nodes are streamed several times; each node moves to most of its neighbours, less so to full parts.
 
-    The beginning is a breadth-first order (Cuthill and McKee, 1969) cut into equal pieces: a first pass over an empty
-    partition would have to come node by node.
+    The start is a breadth-first order (Cuthill and McKee, 1969) cut into equal pieces: a first pass over an empty
+    partition would have to go node by node.
     """
     from scipy.sparse.csgraph import reverse_cuthill_mckee
 
@@ -145,13 +145,13 @@ def _streamed(pattern: sp.csr_array, parts: int, seed: int) -> np.ndarray:
 
 
 def _move(pattern: sp.csr_array, part: np.ndarray, nodes: np.ndarray, parts: int, largest: int) -> int:
-    """Move those of ``nodes`` that are better off elsewhere, in place; how many have moved."""
+    """Move those of ``nodes`` that fit better elsewhere, in place; returns how many moved."""
     size = np.bincount(part, minlength=parts)
     score = _neighbours(pattern, part, nodes, parts) * (1.0 - size / largest)
     here, there, row = part[nodes], score.argmax(axis=1), np.arange(len(nodes))
     gain = score[row, there] - score[row, here]
     movers = np.flatnonzero(gain > 0)
-    movers = movers[np.lexsort((-gain[movers], there[movers]))]  # by goal, those who gain most first
+    movers = movers[np.lexsort((-gain[movers], there[movers]))]  # by destination, largest gain first
     goal = there[movers]
     rank = np.arange(len(movers)) - np.searchsorted(goal, goal)
     movers = movers[rank < largest - size[goal]]
@@ -170,13 +170,13 @@ def _neighbours(pattern: sp.csr_array, part: np.ndarray, nodes: np.ndarray, part
 
 
 def _limits(nodes: int, parts: int) -> tuple[int, int]:
-    """The smallest and the largest part that are close enough to an equal share."""
+    """The smallest and largest allowed size of a part."""
     share = nodes / parts
     return min(nodes // parts, int(np.ceil((1 - SLACK) * share))), max(-(-nodes // parts), int((1 + SLACK) * share))
 
 
 def _balanced(pattern: sp.csr_array, part: np.ndarray, parts: int) -> np.ndarray:
-    """The same parts with the sizes of :func:`partition`; those nodes move that have the least to lose."""
+    """The same parts with the sizes of :func:`partition`; nodes with the least to lose are moved."""
     smallest, largest = _limits(len(part), parts)
     size = np.bincount(part, minlength=parts)
     for full in np.flatnonzero(size > largest):

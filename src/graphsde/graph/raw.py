@@ -1,4 +1,4 @@
-"""What a reader hands over, before anything is checked, and what was noticed about it."""
+"""What a reader returns before any check, and its findings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Finding:
 
     Args:
         code: a stable identifier such as ``"W-ISOLATED"``.
-        level: ``problem`` (training would be refused), ``warning`` (look at it) or ``note`` (good to know).
+        level: ``problem`` (training would be refused), ``warning`` (should be checked) or ``note`` (information).
         message: one sentence in plain words, with the count in it.
         count: how many rows, edges or nodes are concerned.
         where: the first few row numbers, node ids or column names.
@@ -42,7 +42,7 @@ NO_EDGES = Finding(
     "W-NO-EDGES",
     "warning",
     "the graph has no edges",
-    hint="every model then acts on a node's own features alone",
+    hint="every model then uses a node's own features only",
 )
 
 
@@ -57,20 +57,20 @@ class RawGraph:
     Args:
         num_nodes: how many nodes the source lists.
         node_ids: ids as found (integers or text); ``None`` numbers the nodes from 0.
-        node_names: names to show beside the ids; ``None`` entries are missing.
+        node_names: display names; ``None`` entries are missing.
         numeric: numeric feature columns, dense or sparse, any dtype.  # [N, d]
-        owned: nobody else has ``numeric``, so that the graph may keep it without a copy.
-        dense: make a dense matrix of ``numeric`` once it is checked, although it is handed over as a sparse one.
+        owned: nothing else uses ``numeric``, so the graph may keep it without a copy.
+        dense: convert ``numeric`` to a dense matrix after the checks, although it is passed as a sparse one.
         feature_names: names of the numeric columns.
         categorical: text columns by name; ``None`` entries are missing.
-        other_columns: text columns by name that are neither features nor anything else, where labels may be among them.
+        other_columns: unused text columns by name, if labels may be among them.
         labels: one value per node: text, integers, floats, ``None``.
         split: one of train/val/calibration/test (or empty) per node, as found.
         masks: boolean masks or arrays of positions by name.
         sources, targets: one entry per edge: node ids if ``edges_by_id``, else positions.
         weights: one number per edge.
-        class_names: names for integer labels, where the source has them.
-        node_place, edge_place: how to tell the user where row ``i`` is, e.g. ``"nodes.csv, line 17"``.
+        class_names: names for integer labels, if the source has them.
+        node_place, edge_place: describe where row ``i`` is, e.g. ``"nodes.csv, line 17"``.
         findings: what the reader itself noticed.
     """
 
@@ -104,14 +104,14 @@ class ReadOptions:
 
     Args:
         directed: keep the direction of edges; otherwise each edge is made to run both ways.
-        duplicates: what to do where the same edge comes with different weights.
+        duplicates: what to do if the same edge has different weights.
         unknown_edges: what to do with an edge to a node that is not listed.
         impute: fill missing numbers with the column's mean.
         features: where features come from; ``degree`` makes one column of log-degrees.
         encoding: text encoding of CSV files.
-        strict: refuse, rather than warn, where a class occurs in test but not in training.
-        target: what labels are: classes (``classification``), or numbers to be predicted (``regression``).
-        mask: which split to take from a file that has several, one per row of its masks, counted from 0.
+        strict: refuse, rather than warn, if a class occurs in test but not in training.
+        target: what labels are: classes (``classification``) or numbers (``regression``).
+        mask: which split to use from a file with several, one per row of its masks, counted from 0.
     """
 
     directed: bool = False

@@ -1,4 +1,4 @@
-"""A large graph whose arrays lie in files: memory maps, which the system can drop and read again."""
+"""A large graph whose arrays are memory-mapped files, which the system can drop and read again."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 SHARE_OF_LIMIT = 8
 BLOCK_ENTRIES = 1 << 20
-"""Of a sparse matrix that are worked on at once."""
+"""Entries of a sparse matrix processed at once."""
 
 
 def settled_within_limit(graph: Graph) -> Graph:
-    """``graph`` itself, or :func:`settled` where a limit of memory is set that it would take a good part of."""
+    """``graph`` itself, or :func:`settled` if there is a memory limit and the graph would use much of it."""
     limit = memory_limit()
     return graph if limit is None or _bytes(graph) * SHARE_OF_LIMIT <= limit else settled(graph)
 
@@ -39,13 +39,13 @@ def settled_within_limit(graph: Graph) -> Graph:
 def settled(graph: Graph, folder: Path | None = None) -> Graph:
     """The same graph with its features and edges in files of ``folder``, read as memory maps.
 
-    What is made of the edges on the way (the normalised operator, …) goes there as well. Every value is the same to the
-    bit; labels, ids and masks, which are small, stay in memory, and what is a map already stays where it is.
+    Operators derived from the edges (the normalised one, …) go there as well. Every value is the same to the
+    bit; labels, ids and masks, which are small, stay in memory, and existing maps are kept.
 
     Args:
         graph: any graph.
-        folder: made where it is not there; files of an earlier call in it are replaced. It must last as long as the
-            graph is used. Without one, a temporary folder that is gone with the graph.
+        folder: created if missing; files of an earlier call in it are replaced. It must exist as long as the
+            graph is used. Default: a temporary folder that is removed with the graph.
 
     Example:
         >>> import tempfile
@@ -59,7 +59,7 @@ def settled(graph: Graph, folder: Path | None = None) -> Graph:
     adjacency = SettledAdjacency(graph.adjacency, store)
     features = store.keep_matrix("features", graph.features)
     other = dataclasses.replace(graph, adjacency=adjacency, features=features)
-    for name in ("fingerprint", "labelled", "familiar", "ood_nodes"):  # what is known already, and small
+    for name in ("fingerprint", "labelled", "familiar", "ood_nodes"):  # already known, and small
         if name in graph.__dict__:
             other.__dict__[name] = graph.__dict__[name]
     return other
@@ -69,8 +69,8 @@ class ArrayFolder:
     """Arrays in a folder, one ``.npy`` file each.
 
     Args:
-        folder: if not given, a temporary one that is gone with this object. Its files lose their names as soon as they
-            are mapped, where a system allows that: a process that is killed leaves nothing behind.
+        folder: default: a temporary one that is removed with this object. Its files are unlinked as soon as they
+            are mapped, if the system allows it, so that a killed process leaves nothing behind.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -80,10 +80,10 @@ class ArrayFolder:
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self.folder = Path(folder)
         self.maps: dict[str, np.ndarray] = {}
-        """What was written, by name, in a form that torch takes without a word: it could be written to."""
+        """Written arrays by name, as writable maps, so that torch does not warn."""
 
     def keep(self, name: str, values: np.ndarray) -> np.ndarray:
-        """``values`` in a file, as a map; those of a map as they are."""
+        """``values`` in a file, as a map; existing maps are returned unchanged."""
         if _is_map(values):
             return values
         return self.fill(name, values.shape, values.dtype, lambda new: np.copyto(new, values))
@@ -91,7 +91,7 @@ class ArrayFolder:
     def fill(self, name: str, shape: tuple[int, ...], dtype: Any, write: Callable[[np.ndarray], object]) -> np.ndarray:
         """A new array that ``write`` fills, as a map: private to this process and read-only.
 
-        Whoever still has the file of that name open keeps what they see.
+        Readers that still have the old file open keep its content.
         """
         path = self.folder / f"{name}.npy"
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
@@ -102,7 +102,7 @@ class ArrayFolder:
             new.flush()
             del new
             os.replace(temporary, path)
-            # "c": torch asks for memory that could be written to; nobody does, so that no page is ever copied
+            # "c": torch requires writable memory; nothing writes to it, so no page is ever copied
             self.maps[name] = np.load(path, mmap_mode="c", allow_pickle=False)
             if self.temporary and os.name == "posix":
                 path.unlink()
@@ -122,7 +122,7 @@ class ArrayFolder:
         return self.as_csr(parts, matrix.shape, sorted_rows=bool(matrix.has_sorted_indices))
 
     def as_csr(self, parts: dict[str, np.ndarray], shape: tuple[int, ...], *, sorted_rows: bool = True) -> sp.csr_array:
-        """A sparse matrix of maps; it is not looked through, so that no page is read before its time."""
+        """A sparse matrix of maps, without checks, so that no page is read early."""
         made = sp.csr_array(shape, dtype=parts["data"].dtype)
         made.data, made.indices, made.indptr = parts["data"], parts["indices"], parts["indptr"]
         made.has_sorted_indices = sorted_rows
@@ -131,7 +131,7 @@ class ArrayFolder:
 
 
 class SettledAdjacency(Adjacency):
-    """Edges in files; what follows from them is written there on first use, block by block.
+    """Edges in files; derived operators are written there on first use, block by block.
 
     Args:
         adjacency: as it was built.
@@ -141,7 +141,7 @@ class SettledAdjacency(Adjacency):
     def __init__(self, adjacency: Adjacency, store: ArrayFolder) -> None:
         super().__init__(store.keep_matrix("edges", adjacency.matrix), directed=adjacency.directed)
         self.store = store
-        for name in ("fingerprint", "is_weighted", "components"):  # what is known already, and small
+        for name in ("fingerprint", "is_weighted", "components"):  # already known, and small
             if name in adjacency.__dict__:
                 self.__dict__[name] = adjacency.__dict__[name]
 
@@ -189,7 +189,7 @@ class SettledAdjacency(Adjacency):
 
     @cached_property
     def operator(self) -> SparseMatrix:
-        """As that of any graph, with its positions and values in files."""
+        """Like that of any graph, with its positions and values in files."""
         import torch
 
         from graphsde.graph.sparse import SparseMatrix
@@ -233,7 +233,7 @@ class SettledAdjacency(Adjacency):
 
 
 def _is_map(values: Any) -> bool:
-    """Whether an array looks at a mapped file."""
+    """Whether an array is backed by a mapped file."""
     while values is not None and not isinstance(values, np.memmap):
         values = getattr(values, "base", None)
     return values is not None

@@ -1,12 +1,12 @@
-r"""Rows of the solution operator of a linear graph equation: what a node's final state is made of.
+r"""Rows of the solution operator of a linear graph equation: which initial states make up a node's final state.
 
 Euler steps of length one of a linear filter, :math:`H_{k+1} = \kappa \hat A H_k + b S H_0`, end in
 :math:`H_K = \Pi H_0` with a polynomial Π of Â. Row i of Π says which nodes' initial states make up that of node i, so
-that with the rows of some nodes at hand nothing else of the graph is needed (Bojchevski et al., "Scaling graph neural
-networks with approximate PageRank", KDD 2020). A row is found from the other side, by a walk
-:math:`w_k = \kappa^k e_i \hat A^k` that begins at the node and spreads,
-:math:`\Pi_i = b \sum_{k<K} w_k S + w_K`; what becomes small on the way is dropped (as in Andersen, Chung and Lang, FOCS
-2006), and of the end the heaviest entries are kept.
+that the rows of some nodes replace the rest of the graph (Bojchevski et al., "Scaling graph neural
+networks with approximate PageRank", KDD 2020). A row is computed from its own node, by a walk
+:math:`w_k = \kappa^k e_i \hat A^k` that starts at the node and spreads,
+:math:`\Pi_i = b \sum_{k<K} w_k S + w_K`; small entries are dropped on the way (as in Andersen, Chung and Lang, FOCS
+2006), and the heaviest entries of the result are kept.
 
 **The error.** With D the degrees, :math:`\hat A = D^{1/2} P D^{-1/2}` and P stochastic. Measure the entry (i, j) of a
 row by its *mass* :math:`|r_j| \sqrt{d_j / d_i}`: a step multiplies the mass of a walk by at most |κ|. So what is
@@ -16,7 +16,7 @@ b = 1 − |κ|. The sum of that is :math:`\delta_i`, and for all states, in the 
 
 .. math:: \|(\tilde\Pi H - \Pi H)_i\| / \sqrt{d_i} \le \delta_i \|H\|_D .
 
-**The rest.** What is dropped lies far away, where a walk forgets where it began: its mass is put where it tends to, the
+***The rest.** Dropped entries are far away, where a walk forgets its start: their mass is replaced by its limit, the
 stationary distribution π ∝ d. That is one vector for all nodes, :math:`h = \sum_j \pi_j H_j / \sqrt{d_j}`, the same
 whatever the row, and a sample of nodes is enough to know it. Node i gets :math:`\rho_i \sqrt{d_i}\, h`, with ρ the
 (signed) mass that its row lacks; then rows act on :math:`\sqrt d` as Π does. The bound becomes
@@ -43,7 +43,7 @@ from graphsde.base.seeds import numpy_stream
 from graphsde.graph.sparse import SparseMatrix
 
 DENSE_ENTRIES = 600_000
-"""Entries of an operator up to which rows are found exactly, by dense blocks; on larger ones they stay sparse."""
+"""Up to this many operator entries, rows are computed exactly, by dense blocks; on larger ones they stay sparse."""
 SMALLEST_SHARE = 0.1
 """Of 1/neighbours: mass below which an entry is dropped on the way, where rows are sparse."""
 _DENSE_FLOATS = 1 << 22  # of one dense block
@@ -55,13 +55,13 @@ _FILES = ("indptr", "indices", "values", "nodes", "dropped", "rest")
 
 @dataclass(frozen=True)
 class LinearFilter:
-    """H ← κÂH + bSH(0), so many times.
+    """H ← κÂH + bSH(0), ``steps`` times.
 
     Args:
         kappa: κ.
         source: b.
         steps: K.
-        smoothing: s of the source S = sÂ; S = I where it is 0.
+        smoothing: s of the source S = sÂ; S = I if it is 0.
     """
 
     kappa: float
@@ -71,7 +71,7 @@ class LinearFilter:
 
     @property
     def mass(self) -> float:
-        """Of a whole row, at most: equal to it where nothing is negative."""
+        """Upper bound on the mass of a whole row; exact if no entry is negative."""
         added, total = abs(self.source * (self.smoothing or 1.0)), 1.0
         for _ in range(self.steps):
             total = abs(self.kappa) * total + added
@@ -88,14 +88,14 @@ class LinearFilter:
 
 @dataclass(frozen=True, eq=False)
 class SolutionRows:
-    """The heaviest entries of some rows of Π, as CSR arrays that may lie in files.
+    """The heaviest entries of some rows of Π, as CSR arrays that may be in files.
 
     Args:
         nodes: whose rows they are, ascending.  # [n] int64
         indptr: where each row begins.  # [n + 1] int64
-        indices: positions of the nodes that a row listens to.  # [nnz] int32
-        values: how much.  # [nnz] float32
-        dropped: δ, the mass that a row lacks at most.  # [n] float64
+        indices: column positions of the entries.  # [nnz] int32
+        values: of the entries.  # [nnz] float32
+        dropped: δ, upper bound on the missing mass of a row.  # [n] float64
         rest: ρ√d, what every row adds of the background h.  # [n] float64
         size: N of the graph.
     """
@@ -112,7 +112,7 @@ class SolutionRows:
         """Where the rows of ``nodes`` are among these.  # [m] int64"""
         found = np.searchsorted(self.nodes, nodes)
         if not np.array_equal(self.nodes[np.minimum(found, len(self.nodes) - 1)], nodes):
-            raise BadUsage("some of these nodes have no row here", fix="ask solution_rows for all nodes needed")
+            raise BadUsage("some of these nodes have no row", fix="call solution_rows for all nodes needed")
         return found
 
     def take(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -136,12 +136,12 @@ class SolutionRows:
 
     @classmethod
     def open(cls, folder: Path) -> SolutionRows:
-        """From :meth:`save`; the arrays stay in their files and are read where they are used."""
+        """From :meth:`save`; the arrays stay in their files and are read on demand."""
         try:
             arrays = [np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in _FILES]
             size = int(np.load(folder / "size.npy", allow_pickle=False))
         except (OSError, ValueError) as error:
-            raise BadInput("there are no rows of a solution", place=str(folder), code="E-CORRUPT") from error
+            raise BadInput("no solution rows found", place=str(folder), code="E-CORRUPT") from error
         indptr, indices, values, nodes, dropped, rest = arrays
         return cls(nodes, indptr, indices, values, dropped, rest, size)
 
@@ -150,7 +150,7 @@ Block = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """Lengths, columns, values, dropped mass and rest of consecutive rows."""
 Work = Callable[[sp.csr_array, np.ndarray], Block]
 BlockMap = Callable[[Work, sp.csr_array, Sequence[np.ndarray]], Iterable[Block]]
-"""Carries out work for every block of nodes, in their order, wherever it likes."""
+"""Runs work for every block of nodes, in order, on any machine or process."""
 
 
 def one_after_another(work: Work, operator: sp.csr_array, blocks: Sequence[np.ndarray]) -> Iterator[Block]:
@@ -158,7 +158,7 @@ def one_after_another(work: Work, operator: sp.csr_array, blocks: Sequence[np.nd
 
 
 def in_processes(workers: int) -> BlockMap:
-    """Blocks over so many processes of this machine, which share the operator through files."""
+    """Blocks over several processes of this machine, which share the operator through files."""
     whole(workers, "workers", at_least=1)
 
     def over(work: Work, operator: sp.csr_array, blocks: Sequence[np.ndarray]) -> Iterator[Block]:
@@ -181,7 +181,7 @@ def in_ray() -> BlockMap:
         import ray
 
         if not ray.is_initialized():
-            raise BadUsage("this process is connected to no Ray cluster", fix="call ray.init, or leave Ray out")
+            raise BadUsage("this process is not connected to a Ray cluster", fix="call ray.init, or leave Ray out")
         far, shared = ray.remote(_of_arrays), ray.put((operator.data, operator.indices, operator.indptr))
         for waiting in [far.remote(work, shared, block) for block in blocks]:
             yield ray.get(waiting)
@@ -204,7 +204,7 @@ _OVER: ContextVar[BlockMap] = ContextVar("blocks of rows", default=one_after_ano
 
 @contextmanager
 def rows_made(over: BlockMap) -> Iterator[None]:
-    """Within it, rows are made by ``over`` (:func:`in_processes`, :func:`in_ray`); they are the same by whomever."""
+    """Inside, rows are computed by ``over`` (:func:`in_processes`, :func:`in_ray`); the result is always the same."""
     token = _OVER.set(over)
     try:
         yield
@@ -226,7 +226,7 @@ def solution_rows(
         operator: Â with unit self loops, float32, such as ``graph.adjacency.normalized``.
         wanted: the filter.
         nodes: positions, ascending.  # [n]
-        neighbours: entries kept of a row at most; all if ``None``.
+        neighbours: maximum entries kept per row; all if ``None``.
         threshold: mass below which an entry is dropped on the way. By default none on operators of few entries, and a
             tenth of 1/``neighbours`` on others; then a walk has at most 1/``threshold`` entries after
             every step, whatever the size of the graph.
@@ -241,7 +241,7 @@ def solution_rows(
     """
     nodes = np.asarray(nodes, dtype=np.int64)
     if len(nodes) and (nodes[0] < 0 or nodes[-1] >= operator.shape[0] or bool((np.diff(nodes) <= 0).any())):
-        raise BadUsage("these are no ascending positions of nodes", expected=f"from 0 to {operator.shape[0] - 1}")
+        raise BadUsage("positions of nodes must be ascending", expected=f"from 0 to {operator.shape[0] - 1}")
     if neighbours is not None:
         whole(neighbours, "neighbours", at_least=1)
     dense = operator.nnz <= DENSE_ENTRIES if threshold is None else False
@@ -267,7 +267,7 @@ def solution_rows(
 def _sparse_rows(
     wanted: LinearFilter, neighbours: int | None, threshold: float, operator: sp.csr_array, nodes: np.ndarray
 ) -> Block:
-    """A walk κᵏ e_i Âᵏ that leaves its share of every place behind; it ends where all of it has become small."""
+    """A walk κᵏ e_i Âᵏ whose steps are summed up; it ends when all of it has become small."""
     count, size = len(nodes), operator.shape[0]
     root = degree_roots(operator)
     one = sp.csr_array(
@@ -323,7 +323,7 @@ def degree_roots(operator: sp.csr_array) -> np.ndarray:
     diagonal = operator.diagonal().astype(np.float64)
     if not bool((diagonal > 0).all()):
         raise BadUsage(
-            "the operator has no positive diagonal, from which degrees could be read",
+            "the operator has no positive diagonal to read degrees from",
             code="E-SELF-LOOP",
             fix="use graph.adjacency.normalized",
         )
@@ -362,7 +362,7 @@ def _without(
 
 
 def _heaviest(rows: sp.csr_array, count: int | None) -> np.ndarray:
-    """Which entries are among so many of their row's heaviest; of equals the first columns.  # [nnz] bool"""
+    """Which entries are among the heaviest of their row; ties go to the first columns.  # [nnz] bool"""
     if count is None:
         return np.ones(rows.nnz, dtype=bool)
     owner = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
@@ -382,11 +382,11 @@ def measured_error(
     sample: int = 64,
     seed: int = 0,
 ) -> float:
-    """‖Π̃H − ΠH‖ / ‖ΠH‖ on a random sample of the rows, which are found anew with nothing dropped.
+    """‖Π̃H − ΠH‖ / ‖ΠH‖ on a random sample of the rows, which are recomputed with nothing dropped.
 
     Args:
         operator, wanted: what ``rows`` are of.
-        rows: to be judged.
+        rows: to evaluate.
         states: H.  # [N, d]
         sample: how many rows.
         seed: of the sample.

@@ -1,4 +1,4 @@
-"""Sparse times dense in torch, with the transpose at hand for the way back."""
+"""Sparse times dense in torch, with the transpose cached for the backward pass."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 LARGE_BYTES = 1 << 25
-"""Of a result from which on it is made in blocks: glibc keeps no larger piece of memory that is freed."""
+"""Results above this size are computed in blocks: glibc does not keep larger pieces of freed memory."""
 BLOCK_BYTES = 1 << 22
 _SUM = 0  # torch's number for this mode of an embedding bag
 
@@ -20,7 +20,7 @@ class Found(Protocol):
     """What was computed on a whole graph, for one of its parts."""
 
     def energies(self, steps: int) -> Tensor:
-        """Squared norms of the rows of so many powers.  # [n, K]"""
+        """Squared norms of the rows of the first powers.  # [n, K]"""
 
 
 class SparseMatrix:
@@ -72,9 +72,9 @@ class SparseMatrix:
         return self.values.device
 
     def on(self, device: torch.device) -> SparseMatrix:
-        """The same matrix on ``device``; the copy is kept for as long as this one lives, and so is what is made of it.
+        """The same matrix on ``device``; the copy and what is derived from it are kept as long as this one lives.
 
-        # one copy: whoever goes from card to card pays for each move
+        # one copy: switching between cards copies again
         """
         if self.device == device:
             return self
@@ -89,7 +89,7 @@ class SparseMatrix:
         return self.like(self.values.to(dtype), symmetric=self.symmetric)
 
     def with_values(self, values: Tensor) -> SparseMatrix:
-        """The same structure with other values; not symmetric any more unless all values moved alike."""
+        """The same structure with other values; no longer symmetric unless all values changed alike."""
         other = SparseMatrix(self.crow, self.col, values, self.shape)
         other._transpose = self._transposed_structure()
         return other
@@ -105,7 +105,7 @@ class SparseMatrix:
         return torch.repeat_interleave(torch.arange(self.shape[0], device=self.device), torch.diff(self.crow))
 
     def on_diagonal(self) -> Tensor:
-        """Which stored entries stand on the diagonal.  # [E] bool"""
+        """Which stored entries are on the diagonal.  # [E] bool"""
         return self.rows_of_entries() == self.col
 
     def csr(self) -> Tensor:
@@ -125,14 +125,14 @@ class SparseMatrix:
         return self._turned
 
     def transposed_order(self) -> Tensor:
-        """Where each entry of the transpose stands here, in half the memory where that is enough.  # [nnz]"""
+        """The position of each entry of the transpose, with 32-bit integers if possible.  # [nnz]"""
         if self._order is None:
             small = self.nnz <= torch.iinfo(torch.int32).max
             self._order = self._transposed_structure()[2].to(torch.int32 if small else torch.int64)
         return self._order
 
     def row_blocks(self, size: int) -> list[tuple[range, SparseMatrix]]:
-        """The matrix in blocks of so many rows, which share its memory; kept for the last size asked for."""
+        """The matrix in blocks of rows, which share its memory; cached for the last size."""
         if self._row_blocks is None or self._row_blocks[0] != size:
             ranges = [range(first, min(first + size, self.shape[0])) for first in range(0, self.shape[0], size)]
             self._row_blocks = (size, [(block, self._rows(block)) for block in ranges])
@@ -160,7 +160,7 @@ class SparseMatrix:
         row_bytes = 4 * dense.shape[1]
         if out is None and self.shape[0] * row_bytes <= LARGE_BYTES:
             return self._bags(table)
-        # the system takes back what is freed in one piece as large as this, and zeroes it anew for the next product
+        # freed pieces this large go back to the system, which zeroes them again for the next product
         out = table.new_empty(self.shape[0], dense.shape[1]) if out is None else out
         for block, part in self.row_blocks(max(1, BLOCK_BYTES // row_bytes)):
             out[block.start : block.stop] = part._bags(table)
@@ -170,7 +170,7 @@ class SparseMatrix:
         return torch.embedding_bag(table, self.col, self.crow, False, _SUM, False, self.values, True)[0]
 
     def _summed(self, dense: Tensor) -> Tensor:
-        """:meth:`times` where torch has no sparse kernels: a row of memory for every entry."""
+        """:meth:`times` if torch has no sparse kernels: a row of memory for every entry."""
         table = dense.detach() if dense.requires_grad else dense
         terms = table.index_select(0, self.col) * self.values.view(-1, *[1] * (table.dim() - 1))
         return terms.new_zeros(self.shape[0], *table.shape[1:]).index_add_(0, self.rows_of_entries(), terms)

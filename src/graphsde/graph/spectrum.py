@@ -32,12 +32,12 @@ def smallest_eigenpairs(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The ``wanted`` smallest eigenvalues besides the known zero, ascending, and orthonormal vectors.
 
-    Small matrices are decomposed as a whole; of large ones no dense matrix is ever made.
+    Small matrices are decomposed in full; large ones are never made dense.
 
     Args:
         laplacian: symmetric, no eigenvalue below zero, of one connected component, float64.  # [n, n]
-        flat: the unit vector whose eigenvalue zero is known, to be left out; ``None`` if there is none.  # [n]
-        wanted: at most n, or n − 1 beside a flat vector.
+        flat: the known unit vector of eigenvalue zero, to leave out; ``None`` if there is none.  # [n]
+        wanted: at most n, or n − 1 with a flat vector.
         bounded: no eigenvalue exceeds 2, as for the normalised Laplacian. One that is not bounded needs ``flat``.
 
     Returns:
@@ -46,9 +46,9 @@ def smallest_eigenpairs(
     nodes = int(laplacian.shape[0])
     if nodes > _DENSE_UP_TO and wanted < nodes // 4:
         return _lanczos(laplacian, flat, wanted, bounded)
-    require_memory(4 * 8 * nodes**2, f"all modes of {nodes} nodes", "ask for fewer modes")
+    require_memory(4 * 8 * nodes**2, f"all modes of {nodes} nodes", "use fewer modes")
     dense = laplacian.toarray()
-    if flat is not None:  # moved up, out of the way: Gershgorin bounds what is there
+    if flat is not None:  # shifted to the upper end: Gershgorin bounds the spectrum
         dense += (1.0 + np.abs(dense).sum(axis=1).max()) * np.outer(flat, flat)
     values, vectors = np.linalg.eigh(dense)
     return values[:wanted], vectors[:, :wanted]
@@ -60,17 +60,17 @@ def _lanczos(
     """Lanczos on a filter of the Laplacian: same vectors, but the wanted end of the spectrum is pulled apart, so that
     far fewer of its costly orthogonalisations are needed.
 
-    A multiple eigenvalue shows only once in a run; so the run is repeated beside what was found, until nothing new
+    A multiple eigenvalue appears only once in a run, so runs are repeated on the complement, until nothing new
     would be among the wanted.
     """
     from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
     nodes = int(laplacian.shape[0])
     basis_of = lambda number: min(nodes - 1, max(40, min(2 * number + 1, number + 200)))  # noqa: E731
-    require_memory(8 * nodes * (basis_of(wanted) + 4 * wanted), f"{wanted} modes of {nodes} nodes", "ask for fewer")
+    require_memory(8 * nodes * (basis_of(wanted) + 4 * wanted), f"{wanted} modes of {nodes} nodes", "use fewer modes")
     filtered = _power(laplacian, flat) if bounded or flat is None else _inverse(laplacian, flat)
     start = numpy_stream(0, "laplacian modes").normal(size=nodes)
-    vectors, gains = np.zeros((nodes, 0)), np.zeros(0)  # what is found so far, and what the filter makes of it
+    vectors, gains = np.zeros((nodes, 0)), np.zeros(0)  # found so far, and their filtered values
 
     def beside_the_found(x: np.ndarray) -> np.ndarray:
         return filtered(x) - vectors @ (gains * (vectors.T @ x))
@@ -81,9 +81,7 @@ def _lanczos(
         try:
             more, directions = eigsh(operator, k=number, which="LA", v0=start, ncv=basis_of(number), tol=_TOLERANCE)
         except ArpackNoConvergence:
-            raise Diverged(
-                f"the {wanted} slow modes of this graph did not converge", fix="ask for fewer modes"
-            ) from None
+            raise Diverged(f"the {wanted} slow modes of this graph did not converge", fix="use fewer modes") from None
         lowest = np.sort(gains)[-wanted] if len(gains) >= wanted else -np.inf
         if more.max() <= lowest * (1 + _TOLERANCE):
             break
@@ -106,7 +104,7 @@ def _power(laplacian: sp.csr_array, flat: np.ndarray | None) -> Filter:
 
 
 def _inverse(laplacian: sp.csr_array, flat: np.ndarray) -> Filter:
-    """L⁻¹ beside ``flat`` by conjugate gradients: hubs stretch the spectrum far beyond what a power can filter, and a
+    """L⁻¹ without ``flat`` by conjugate gradients: hubs stretch the spectrum far beyond what a power can filter, and a
     factorisation could fill in."""
     from scipy.sparse.linalg import cg
 
@@ -115,7 +113,7 @@ def _inverse(laplacian: sp.csr_array, flat: np.ndarray) -> Filter:
     def apply(x: np.ndarray) -> np.ndarray:
         solution, steps_missing = cg(laplacian, _without(flat, x), rtol=_INNER_TOLERANCE, M=jacobi)
         if steps_missing:
-            raise Diverged("conjugate gradients on this graph's Laplacian did not converge", fix="ask for fewer modes")
+            raise Diverged("conjugate gradients on this graph's Laplacian did not converge", fix="use fewer modes")
         return _without(flat, solution)
 
     return apply
@@ -156,8 +154,8 @@ class Modes:
 class Spectrum:
     """The lower end of a Laplacian's spectrum: one mode of eigenvalue zero per component, and those that vary inside.
 
-    The flat mode of component c has the entries of ``flat`` on c and zeros elsewhere; kept like this, a graph of very
-    many components costs no more than another.
+    The flat mode of component c has the entries of ``flat`` on c and zeros elsewhere; stored like this, a graph of very
+    many components costs no more than any other.
 
     Args:
         flat: of unit length on each component.  # [N]
@@ -182,8 +180,8 @@ def graph_spectrum(adjacency: Adjacency, laplacian: Laplacian, count: int) -> Sp
     r"""The ``count`` smallest varying modes of a graph (of its symmetric part, if edges have a direction).
 
     ``unnormalised``: :math:`L = D - A`; ``normalised``: :math:`L = I - D^{-1/2} A D^{-1/2}`, with zeros for a node
-    without neighbours. A multiple eigenvalue is taken whole or not at all, so that the space spanned does not depend on
-    the order of the nodes; where that would leave no mode, a part is taken. The last two results are kept.
+    without neighbours. A multiple eigenvalue is used completely or not at all, so that the span does not depend on
+    the order of the nodes; if that would leave no mode, a part is used. The last two results are cached.
 
     Example:
         >>> from graphsde.datasets.synthetic import synthetic
@@ -201,7 +199,7 @@ def graph_spectrum(adjacency: Adjacency, laplacian: Laplacian, count: int) -> Sp
 
 
 def laplacian_modes(adjacency: SparseMatrix, count: int) -> Modes:
-    """Modes of I − Â (of its symmetric part, if edges have a direction), at most ``count``, kept per graph.
+    """Modes of I − Â (of its symmetric part, if edges have a direction), at most ``count``, cached per graph.
 
     Every connected component has one mode of eigenvalue zero, known in closed form (proportional to √degree). On a
     graph of many components these alone could fill the list and nothing would vary inside a component; so at most half
@@ -229,7 +227,7 @@ def _spectrum(adjacency: Adjacency, laplacian: Laplacian, count: int) -> Spectru
         operator = sp.diags_array(degree) - matrix
         flat = np.ones_like(degree)
     flat = flat / np.sqrt(np.bincount(component, flat**2))[component]
-    # one more than wanted tells whether the last eigenvalue goes on beyond them
+    # one more than wanted shows whether the last eigenvalue continues beyond them
     modes = _varying(sp.csr_array(operator), _parts(component), flat, count + 1, bounded=laplacian == "normalised")
     return Spectrum(flat, component, _whole_eigenspaces(modes, count))
 
@@ -269,7 +267,7 @@ def _varying(
     from threadpoolctl import threadpool_limits
 
     found: list[tuple[float, np.ndarray, np.ndarray]] = []  # (eigenvalue, component, vector)
-    with threadpool_limits(1, "blas"):  # on two threads sums are rounded otherwise
+    with threadpool_limits(1, "blas"):  # sums round differently on two threads
         for part in parts if wanted else []:
             own = None if flat is None else _unit(flat[part])
             number = min(wanted, len(part) - (own is not None))
@@ -291,7 +289,7 @@ def _parts(component: np.ndarray) -> list[np.ndarray]:
 
 
 def _fixed_vector(matrix: sp.csr_array) -> np.ndarray | None:
-    """√degree, which Â leaves as it is; ``None`` where the operator is of another kind.  # [N]"""
+    """√degree, a fixed point of Â; ``None`` for other operators.  # [N]"""
     loops = matrix.diagonal()
     if not (loops > 0).all():
         return None

@@ -1,4 +1,4 @@
-"""What is to be predicted of the items of a graph: its kind, its encoding, and what is known of it."""
+"""The target of a graph's items: its kind, its encoding, and known values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STRATA = 10
 
 
 class Target(ABC):
-    """One answer per item, where it is known. Items are nodes today.
+    """One answer per item, if known. Items are currently nodes.
 
     Subclasses are registered in :data:`TARGETS` under their kind; each folder below has its own rules for it.
     """
@@ -30,19 +30,19 @@ class Target(ABC):
     """What one answer is called, in messages."""
     plural: ClassVar[str]
     told_in_files: ClassVar[bool] = True
-    """Whether files name the kind: what everybody expects goes without saying."""
+    """Whether files state the kind; the default kind is implied."""
     labels: np.ndarray | None
-    """Class positions, -1 where unknown; ``None`` where there are no classes.  # [N] int64"""
+    """Class positions, -1 if unknown; ``None`` if there are no classes.  # [N] int64"""
     class_names: tuple[str, ...]
     values: np.ndarray | None
-    """Numbers, NaN where unknown; ``None`` where there are none.  # [N] float64"""
+    """Numbers, NaN if unknown; ``None`` if there are none.  # [N] float64"""
 
     @classmethod
     @abstractmethod
     def encode(
         cls, values: Sequence[Any] | np.ndarray, place: Callable[[int], str], class_names: Sequence[str] | None = None
     ) -> tuple[Self, list[Finding]]:
-        """From answers as a user wrote them, and what was noticed."""
+        """From answers as a user wrote them, and findings."""
 
     @property
     def target_kind(self) -> str:
@@ -50,17 +50,17 @@ class Target(ABC):
 
     @property
     def encoded(self) -> np.ndarray | None:
-        """The answers as a model works with them: positions or numbers; ``None`` where none is given.  # [N]"""
+        """The answers as a model uses them: positions or numbers; ``None`` if there are none.  # [N]"""
         return self.labels if self.values is None else self.values
 
     @property
     def given(self) -> bool:
-        """Whether the data speak of answers at all, even if every one is missing."""
+        """Whether the data has answers at all, even if all are missing."""
         return True
 
     @abstractmethod
     def known(self, items: int) -> np.ndarray:
-        """Which of so many items have an answer.  # [N] bool"""
+        """Which items have an answer.  # [N] bool"""
 
     @abstractmethod
     def familiar(self, train: np.ndarray) -> np.ndarray:
@@ -68,7 +68,7 @@ class Target(ABC):
 
     @abstractmethod
     def strata(self) -> tuple[np.ndarray, int]:
-        """The group of every item that each part of a split should have its share of, -1 where unknown; how many."""
+        """The stratum of every item, -1 if unknown, and the number of strata."""
 
     @abstractmethod
     def refuse_constant(self, train: np.ndarray) -> None:
@@ -76,7 +76,7 @@ class Target(ABC):
 
     @abstractmethod
     def with_encoded(self, encoded: np.ndarray | None) -> Self:
-        """With other answers, as :attr:`encoded` has them."""
+        """With other answers, encoded as in :attr:`encoded`."""
 
     def take(self, rows: np.ndarray) -> Self:
         """The answers of some items."""
@@ -91,10 +91,10 @@ class Target(ABC):
 
     @abstractmethod
     def plain(self) -> list[Any]:
-        """Every answer as a person would write it, ``None`` where unknown."""
+        """Every answer as a person would write it, ``None`` if unknown."""
 
     def frozen(self) -> Self:
-        """Itself, once nobody can write into it any more."""
+        """Itself, made read-only."""
         if self.encoded is not None:
             self.encoded.setflags(write=False)
         return self
@@ -153,7 +153,7 @@ class ClassTarget(Target):
         if len(classes := np.unique(self.labels[train])) < 2:
             only = shorten(self.class_names[int(classes[0])], 60)
             raise BadInput(
-                f"all {int(train.sum()):,} training nodes are of one class, '{only}'",
+                f"all {int(train.sum()):,} training nodes have the same class, '{only}'",
                 code="E-ONE-CLASS",
                 found="1 class",
                 expected="at least two",
@@ -215,7 +215,7 @@ class RegressionTarget(Target):
                 code="E-ONE-VALUE",
                 found="1 value",
                 expected="at least two",
-                fix="give training nodes with other values",
+                fix="add training nodes with other values",
             )
 
     def with_encoded(self, encoded: np.ndarray | None) -> Self:

@@ -1,4 +1,4 @@
-"""Columns of a table, whatever file it came from; which columns of text are numbers, and what they are."""
+"""Columns of a table from any kind of file; which text columns are numbers, and their values."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Features:
         numeric: numbers, NaN where missing; ``None`` if no column is numeric.  # [N, d]
         numeric_names: their names.
         categorical: text columns by name.
-        findings: what was noticed on the way.
-        sparse: whether ``numeric`` is to stay sparse; it may also be so for the time of reading only.
+        findings: what was noticed while reading.
+        sparse: whether ``numeric`` stays sparse; it may also be sparse only while reading.
     """
 
     numeric: np.ndarray | sp.csr_array | None
@@ -56,36 +56,36 @@ class Table(Protocol):
     def place(self) -> Callable[[int], str]: ...
 
     def ids(self, column: str) -> np.ndarray:
-        """Integers where the column has nothing else, otherwise objects.  # [N]"""
+        """Integers if the column has nothing else, otherwise objects.  # [N]"""
 
     def ends(self, column: str) -> np.ndarray | CodedTexts:
-        """As :meth:`ids`, of one end of every edge: text that repeats may be coded.  # [E]"""
+        """Like :meth:`ids`, for one end of every edge: repeated text may be encoded.  # [E]"""
 
     def values(self, column: str) -> np.ndarray:
         """The column as found.  # [N]"""
 
     def weights(self, column: str) -> np.ndarray:
-        """The column as numbers, NaN where missing; anything else is refused.  # [N]"""
+        """The column as numbers, NaN if missing; anything else is refused.  # [N]"""
 
     def words(self, column: str) -> list[list[Any] | None]:
-        """A column of lists as they are, or one of text cut at blanks; ``None`` where missing.  # [N]"""
+        """A column of lists as is, or of text split at blanks; ``None`` if missing.  # [N]"""
 
     def holds_lists(self, column: str) -> bool:
-        """Whether the column can be nothing but words."""
+        """Whether the column can only be words."""
 
     def features(self, columns: Sequence[str], categorical: Collection[str]) -> Features:
-        """Columns sorted into numbers and text; those in ``categorical`` are text in any case."""
+        """Columns sorted into numbers and text; those in ``categorical`` are always text."""
 
 
 def unused_columns(names: Sequence[str], what: str, code: str = "W-EDGE-COLUMNS") -> list[Finding]:
-    """A note about columns that nothing was made of, such as what an edge has beside its weight."""
+    """A note about unused columns, such as edge attributes other than the weight."""
     where = tuple(shorten(name, 60) for name in names[:5])
     message = f"{len(names):,} {what} are not used: {', '.join(where)}"
     return [Finding(code, "note", message, len(names), where)] if names else []
 
 
 def arrow_integers(values: np.ndarray) -> pa.Array:
-    """Integers for Arrow; its own door for arrays imports pandas, which takes half a second."""
+    """Integers for Arrow; its own conversion of arrays imports pandas, which takes half a second."""
     import pyarrow as pa
 
     numbers = np.ascontiguousarray(values, dtype=np.int64)
@@ -93,7 +93,7 @@ def arrow_integers(values: np.ndarray) -> pa.Array:
 
 
 def arrow_texts(texts: Sequence[str]) -> pa.Array:
-    """A few texts for Arrow, without pandas as well."""
+    """A few texts for Arrow, also without pandas."""
     import pyarrow as pa
 
     encoded = [text.encode() for text in texts]
@@ -102,7 +102,7 @@ def arrow_texts(texts: Sequence[str]) -> pa.Array:
 
 
 def numpy_values(column: pa.Array) -> np.ndarray:
-    """Numbers and truth values from Arrow, NaN where null, again without pandas."""
+    """Numbers and booleans from Arrow, NaN where null, also without pandas."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -123,7 +123,7 @@ def as_objects(column: pa.Array) -> np.ndarray:
 
     if pa.types.is_dictionary(column.type):
         return _shared(column)
-    # piece by piece: telling a million different texts apart takes several times what they take themselves
+    # in pieces: deduplicating a million different texts takes several times their own memory
     texts = np.empty(len(column), dtype=object)
     for start in range(0, len(column), _TEXTS_AT_ONCE):
         texts[start : start + _TEXTS_AT_ONCE] = _shared(column[start : start + _TEXTS_AT_ONCE].dictionary_encode())
@@ -135,7 +135,7 @@ def _shared(coded: pa.DictionaryArray) -> np.ndarray:
 
 
 def as_coded(column: pa.Array) -> CodedTexts:
-    """Arrow text as codes of different texts; ``None`` where null."""
+    """Arrow text as codes of distinct texts; ``None`` where null."""
     import pyarrow as pa
 
     coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
@@ -151,7 +151,7 @@ def as_coded(column: pa.Array) -> CodedTexts:
 
         try:
             others = pa.array(texts.tolist(), dictionary.type)
-        except (pa.ArrowException, UnicodeEncodeError):  # not all are text that a file can hold
+        except (pa.ArrowException, UnicodeEncodeError):  # not all text can be stored in a file
             return np.full(len(dictionary) + 1, -1)
         found = np.append(numpy_values(pc.fill_null(pc.index_in(dictionary, value_set=others), -1)), -1)
         del others
@@ -163,18 +163,18 @@ def as_coded(column: pa.Array) -> CodedTexts:
 
 
 MISSING_NUMBERS = ("", "NA", "N/A", "NaN", "nan", "NAN", "null", "NULL", "None", "na", "n/a", "none")
-# beyond this share of numbers, text in a column is taken for a slip of the pen, not for a category
+# above this share of numbers, text in a column counts as a typo, not as a category
 NEARLY_ALL = 0.9
 MOST_TEXT_COLUMNS = 2_000
 
 _NUMBER = r"^[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|(?i:inf|infinity|nan))$"
-# 1,5 and 1 000 and 1.000.000,5: numbers to a reader, not to a machine
+# 1,5 and 1 000 and 1.000.000,5: numbers to a person, not to a parser
 _OTHER_SPELLING = r"^[+-]?(\d+,\d+|\d{1,3}([ ,.'’\x{00a0}\x{202f}]\d{3})+([.,]\d+)?)$"
 
 
 @dataclass(frozen=True)
 class Kinds:
-    """Per column: how many cells are missing, numbers, and numbers in a localised spelling.  # [d] each"""
+    """Per column: how many cells are missing, numbers, and numbers in a localised format.  # [d] each"""
 
     missing: np.ndarray
     numbers: np.ndarray
@@ -193,7 +193,7 @@ def count_kinds(blocks: Iterable[pa.Array], width: int) -> Kinds:
     for cells in blocks if width else ():
         absent = _flags(pc.is_in(cells, value_set=arrow_texts(MISSING_NUMBERS)))
         try:
-            # a cast that fails is slow, since every cell that is no number makes a message: try the first rows first
+            # a failing cast is slow, since every bad cell makes a message: try the first rows first
             first = max(1000, width)
             _cast(cells[:first], absent[:first])
             _cast(cells, absent)
@@ -207,7 +207,7 @@ def count_kinds(blocks: Iterable[pa.Array], width: int) -> Kinds:
 
 
 def parse_numbers(blocks: Iterable[pa.Array], num_rows: int, width: int) -> np.ndarray:
-    """Cells that are all numbers or missing, as float64 with NaN for the missing.  # [N, d]"""
+    """Cells that are all numbers or missing, as float64 with NaN for missing ones.  # [N, d]"""
     import pyarrow.compute as pc
 
     values = np.empty((num_rows, width))
@@ -222,14 +222,14 @@ def parse_numbers(blocks: Iterable[pa.Array], num_rows: int, width: int) -> np.n
 def refuse_stray_text(
     names: Sequence[str], kinds: Kinds, num_rows: int, column: Callable[[str], pa.Array], place: Callable[[int], str]
 ) -> list[Finding]:
-    """Refuse columns of numbers with a little text in them; report the ones where text is more than a slip.
+    """Refuse columns of numbers with a few cells of text; report those where the text is more than a typo.
 
     Args:
         names: the columns.
         kinds: what their cells are.
         num_rows: how many cells each has.
         column: gives the cells of a column.
-        place: tells the user where row ``i`` is.
+        place: describes where row ``i`` is.
     """
     findings = []
     present = num_rows - kinds.missing
@@ -241,14 +241,14 @@ def refuse_stray_text(
         if lonely or readable >= NEARLY_ALL * present[position]:
             raise stray_text(name, column(name), place, count)
         share = f"{count:,} of {int(present[position]):,} cells"
-        message = f"column '{shorten(name, 60)}' was read as text: {share} are no numbers"
-        hint = "if it should be numbers, clean these cells; if it is text, list it under 'categorical' in graph.yaml"
+        message = f"column '{shorten(name, 60)}' was read as text: {share} are not numbers"
+        hint = "if it should be numeric, clean these cells; if it is text, list it under 'categorical' in graph.yaml"
         findings.append(Finding("W-MIXED-COLUMN", "warning", message, count, (shorten(name, 60),), hint))
     return findings
 
 
 def refuse_text_crowds(names: Sequence[str], column: Callable[[str], pa.Array], place: Callable[[int], str]) -> None:
-    """Thousands of text columns are numbers in a spelling that is not understood, and would be slow to read besides."""
+    """Thousands of text columns are numbers in an unknown format, and would also be slow to read."""
     if len(names) > MOST_TEXT_COLUMNS:
         error = stray_text(names[0], column(names[0]), place, 1)
         raise BadInput(
@@ -269,7 +269,7 @@ def stray_text(
     localised = "write numbers as 1234.5, with a point and without separators"
     listed = f"clean the cell, or list '{shorten(name, 60)}' under 'categorical' in graph.yaml if it is text"
     return BadInput(
-        f"{count:,} {'cells' if count > 1 else 'cell'} in a column of numbers {'are' if count > 1 else 'is'} no number",
+        f"{count:,} {'cells' if count > 1 else 'cell'} in a numeric column can't be read as a number",
         code=code,
         place=f"{place(row)}, column {shorten(name, 60)}",
         found=found,
@@ -287,7 +287,7 @@ def first_text(cells: pa.Array) -> int | None:
 
 
 def whole_numbers(cells: pa.Array) -> np.ndarray | None:
-    """Text as int64 if every cell is a whole number in its plain spelling (no 007, no +1); otherwise ``None``."""
+    """Text as int64 if every cell is an integer in plain form (no 007, no +1); otherwise ``None``."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -309,7 +309,7 @@ def _cast(cells: pa.Array, absent: np.ndarray) -> np.ndarray:
 
 
 def _matches(cells: pa.Array, pattern: str) -> np.ndarray:
-    """Each different cell is looked at once."""
+    """Each distinct cell is checked once."""
     import pyarrow.compute as pc
 
     coded = cells.dictionary_encode()

@@ -1,4 +1,4 @@
-"""Thousands of columns of zeros and ones in a CSV file, read as bytes: as text cells they would take twenty times as
+"""Thousands of columns of zeros and ones in a CSV file, read as bytes: as text cells they would need twenty times as
 much memory and time."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 LEAST_COLUMNS = 200
-# columns before the flags are stepped over one by one in every row
+# columns before the flags are skipped one by one in every row
 MOST_BEFORE = 100
 _SAMPLE_ROWS = 50
 _ROWS_AT_ONCE = 1_000_000
@@ -18,7 +18,7 @@ _ZERO = ord("0")
 
 @dataclass(frozen=True)
 class Flags:
-    """Neighbouring columns whose cells are all ``0`` or ``1``.
+    """Adjacent columns whose cells are all ``0`` or ``1``.
 
     Args:
         first: the position of the first one in the header.
@@ -34,9 +34,9 @@ class Flags:
 
 
 def cut_flags(data: bytes, delimiter: str, width: int) -> tuple[bytes, Flags] | None:
-    """The longest run of columns of zeros and ones, and the file without it, line by line; ``None`` if there is none.
+    """The longest run of 0/1 columns, and the file without it, line by line; ``None`` if there is none.
 
-    Files with quotes are left to the general way, as is any row that is not as expected.
+    Files with quotes are left to the general parser, as is any unexpected row.
 
     Args:
         data: the file as UTF-8.
@@ -86,7 +86,7 @@ def cut_flags(data: bytes, delimiter: str, width: int) -> tuple[bytes, Flags] | 
 
 
 def sparse_flags(values: np.ndarray) -> sp.csr_array:
-    """Flags as a sparse matrix of ones; looking for them as truth values is several times quicker than as numbers."""
+    """Flags as a sparse matrix of ones; finding them as booleans is several times faster than as numbers."""
     rows, width = values.shape
     places = np.flatnonzero(np.ascontiguousarray(values).view(bool))
     indptr = np.searchsorted(places, width * np.arange(rows + 1, dtype=np.int64))
@@ -100,7 +100,7 @@ def _end_of_line(data: bytes, start: int) -> int:
 
 
 def _run(data: bytes, start: int, between: bytes, width: int) -> tuple[int, int]:
-    """Where the longest run of zeros and ones begins in the first rows, and how long it is."""
+    """Start and length of the longest run of zeros and ones in the first rows."""
     flags = np.ones(width, dtype=bool)
     rows = 0
     while start < len(data) and rows < _SAMPLE_ROWS:
@@ -121,9 +121,9 @@ def _run(data: bytes, start: int, between: bytes, width: int) -> tuple[int, int]
 
 
 def _digits(pieces: list[bytes], length: int, between: bytes) -> np.ndarray:
-    """Rows of digits; nothing where a row has anything else in it."""
+    """Rows of digits; ``None`` if a row has anything else."""
     letters = np.frombuffer(b"".join(pieces), dtype=np.uint8).reshape(len(pieces), length)
-    digits = letters[:, ::2] - _ZERO  # what is below the zero wraps around to more than one
+    digits = letters[:, ::2] - _ZERO  # values below zero wrap around to more than one
     if digits.max() > 1 or (letters[:, 1::2] != between[0]).any():
         return np.zeros((0, 0), dtype=np.uint8)
     return digits

@@ -1,6 +1,6 @@
-"""A CSV file as a table of text, with the line every row stands in: bytes, header, cells.
+"""A CSV file as a table of text, with the line number of every row: bytes, header, cells.
 
-Arrow holds the cells and makes numbers of them, but cutting the text into cells is ours. pyarrow's own reader takes
+Arrow holds the cells and converts them to numbers, but we split the text into cells. pyarrow's own reader needs
 1.2 GB for the wide table of ``test_hostile_cost.py`` (six times what is allowed), does not tell which cells were quoted
 (``test_space_around_cells_is_kept_in_quotes_only``), and counts rows where messages need lines
 (``test_what_is_written_is_read``).
@@ -47,12 +47,12 @@ if TYPE_CHECKING:
 
 LONGEST_LINE = 1_000_000
 MOST_COLUMNS = 100_000
-# what rows and cells take on their way to a graph: for files of up to 10 MB, only the shortest rows are too many
+# cost of rows and cells on the way to a graph: in files of up to 10 MB only very short rows can be too many
 BYTES_PER_ROW, BYTES_PER_CELL = 100, 21
 _PIECE = 1 << 20
 _LONG_LINE, _SAMPLE = 200, 1 << 16  # bytes
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-# text encodings by name that no file is written in; some take quadratic time on hostile input
+# codecs that no file is written in; some take quadratic time on hostile input
 _NOT_FOR_FILES = {"idna", "punycode", "unicode_escape", "raw_unicode_escape", "unicode-escape", "raw-unicode-escape"}
 _NOT_FOR_FILES |= {"undefined", "mbcs", "oem", "utf-7"}
 
@@ -62,7 +62,7 @@ def load_text(path: Path, encoding: str = "utf-8") -> bytes:
     with opened(path) as stream:
         size = stream.seek(0, io.SEEK_END)
         stream.seek(0)
-        fix = "convert it to Parquet, which takes less, or use a larger machine"
+        fix = "convert it to Parquet, which needs less, or use a larger machine"
         require_memory(3 * size, f"reading {path.name}", fix)
         data = _bounded_lines(stream, path, encoding)
     text = _utf8(data, path, encoding)
@@ -80,12 +80,12 @@ def is_text_encoding(name: str) -> bool:
 
 
 def _bounded_lines(stream: BinaryIO, path: Path, encoding: str) -> bytearray:
-    """Read piece by piece, so that a line without end is refused after its first megabyte."""
+    """Read in pieces, so that an endless line is refused after its first megabyte."""
     data = bytearray()
     line, line_start = 1, 0
     while piece := stream.read(_PIECE):
         if not data and _is_utf8(encoding) and piece.startswith(_UTF16):
-            raise _encoding_error(path, encoding, 0, "it begins like UTF-16", "utf-16")
+            raise _encoding_error(path, encoding, 0, "it starts like UTF-16", "utf-16")
         breaks = _ends_of_lines(piece) + len(data)
         data += piece
         lengths = np.diff(np.concatenate([[line_start - 1], breaks, [len(data)]])) - 1
@@ -108,7 +108,7 @@ def _ends_of_lines(piece: bytes) -> np.ndarray:
     if (sample.count(b"\n") + sample.count(b"\r")) * _LONG_LINE > len(sample):
         letters = np.frombuffer(piece, np.uint8)
         return np.flatnonzero((letters == 10) | (letters == 13))
-    # few long lines: looking for the next end is quicker than comparing every letter
+    # few long lines: searching for the next end is faster than comparing every character
     found = [place for mark in (b"\n", b"\r") for place in _places(piece, mark)]
     return np.sort(np.array(found, dtype=np.int64))
 
@@ -147,7 +147,7 @@ def _is_utf8(encoding: str) -> bool:
 
 def _encoding_error(path: Path, encoding: str, offset: int, reason: str, guess: str) -> BadInput:
     return BadInput(
-        f"{path.name} is no {encoding} text: {reason} at byte {offset}",
+        f"{path.name} is not {encoding} text: {reason} at byte {offset}",
         code="E-ENCODING",
         place=f"{path.name}, byte {offset}",
         expected=f"text in {encoding}",
@@ -165,7 +165,7 @@ def read_header(data: bytes, path: Path, wanted: Sequence[str]) -> tuple[list[st
     Args:
         data: the file as UTF-8.
         path: its name, for messages.
-        wanted: columns that the header should have; they decide between possible delimiters.
+        wanted: columns that the header should have; used to choose between possible delimiters.
     """
     sample = data[: 2 * LONGEST_LINE].decode("utf-8", "ignore")
     rows = {delimiter: _sample_rows(sample, delimiter) for delimiter in _WORDS}
@@ -191,12 +191,12 @@ def check_header(names: Sequence[str], place: str) -> None:
             code="E-HEADER",
             place=place,
             expected="a name for every column",
-            fix="name it or take it out (if it is a data frame's index, write the file without it)",
+            fix="name or remove it (if it is a data frame's index, write the file without it)",
         )
     if len(set(names)) < len(names):
         twice = next(one for one, other in pairwise(sorted(names)) if one == other)
         raise BadInput(
-            f"two columns are called '{shorten(twice, 80)}'",
+            f"two columns are named '{shorten(twice, 80)}'",
             code="E-HEADER",
             place=place,
             found=twice,
@@ -231,12 +231,12 @@ def _choose_delimiter(rows: dict[str, list[list[str]]], path: Path, wanted: Sequ
 
 def _delimiter_error(path: Path, guess: str) -> BadInput:
     return BadInput(
-        f"commas don't separate the cells of {path.name}; the header looks as if {_WORDS[guess]} did",
+        f"{path.name} does not look comma-separated; its header seems to use {_WORDS[guess]}",
         code="E-DELIM",
         place=f"{path.name}, line 1",
         found=repr(guess),
-        expected="commas; or semicolons or tabs, equally many in every row",
-        fix="save it with commas between the cells",
+        expected="commas; or semicolons or tabs, the same number in every row",
+        fix="save it as comma-separated values",
     )
 
 
@@ -261,7 +261,7 @@ class Block:
 
 
 class LooseQuotes(Exception):
-    """A quote stands inside a cell that does not begin with one, or never closes: the fast way can't tell."""
+    """A quote inside an unquoted cell, or one that never closes: the fast parser can't handle it."""
 
 
 def split_cells(data: bytes, delimiter: str) -> Iterator[Block]:
@@ -285,7 +285,7 @@ def split_cells(data: bytes, delimiter: str) -> Iterator[Block]:
 
 
 def split_cells_slowly(data: bytes, delimiter: str) -> Iterator[Block]:
-    """As :func:`split_cells`, with the tolerance of the standard library's reader; may raise ``csv.Error``."""
+    """Like :func:`split_cells`, but as tolerant as the standard library's reader; may raise ``csv.Error``."""
     import pyarrow as pa
 
     reader = csv.reader(io.StringIO(data.decode("utf-8"), newline=""), delimiter=delimiter)
@@ -308,7 +308,7 @@ def _inside_quotes(piece: np.ndarray) -> np.ndarray:
 
 
 def _end_of_rows(data: bytes, start: int, quoted: bool) -> int:
-    """The end of the last whole row within about a block; at least one row, however long."""
+    """The end of the last complete row within about a block; at least one row, however long."""
     size = _BLOCK
     while start + size < len(data):
         if quoted:
@@ -346,7 +346,7 @@ def _block(piece: np.ndarray, delimiter: int, first_line: int, quoted: bool) -> 
         lines = first_line + np.searchsorted(np.flatnonzero(_line_breaks(piece)), row_starts)
     else:
         lines = first_line + np.arange(len(row_ends))
-    # an empty line is no row; its only cell has no bytes, so that leaving it out moves no other cell
+    # an empty line is not a row; its only cell has no bytes, so dropping it moves no other cell
     blank = row_starts == row_ends
     ends = at - np.arange(len(at))
     if blank.any():
@@ -358,7 +358,7 @@ def _block(piece: np.ndarray, delimiter: int, first_line: int, quoted: bool) -> 
 
 
 def _plain_line_ends(piece: np.ndarray, inside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """CR and CRLF between rows become LF; inside a quoted cell they are the user's."""
+    """CR and CRLF between rows become LF; inside a quoted cell they are kept."""
     returns = (piece == _CR) & ~inside
     if not returns.any():
         return piece, inside
@@ -367,7 +367,7 @@ def _plain_line_ends(piece: np.ndarray, inside: np.ndarray) -> tuple[np.ndarray,
 
 
 def _clean(cells: pa.Array, may_be_quoted: bool) -> pa.Array:
-    """Take off quotes; where there are none, the space around a cell is not part of it."""
+    """Strip quotes; without quotes, the space around a cell is not part of it."""
     import pyarrow.compute as pc
 
     plain = pc.ascii_trim_whitespace(cells)
@@ -375,7 +375,7 @@ def _clean(cells: pa.Array, may_be_quoted: bool) -> pa.Array:
         return plain
     quoted = pc.starts_with(cells, '"')
     inner = pc.utf8_slice_codeunits(cells, 1, -1)
-    # one quote at each end and pairs of them between
+    # one quote at each end and doubled quotes between
     whole = pc.and_(
         pc.and_(pc.ends_with(cells, '"'), pc.greater_equal(pc.binary_length(cells), 2)),
         pc.equal(pc.count_substring(inner, '"'), pc.multiply(pc.count_substring(inner, '""'), 2)),
@@ -464,7 +464,7 @@ class CsvTable:
     def _numbers(
         self, numeric: Sequence[str], flagged: Sequence[str], columns: Sequence[str]
     ) -> np.ndarray | sp.csr_array | None:
-        """Cells and flags as one matrix, in the order of the columns; flags alone are sparse until they are checked."""
+        """Cells and flags as one matrix, in column order; flags alone stay sparse until they are checked."""
         from graphsde.io.csv_flags import sparse_flags
 
         parsed = parse_numbers(self._select(numeric), self.num_rows, len(numeric)) if numeric else None
@@ -520,7 +520,7 @@ def read_csv(path: Path, *, wanted: Sequence[str], encoding: str = "utf-8") -> C
 
     Args:
         path: the file.
-        wanted: columns that the header should have; they decide between possible delimiters.
+        wanted: columns that the header should have; used to choose between possible delimiters.
         encoding: how its text is encoded.
     """
     from graphsde.io.csv_flags import cut_flags
@@ -545,7 +545,7 @@ def read_csv(path: Path, *, wanted: Sequence[str], encoding: str = "utf-8") -> C
 
 
 def _narrow(path: Path, header: list[str], delimiter: str, rest: bytes, flags: Flags) -> CsvTable | None:
-    """The table with its flags apart; ``None`` where a row is not as long as the header, which is told elsewhere."""
+    """The table with its flags separated; ``None`` if a row and the header differ in length, reported elsewhere."""
     width = len(header) - flags.values.shape[1]
     blocks = list(split_cells(rest, delimiter))
     lines = np.concatenate([block.lines for block in blocks])[1:]
@@ -567,11 +567,11 @@ def _without_header(blocks: list[Block], width: int) -> list[pa.Array]:
 
 def _open_quote(path: Path, error: csv.Error) -> BadInput:
     return BadInput(
-        f"a quoted cell of {path.name} never ends: {error}",
+        f"a quoted cell of {path.name} is never closed: {error}",
         code="E-QUOTE",
         place=path.name,
-        expected='every cell that begins with " to end with "',
-        fix='write a quote inside a cell twice, as in "5"" pipe"',
+        expected='every cell that starts with " to end with "',
+        fix='double a quote inside a cell, as in "5"" pipe"',
     )
 
 
@@ -582,10 +582,10 @@ def _check_widths(path: Path, width: int, blocks: list[Block]) -> None:
         row = int((block.widths != width).argmax())
         more = f", and {wrong - 1:,} more rows differ" if wrong > 1 else ""
         raise BadInput(
-            f"a row has {block.widths[row]} cells where the header has {width}{more}",
+            f"a row has {block.widths[row]} cells but the header has {width}{more}",
             code="E-ROW-LEN",
             place=f"{path.name}, line {block.lines[row]}",
             found=f"{block.widths[row]} cells",
             expected=f"{width} cells",
-            fix='add or remove cells; put a cell with a comma in it into quotes, as in "1,5"',
+            fix='add or remove cells; quote a cell that contains a comma, as in "1,5"',
         )

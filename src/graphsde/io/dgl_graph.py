@@ -17,16 +17,16 @@ FEATURES, LABELS, WEIGHTS = ("feat", "features", "x"), ("label", "labels", "y"),
 def from_dgl(graph: Any, *, name: str = "graph", **options: Any) -> Graph:
     """A graph from a homogeneous ``DGLGraph``; DGL itself is not imported.
 
-    Taken over are ``ndata["feat"]``, ``ndata["label"]``, the masks ``ndata["train_mask"]`` and so on, and
+    Uses ``ndata["feat"]``, ``ndata["label"]``, the masks ``ndata["train_mask"]`` and so on, and
     ``edata["weight"]`` (or ``"w"``).
 
     Args:
         graph: one homogeneous graph.
-        name: how messages call the graph.
+        name: of the graph, for messages.
         **options: fields of :class:`~graphsde.graph.raw.ReadOptions`, such as ``directed=True``.
 
     Raises:
-        BadInput: there are several kinds of nodes or edges, or something of the graph can't be used as it is.
+        BadInput: there are several kinds of nodes or edges, or part of the graph can't be used.
     """
     if not getattr(graph, "is_homogeneous", True):
         raise BadInput(

@@ -1,4 +1,4 @@
-"""``graph.yaml``: what a folder of tables says about itself, in YAML without its traps."""
+"""``graph.yaml``: settings of a folder of tables, in YAML without its pitfalls."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST_EVENTS = 120_000
 
 @dataclass(frozen=True)
 class Setting:
-    """A value as written (text, a list or a mapping of such, ``None`` if nothing is written) and its place."""
+    """A value as written (text, a list or mapping of text, ``None`` if empty) and its place."""
 
     value: str | list[object] | dict[str, object] | None
     place: str
@@ -40,8 +40,8 @@ class Setting:
 def read_strict_yaml(path: Path) -> dict[str, Setting]:
     """The mapping in a YAML file, by key.
 
-    Every scalar is handed over as the text that is written: ``yes``, ``on``, ``1e5`` and ``007`` are what a person sees
-    in the file. Aliases, tags, repeated keys and several documents are refused.
+    Every scalar is kept as the text in the file: ``yes``, ``on``, ``1e5`` and ``007`` are what a person sees
+    there. Aliases, tags, repeated keys and several documents are refused.
     """
     with opened(path) as stream:
         content = stream.read(LARGEST_FILE + 1)
@@ -63,14 +63,14 @@ def parse_strict_yaml(text: str, file: str) -> dict[str, Setting]:
         if root is None:
             return {}
         if not isinstance(root, yaml.MappingNode):
-            raise yaml_error(f"{file} holds no keys", file, "write lines such as 'directed: true'")
+            raise yaml_error(f"{file} has no keys", file, "write lines such as 'directed: true'")
         return {key: Setting(_plain(node, file), _place(node, file)) for key, node in _pairs(root, file)}
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"{file}, line {mark.line + 1}" if mark else file
-        raise yaml_error(f"this is no YAML: {error.problem or error.context}", place, "correct this line") from None
+        raise yaml_error(f"not valid YAML: {error.problem or error.context}", place, "correct this line") from None
     except (yaml.YAMLError, ValueError) as error:
-        raise yaml_error(f"this is no YAML: {shorten(str(error))}", file, "save it as plain UTF-8 text") from None
+        raise yaml_error(f"not valid YAML: {shorten(str(error))}", file, "save it as plain UTF-8 text") from None
 
 
 def yaml_error(message: str, place: str, fix: str, **details: object) -> BadInput:
@@ -78,16 +78,16 @@ def yaml_error(message: str, place: str, fix: str, **details: object) -> BadInpu
 
 
 def _refuse_tricks(text: str, file: str, loader: type) -> None:
-    """Look at the events before anything is built from them."""
+    """Check the events before anything is built from them."""
     import yaml
 
     depth = 0
     for count, event in enumerate(yaml.parse(text, Loader=loader)):
         place = f"{file}, line {event.start_mark.line + 1}"
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise yaml_error("anchors and aliases (& and *) are not read", place, "write the value out")
+            raise yaml_error("anchors and aliases (& and *) are not supported", place, "write the value out")
         if getattr(event, "tag", None):
-            raise yaml_error("tags (!) are not read", place, "remove the tag", found=event.tag)
+            raise yaml_error("tags (!) are not supported", place, "remove the tag", found=event.tag)
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > DEEPEST or count > MOST_EVENTS:
             fix = f"keep it to {DEEPEST} levels and {MOST_EVENTS:,} entries"
@@ -95,14 +95,14 @@ def _refuse_tricks(text: str, file: str, loader: type) -> None:
 
 
 def load_plain_yaml(text: str, file: str) -> Any:
-    """YAML with its numbers and truth values, as this package writes it: no aliases, no tags, not deep, not endless."""
+    """YAML with its numbers and booleans, as this package writes it: no aliases or tags, limited depth and size."""
     import yaml
 
     try:
         _refuse_tricks(text, file, yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader)
         return yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
-        raise yaml_error(f"this is no YAML: {shorten(str(error))}", file, "put it back from a copy") from None
+        raise yaml_error(f"not valid YAML: {shorten(str(error))}", file, "restore it from a backup") from None
 
 
 def _plain(node: yaml.Node, file: str) -> str | list[object] | dict[str, object] | None:
@@ -141,19 +141,19 @@ class Settings(BaseModel):
     """The content of ``graph.yaml``.
 
     Args:
-        options: what the file says about :class:`~graphsde.graph.raw.ReadOptions`.
+        options: the file's :class:`~graphsde.graph.raw.ReadOptions`.
         places: where each key was found.
-        name: how messages call the graph.
+        name: of the graph, for messages.
         id, label, split: columns of the table of nodes.
-        label_kind: what labels are; ``target: regression`` says the same, where no column is called so.
+        label_kind: what labels are; ``target: regression`` means the same, unless a column has that name.
         source, target, weight: columns of the table of edges.
-        categorical: columns that are text even where their cells look like numbers.
+        categorical: columns that are text even if their cells look like numbers.
         drop: columns to leave out.
-        words: columns of lists or of text, each to be read as a bag of words.
-        node_name: the column with names of nodes to show beside their ids; it is no feature.
-        nodes, edges, features_file: files that are not called ``nodes``, ``edges`` and ``features.json``.
-        classes: the classes in their order.
-        image_shape: height and width, where the numeric columns are the pixels of a picture.
+        words: columns of lists or of text, each read as a bag of words.
+        node_name: the column with display names of nodes; not a feature.
+        nodes, edges, features_file: files if not named ``nodes``, ``edges`` and ``features.json``.
+        classes: the classes, in order.
+        image_shape: height and width, if the numeric columns are the pixels of an image.
         sparse: keep numeric columns as a sparse matrix.
     """
 
@@ -203,7 +203,7 @@ def read_settings(path: Path) -> Settings:
     found = read_strict_yaml(path)
     for key, setting in found.items():
         if key not in KEYS:
-            message, expected = f"there is no setting '{shorten(key, 60)}'", "one of " + ", ".join(KEYS)
+            message, expected = f"unknown setting '{shorten(key, 60)}'", "one of " + ", ".join(KEYS)
             raise yaml_error(message, setting.place, did_you_mean(key, KEYS), expected=expected)
         if setting.value is None:
             raise yaml_error(f"'{key}' has no value", setting.place, "give it one or remove the line")
@@ -222,10 +222,10 @@ def read_settings(path: Path) -> Settings:
 
 
 def with_given(settings: Settings, given: Mapping[str, Any]) -> tuple[Settings, dict[str, Any]]:
-    """Settings with those that were given by hand in their place, and the given options that are none of them.
+    """Settings overridden by those given by hand, and the given options that are not settings.
 
     Args:
-        settings: what ``graph.yaml`` says.
+        settings: from ``graph.yaml``.
         given: keyword arguments of ``read``, or ``--read`` of the command line.
     """
     values = _told_apart(dict(given), get_args(Kind))
@@ -234,12 +234,12 @@ def with_given(settings: Settings, given: Mapping[str, Any]) -> tuple[Settings, 
     if kind is not None:
         values["target"] = kind
     try:
-        # a column may be called 2019, which the command line takes for a number
+        # a column may be named 2019, which the command line parses as a number
         checked = Settings.model_validate({key: _as_written(value) for key, value in said.items()})
     except ValidationError as error:
         key = str(error.errors(include_url=False)[0]["loc"][0])
         expected = "a list of words" if key in ("categorical", "drop", "words", "classes") else "a word"
-        raise BadUsage(f"'{key}' can't be that", found=said[key], expected=expected) from None
+        raise BadUsage(f"invalid value for '{key}'", found=said[key], expected=expected) from None
     update = {key: getattr(checked, key) for key in said}
     places = {**settings.places, **dict.fromkeys(said, "the options of read")}
     return settings.model_copy(update={**update, "places": places}), values
@@ -252,7 +252,7 @@ def _as_written(value: Any) -> Any:
 
 
 def _told_apart(values: dict[str, Any], kinds: Sequence[str]) -> dict[str, Any]:
-    """``target`` is a column or what labels are; ``features`` is where features come from, or a file of words."""
+    """``target`` is a column or the kind of labels; ``features`` is the source of features, or a file of words."""
     if isinstance(said := values.get("target"), str) and current("target", said) in kinds:
         values.setdefault("label_kind", values.pop("target"))
     if isinstance(said := values.get("label_kind"), str):
@@ -269,7 +269,7 @@ def _in_words(error: ValidationError, found: Mapping[str, Setting]) -> BadInput:
     if first["type"] == "literal_error":
         choices = re.findall("'(.*?)'", first["ctx"]["expected"])
         fix, expected = did_you_mean(str(value), choices), "one of " + ", ".join(choices)
-        return yaml_error(f"'{key}' can't be that", place, fix, found=value, expected=expected)
+        return yaml_error(f"invalid value for '{key}'", place, fix, found=value, expected=expected)
     if key == "image_shape":
         expected, example = "a height and a width", "[28, 28]"
     elif first["type"].startswith("bool"):
@@ -282,18 +282,18 @@ def _in_words(error: ValidationError, found: Mapping[str, Setting]) -> BadInput:
 
 
 def read_options(given: Mapping[str, Any], from_file: ReadOptions | None = None) -> ReadOptions:
-    """Options from keyword arguments, which win, and from the graph's own file."""
+    """Options from keyword arguments, which take precedence, and from the graph's own file."""
     options = options_from({**(dataclasses.asdict(from_file) if from_file else {}), **given})
     for name in ("directed", "strict"):
         if not isinstance(getattr(options, name), bool):
-            raise BadUsage(f"'{name}' can't be that", found=getattr(options, name), expected="True or False")
+            raise BadUsage(f"invalid value for '{name}'", found=getattr(options, name), expected="True or False")
     if isinstance(options.mask, bool) or not isinstance(options.mask, int) or options.mask < 0:
         raise BadUsage(
-            "'mask' can't be that", code="E-MASK-NUMBER", found=options.mask, expected="a whole number from 0 on"
+            "invalid value for 'mask'", code="E-MASK-NUMBER", found=options.mask, expected="an integer of at least 0"
         )
     if not isinstance(options.encoding, str) or not is_text_encoding(options.encoding):
         expected = "a text encoding such as utf-8, cp1252, latin-1 or utf-16"
-        raise BadUsage("there is no such encoding", found=options.encoding, expected=expected)
+        raise BadUsage("unknown encoding", found=options.encoding, expected=expected)
     return options
 
 

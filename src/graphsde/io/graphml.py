@@ -1,8 +1,8 @@
 """GraphML files, as networkx, Gephi and others write them.
 
-defusedxml refuses document types and entities; the elements are ours to read, one after the other. networkx's reader
-does not do: it drops defaults (``test_missing_values_and_defaults``), takes nested graphs and nodes without an id
-(``bad_files.py``), invents the nodes that edges name, and keeps no line for a message.
+defusedxml refuses document types and entities; we read the elements ourselves, one by one. networkx's reader
+is not enough: it drops defaults (``test_missing_values_and_defaults``), takes nested graphs and nodes without an id
+(``bad_files.py``), invents nodes that only edges mention, and keeps no line numbers for messages.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Key:
 
 @dataclass
 class Attribute:
-    """Values of one attribute, where they are given; keys of different types may share its name."""
+    """Values of one attribute, where given; keys of different types may share its name."""
 
     rows: array[int] = field(default_factory=lambda: array("q"))
     values: list[Any] = field(default_factory=list)
@@ -122,16 +122,16 @@ class GraphmlDocument:
             if last:
                 self._xml.close()
         except ParseError as error:
-            raise self._error("E-CORRUPT", f"this is no whole XML file: {str(error).partition(':')[0]}") from None
+            raise self._error("E-CORRUPT", f"not a complete XML file: {str(error).partition(':')[0]}") from None
         except DefusedXmlException:
             raise self._error(
                 "E-XML-DTD",
-                "the file defines a document type or entities, which could expand without end",
+                "the file defines a document type or entities, which could expand without limit",
                 expected="plain GraphML",
                 fix="remove the <!DOCTYPE …> part",
             ) from None
-        except (ValueError, LookupError) as error:  # an encoding that the parser does not have
-            raise self._error("E-ENCODING", f"its encoding is not read: {shorten(str(error), 100)}") from None
+        except (ValueError, LookupError) as error:  # an encoding that the parser does not support
+            raise self._error("E-ENCODING", f"its encoding is not supported: {shorten(str(error), 100)}") from None
         self._fed += len(piece)
         if self._fed - self._parser.CurrentByteIndex > LONGEST_TAG:
             raise self._error("E-LINE-LEN", f"a tag is longer than {LONGEST_TAG:,} bytes")
@@ -166,19 +166,19 @@ class GraphmlDocument:
             self._start_key(attributes)
         elif name == "graph":
             if self._directed is not None:
-                raise self._error("E-FORMAT", "the file holds several graphs", expected="one graph")
+                raise self._error("E-FORMAT", "the file contains several graphs", expected="one graph")
             self._directed = attributes.get("edgedefault") == "directed"
 
     def _start_unrelated(self, name: str, parent: str | None) -> None:
-        """Descriptions, ports and the drawings of editors are passed over; what changes the graph is not."""
+        """Descriptions, ports and drawings of editors are skipped; anything that changes the graph is not."""
         if parent is None:
-            raise self._error("E-FORMAT", "this is XML but no GraphML", found=name, expected="<graphml>")
+            raise self._error("E-FORMAT", "this is XML but not GraphML", found=name, expected="<graphml>")
         if not self._unrelated and name in ("graph", "hyperedge"):
-            raise self._error("E-FORMAT", "nested graphs and hyperedges are not read", found=name)
+            raise self._error("E-FORMAT", "nested graphs and hyperedges are not supported", found=name)
         self._unrelated += 1
         self._passed_over += 1
         if self._passed_over > MOST_UNRELATED:
-            raise self._error("E-BOMB", f"more than {MOST_UNRELATED:,} elements have nothing to do with the graph")
+            raise self._error("E-BOMB", f"more than {MOST_UNRELATED:,} elements are unrelated to the graph")
 
     def _start_key(self, attributes: dict[str, str]) -> None:
         kind = attributes.get("attr.type", "string").lower()
@@ -227,7 +227,7 @@ class GraphmlDocument:
         except (ValueError, KeyError):
             raise self._error(
                 "E-FEAT-TYPE",
-                f"the value of '{shorten(key.name, 60)}' is no {key.kind}",
+                f"the value of '{shorten(key.name, 60)}' is not a {key.kind}",
                 found=text,
                 expected=f"a value of the type {key.kind}",
                 fix="correct the value, or the attr.type of its key",
@@ -249,8 +249,8 @@ _PIECE = 1 << 20
 def read_graphml(path: Path, options: ReadOptions, name: str | None = None) -> RawGraph:
     """Read a GraphML file.
 
-    The node attributes ``label`` and ``split`` are what they say; every other one is a feature, numeric for numbers and
-    truth values, categorical for strings. The edge attribute ``weight`` is the weight.
+    The node attributes ``label`` and ``split`` are labels and roles; all others are features, numeric for numbers and
+    booleans, categorical for strings. The edge attribute ``weight`` is the weight.
     """
     document = GraphmlDocument(path)
     with opened(path) as stream:
@@ -264,7 +264,7 @@ def read_graphml(path: Path, options: ReadOptions, name: str | None = None) -> R
     if not num_nodes:
         raise BadInput(f"{path.name} has no nodes", code="E-EMPTY", place=path.name, expected="at least two nodes")
     attributes = dict(document.nodes.attributes)
-    # a value takes more bytes in the file than in memory, unless it is a default
+    # a value needs more bytes in the file than in memory, unless it is a default
     refuse_bomb(path, declared=8 * num_nodes * len(attributes), compressed=size, moderate=50_000_000, ratio=5)
     labels, split = attributes.pop("label", None), attributes.pop("split", None)
     numeric = [one for one, attribute in attributes.items() if "string" not in attribute.kinds]
@@ -294,7 +294,7 @@ def _edges(
     sources, targets = document.sources, document.targets
     lines = np.array(document.edges.lines, dtype=np.int64)
     weights = _weights(document)
-    if options.directed:  # an undirected edge then is one in each direction
+    if options.directed:  # an undirected edge is then one in each direction
         both = np.flatnonzero(np.frombuffer(document.one_way, dtype=np.uint8) == 0)
         sources = sources + [document.targets[row] for row in both]
         targets = targets + [document.sources[row] for row in both]
@@ -324,7 +324,7 @@ def _weights(document: GraphmlDocument) -> np.ndarray | None:
             fix="write the weights as numbers",
         )
     if attribute.default is None:
-        attribute.default = 1.0  # as networkx takes an edge without a weight
+        attribute.default = 1.0  # as networkx treats an edge without a weight
     return _matrix([attribute], len(document.sources))[:, 0]
 
 

@@ -14,7 +14,7 @@ from graphsde.graph.raw import RawGraph
 from graphsde.io.mat_arrays import HEADER, DamagedMat, Variable, byte_order, places, read_variables
 from graphsde.io.opening import opened, refuse_bomb, refuse_cost
 
-# names of variables, whatever their case, the more telling ones first
+# names of variables, in any case, the more specific ones first
 ADJACENCY = ("network", "adjacency", "adj", "net", "a")
 FEATURES = ("attributes", "attribute", "features", "attrb", "attr", "x")
 LABELS = ("labels", "label", "class", "group", "gnd", "y")
@@ -30,7 +30,7 @@ def read_mat(path: Path, name: str | None = None) -> RawGraph:
 
     Args:
         path: the file.
-        name: how messages call the graph.
+        name: of the graph, for messages.
     """
     with opened(path) as stream:
         order = _order(stream, path)
@@ -46,7 +46,7 @@ def read_mat(path: Path, name: str | None = None) -> RawGraph:
     num_nodes = int(adjacency.shape[0])
     if adjacency.shape[1] != num_nodes:
         raise BadInput(
-            f"the adjacency has the shape {adjacency.shape}", code="E-SHAPE", place=path.name, expected="a square"
+            f"the adjacency matrix has shape {adjacency.shape}", code="E-SHAPE", place=path.name, expected="a square"
         )
     sources, targets, weights = edges_of_matrix(sp.csr_array(adjacency), num_nodes)
     return RawGraph(
@@ -66,10 +66,10 @@ def read_mat(path: Path, name: str | None = None) -> RawGraph:
 def _order(stream: BinaryIO, path: Path) -> str:
     header = stream.read(HEADER)
     if header.startswith((b"\x89HDF", b"MATLAB 7.3")):
-        raise _corrupt(path, "it is of version 7.3 (HDF5)", "save it with save(…, '-v7')")
+        raise _corrupt(path, "it is version 7.3 (HDF5)", "save it with save(…, '-v7')")
     order = byte_order(header)
     if order is None:
-        raise _corrupt(path, "it has no header of version 5 to 7.2", "save it with save(…, '-v7')")
+        raise _corrupt(path, "it has no version 5 to 7.2 header", "save it with save(…, '-v7')")
     return order
 
 
@@ -99,7 +99,7 @@ def _matrix(
     name, value = found
     if value is None:
         raise BadInput(
-            f"the variable '{name}' is no matrix of numbers",
+            f"the variable '{name}' is not a numeric matrix",
             code="E-DTYPE",
             place=f"{path.name}, {name}",
             expected="a matrix of numbers",
@@ -121,7 +121,7 @@ def _labels(variables: dict[str, Variable | None], num_nodes: int, path: Path) -
     if matrix.shape[0] != num_nodes or len(several):
         where = f"{path.name}, row {int(several[0]) + 1}" if len(several) else path.name
         raise BadInput(
-            f"the labels have the shape {matrix.shape}, and {len(several):,} nodes have several",
+            f"the labels have shape {matrix.shape}, and {len(several):,} nodes have several labels",
             code="E-SHAPE",
             place=where,
             expected="one class per node",

@@ -1,6 +1,6 @@
 """Variables of MATLAB files of version 5 to 7.2, numbers and sparse matrices only.
 
-scipy's reader follows lengths of a damaged file out of memory, and takes the process with it; this one looks at no byte
+scipy's reader follows wrong lengths of a damaged file out of bounds and crashes the process; this one reads no byte
 that the file does not have.
 """
 
@@ -27,12 +27,12 @@ Variable: TypeAlias = Any  # an array or a sparse matrix of numbers
 
 
 class DamagedMat(ValueError):
-    """The file is not what its own tags say."""
+    """The file contradicts its own tags."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a variable lies.
+    """Where a variable is.
 
     Args:
         offset, length: of its bytes in the file.
@@ -47,7 +47,7 @@ class Place:
 
 
 def byte_order(header: bytes) -> str | None:
-    """``<`` or ``>``, from the file's header; ``None`` where it is none of these versions."""
+    """``<`` or ``>``, from the file's header; ``None`` if it is not one of these versions."""
     return {b"IM": "<", b"MI": ">"}.get(header[126:128])
 
 
@@ -68,14 +68,14 @@ def places(stream: BinaryIO, order: str) -> list[Place]:
                 raise DamagedMat("a variable is cut off")
             kind, unpacked = struct.unpack(order + "II", inner)
         if kind != _MATRIX:
-            raise DamagedMat(f"an element of type {kind} is no variable")
+            raise DamagedMat(f"an element of type {kind} is not a variable")
         found.append(Place(offset, length, packed, unpacked))
         offset += length
     return found
 
 
 def read_variables(stream: BinaryIO, order: str, wanted: Collection[str]) -> dict[str, Variable]:
-    """The variables whose name in lower case is wanted; ``None`` for one that is no matrix of real numbers."""
+    """The variables whose lower-case name is wanted; ``None`` for one that is not a real matrix."""
     found: dict[str, Variable] = {}
     for place in places(stream, order):
         stream.seek(place.offset)
@@ -106,7 +106,7 @@ def _elements(content: memoryview, order: str) -> Iterator[np.ndarray]:
     offset = 0
     while offset + 8 <= len(content):
         word, length = struct.unpack_from(order + "II", content, offset)
-        # up to four bytes may stand beside their type and length in one tag
+        # up to four bytes may be stored with their type and length in one tag
         small = word >> 16
         kind, length, start = (word & 0xFFFF, small, offset + 4) if small else (word, length, offset + 8)
         if kind not in _STORED or (small > 4) or start + length > len(content):
@@ -139,10 +139,10 @@ def _sparse(rows: int, columns: int, parts: Iterator[np.ndarray], *, logical: bo
         raise DamagedMat(f"a sparse matrix without the starts of its {columns:,} columns")
     starts = starts.astype(np.int64)
     stored = int(starts[-1])
-    # room that was set aside and never used may follow what is stored
+    # allocated but unused space may follow the stored values
     fits = starts[0] == 0 and (np.diff(starts) >= 0).all() and stored <= min(len(indices), len(values), most_stored)
     places_used = indices[:stored].astype(np.int64)
     if not fits or (stored and (places_used.min() < 0 or places_used.max() >= rows)):
-        raise DamagedMat("a sparse matrix points outside of itself")
+        raise DamagedMat("a sparse matrix has indices out of range")
     numbers = values[:stored].astype(np.bool_ if logical else np.float64)
     return sp.csc_array((numbers, places_used, starts), shape=(rows, columns))

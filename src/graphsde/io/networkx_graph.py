@@ -39,15 +39,15 @@ def from_networkx(
 ) -> Graph:
     """A graph from networkx.
 
-    Numbers and truth values become numeric columns, text becomes categorical columns, lists of numbers become as many
+    Numbers and booleans become numeric columns, text becomes categorical columns, lists of numbers become as many
     numeric columns. The node attribute ``split`` gives the roles, the edge attribute ``weight`` the weights (an edge
     without one counts 1).
 
     Args:
         graph: any networkx graph; the direction of a ``DiGraph`` is kept with ``directed=True`` only.
         label: the node attribute that holds the class.
-        features: the node attributes to use, all but label and split if left out; ``"degree"`` for log-degrees.
-        name: how messages call this graph.
+        features: the node attributes to use, default all but label and split; ``"degree"`` for log-degrees.
+        name: of the graph, for messages.
         **options: fields of :class:`~graphsde.graph.raw.ReadOptions`.
 
     Example:
@@ -67,7 +67,9 @@ def from_networkx(
         return f"node {shorten(str(nodes[row]), 60)}"
 
     present = dict.fromkeys(key for values in attributes for key in values)
-    if label != LABEL and label not in present:  # a graph without labels is fine, a label that was asked for is not
+    if (
+        label != LABEL and label not in present
+    ):  # a graph without labels is fine, a missing label attribute that was named is not
         raise unknown_name("node attribute", label, [str(one) for one in present])
     numeric, names, categorical = _columns(graph, attributes, _chosen(attributes, features, label), place)
     sources, targets, weights = _edges(graph, nodes)
@@ -193,7 +195,7 @@ def _vectors(key: str, values: list[Any], place: Place) -> np.ndarray:
     odd = next((row for row, value in enumerate(values) if value is not None and len(value) != width), None)
     if odd is not None:
         raise BadInput(
-            f"the node attribute {shorten(key, 60)} has {len(values[odd])} entries where the first has {width}",
+            f"the node attribute {shorten(key, 60)} has {len(values[odd])} entries, but the first has {width}",
             code="E-ROW-LEN",
             place=place(odd),
             expected=f"{width} entries on every node",
@@ -207,9 +209,9 @@ def _mappings(values: list[Any], width: int) -> sp.csr_array:
     data = [entry for value in values for entry in (value or {}).values()]
     if not all(isinstance(column, Integral) and 0 <= int(column) < width for column in columns):
         raise BadInput(
-            "a sparse feature mapping has a key that is no column",
+            "a sparse feature mapping has an invalid column",
             code="E-CSR",
-            expected=f"whole numbers below {width}",
+            expected=f"integers below {width}",
         )
     return sp.csr_array((np.array(data, dtype=np.float64), (rows, columns)), shape=(len(values), width))
 

@@ -22,15 +22,15 @@ def read_npz(path: Path, name: str | None = None, mask: int = 0) -> RawGraph:
 
     Known arrays: ``features`` or ``x`` [N, d], or its CSR parts (``features_data``, ``_indices``, ``_indptr``,
     ``_shape``); ``edge_index`` [2, E], or ``edges`` [E, 2], or the CSR parts of ``adj``; ``labels`` or ``y``;
-    ``node_ids``, ``node_names`` (to show beside them), ``class_names``, ``feature_names``, ``edge_weight``,
+    ``node_ids``, ``node_names`` (display names), ``class_names``, ``feature_names``, ``edge_weight``,
     ``train_mask`` and the other masks, ``image_shape``. The gnn-benchmark layout calls the features ``attr`` and the
     ids ``node_names``; the layout of the heterophilous graphs (Platonov et al., 2023) has ``node_features``,
     ``node_labels``, ``edges`` and several splits: ``train_masks``, ``val_masks`` and ``test_masks`` [K, N].
 
     Args:
         path: the file.
-        name: how messages call the graph.
-        mask: which of several splits to take, from 0.
+        name: of the graph, for messages.
+        mask: which of several splits to use, from 0.
     """
     with opened(path) as stream:
         arrays = ZipArrays(stream, path)
@@ -77,7 +77,7 @@ class _Reader:
         )
 
     def _masks(self) -> dict[str, np.ndarray]:
-        """One split, where there are several the one that was asked for."""
+        """The split; if there are several, the requested one."""
         several = {role: f"{role}_masks" for role in MASK_NAMES if f"{role}_masks" in self.arrays}
         if not several:
             if self.mask:
@@ -89,8 +89,8 @@ class _Reader:
             if not self.mask < len(every):
                 raise self._no_such_mask(len(every))
             masks[role] = every[self.mask]
-        message = f"the file has {len(every)} splits, of which number {self.mask} was taken (counted from 0)"
-        hint = "read(…, mask=1) or --read mask=1 takes the next one"
+        message = f"the file has {len(every)} splits; using number {self.mask} (counted from 0)"
+        hint = "use read(…, mask=1) or --read mask=1 for the next one"
         self.findings.append(Finding("W-MASK-CHOSEN", "note", message, len(every), tuple(several.values()), hint))
         return masks
 
@@ -100,8 +100,8 @@ class _Reader:
             code="E-MASK-NUMBER",
             place=self.path.name,
             found=self.mask,
-            expected=f"0 to {count - 1}" if count > 1 else "0: there are not several",
-            fix="give mask one of these numbers",
+            expected=f"0 to {count - 1}" if count > 1 else "0: there is only one",
+            fix="set mask to one of these numbers",
         )
 
     def _features(self) -> np.ndarray | sp.csr_array | None:
@@ -156,7 +156,7 @@ class _Reader:
             )
         if shape.shape != (2,) or min(shape.tolist()) < 0 or max(shape.tolist()) > 2**31:
             raise self._csr_error(name, f"the shape is {shorten(shape.tolist(), 60)}", "two sizes below 2**31")
-        if len({indices.size, data.size, int(indptr.max(initial=0))}) > 1:  # scipy would cut off what is too much
+        if len({indices.size, data.size, int(indptr.max(initial=0))}) > 1:  # scipy would silently truncate
             sizes = f"{data.size} values, {indices.size} indices, indptr up to {indptr.max(initial=0)}"
             raise self._csr_error(name, sizes, "three equal numbers")
         try:
@@ -171,31 +171,31 @@ class _Reader:
         return matrix
 
     def _node_ids(self) -> np.ndarray | None:
-        """``node_ids`` are ids; ``node_names`` are used as such only where they tell the nodes apart."""
+        """``node_ids`` are ids; ``node_names`` are used as ids only if they are unique."""
         if "node_ids" in self.arrays:
             return self._column("node_ids")
         names = self._names(NODE_NAMES)
         if names is not None and len(set(names.tolist())) < len(names):
-            message = "node names occur several times and are not used as ids"
+            message = "node names are not unique and were not used as ids"
             self.findings.append(Finding("W-NAMES-IGNORED", "warning", message, 1, NODE_NAMES))
             return None
         return names
 
     def _display_names(self, num_nodes: int) -> np.ndarray | None:
-        """``node_names`` beside ``node_ids`` are to be shown; without these they are the ids themselves."""
+        """``node_names`` are display names next to ``node_ids``; without those they are the ids."""
         if "node_ids" not in self.arrays or "node_names" not in self.arrays:
             return None
         names = self._names(("node_names",))
         return None if names is None or len(names) != num_nodes else names
 
     def _names(self, names: tuple[str, ...]) -> np.ndarray | None:
-        """An optional array of names; old files keep them as Python objects, which are left alone."""
+        """An optional array of names; old files store them as Python objects, which are not read."""
         for name in names:
             if name not in self.arrays:
                 continue
             if not self.arrays.holds_objects(name):
                 return self._column(name)
-            instead = "; classes are called by their numbers" if name == "class_names" else ""
+            instead = "; classes are named by their numbers" if name == "class_names" else ""
             message = f"the array '{name}' holds Python objects and was not read{instead}"
             hint = f"save it with {name}.astype(str) to have the names"
             self.findings.append(Finding("W-NAMES-IGNORED", "warning", message, 1, (name,), hint))
@@ -220,7 +220,9 @@ class _Reader:
 
     def _image_shape(self, shape: np.ndarray) -> tuple[int, int]:
         if shape.shape != (2,) or shape.dtype.kind not in "iu" or shape.min() < 1:
-            raise BadInput("image_shape is no height and width", code="E-SHAPE", place=self.path.name, found=str(shape))
+            raise BadInput(
+                "image_shape is not a height and a width", code="E-SHAPE", place=self.path.name, found=str(shape)
+            )
         return int(shape[0]), int(shape[1])
 
     def _csr_error(self, name: str, found: str, expected: str) -> BadInput:

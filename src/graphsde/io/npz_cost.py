@@ -1,4 +1,4 @@
-"""What a graph in an ``.npz`` file would cost, from the headers of its arrays alone."""
+"""The cost of reading a graph from an ``.npz`` file, from the headers of its arrays alone."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ WEIGHTS = ("edge_weight", "edge_weights")
 FEATURE_NAMES = ("feature_names", "attr_names")
 
 # Bytes that an entry takes beyond its own at the peak of reading and checking, as measured on a million of them. Where
-# time is the dearer part, a microsecond counts as a hundred bytes: 200 MB are then two seconds, too.
+# time dominates, a microsecond counts as a hundred bytes, so that 200 MB are also two seconds.
 PER_NODE = 50
 _FEATURE, _SPARSE, _EDGE_END, _WEIGHT = 5, 8, 55, 30
 _LABEL, _ID, _MASK, _POSITION, _TEXT = 50, 40, 2, 30, 105
-_SHORT = 100  # bytes of text within which what an object takes is mostly its head
+_SHORT = 100  # texts up to this many bytes are mostly object overhead
 
 
 def _extra() -> dict[str, int]:
@@ -46,10 +46,10 @@ _ONE_PER_NODE = {
 
 
 def refuse_dear(arrays: ZipArrays) -> None:
-    """Refuse a file whose graph would take much more memory and time than its size lets one expect.
+    """Refuse a file whose graph would need much more memory and time than its size suggests.
 
-    The ratio of packed and unpacked bytes would not do: masks and one-hot features of honest graphs shrink to a
-    thousandth, while a kilobyte of text becomes objects that take forty times as much.
+    The compression ratio is not enough: masks and one-hot features of honest graphs shrink to a
+    thousandth, while a kilobyte of text becomes objects that need forty times as much.
     """
     cost, nodes = 0, 0
     for name, each in _EXTRA.items():
@@ -69,7 +69,7 @@ def refuse_dear(arrays: ZipArrays) -> None:
 
 def _per_entry(facts: ArrayFacts, extra: int) -> int:
     size, kind = facts.dtype.itemsize, facts.dtype.kind
-    if kind in "SU":  # each text becomes an object, and bytes are decoded before
+    if kind in "SU":  # each text becomes an object, and bytes are decoded first
         array = size if kind == "U" else 5 * size
         return array + (array // 4 if array <= _SHORT else array) + _TEXT
     if extra == _MASK and kind != "b":

@@ -1,4 +1,4 @@
-"""The folders of the Open Graph Benchmark, as they are unpacked: ``raw/*.csv.gz`` and ``split/NAME/*.csv.gz``."""
+"""Unpacked folders of the Open Graph Benchmark: ``raw/*.csv.gz`` and ``split/NAME/*.csv.gz``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from graphsde.io.opening import LARGEST_CONTENT, LARGEST_RATIO, MODERATE_CONTENT
 from graphsde.io.opening import require_inside as inside
 
 _PER_CELL = 30
-MOST_COLUMNS = 20_000  # each takes the reader a kilobyte
+MOST_COLUMNS = 20_000  # each costs the reader a kilobyte
 _ROLES = {"train": "train", "valid": "val", "test": "test"}
 
 
@@ -27,14 +27,14 @@ def is_ogb_folder(folder: Path) -> bool:
 def read_ogb(folder: Path, name: str | None = None, split: str | None = None) -> RawGraph:
     """Read a node property prediction graph without OGB's own library.
 
-    ``raw`` has ``edge.csv.gz`` (a source and a target per line), ``node-feat.csv.gz``, ``node-label.csv.gz`` and maybe
+    ``raw`` has ``edge.csv.gz`` (a source and a target per line), ``node-feat.csv.gz``, ``node-label.csv.gz``, maybe
     ``edge-weight.csv.gz``; ``split/NAME`` has ``train.csv.gz``, ``valid.csv.gz`` and ``test.csv.gz`` with positions of
     nodes.
 
     Args:
         folder: the one with ``raw`` in it.
-        name: how messages call the graph.
-        split: which folder of ``split`` to take; may be left out where there is one.
+        name: of the graph, for messages.
+        split: which folder of ``split`` to use; optional if there is only one.
     """
     raw = folder / "raw"
     edges = _numbers(raw / "edge.csv.gz", folder)
@@ -44,7 +44,7 @@ def read_ogb(folder: Path, name: str | None = None, split: str | None = None) ->
     if edges.shape[1] != 2 or (labels is not None and labels.shape[1] != 1):
         odd = "edge.csv.gz" if edges.shape[1] != 2 else "node-label.csv.gz"
         raise BadInput(
-            f"{odd} does not have as many columns as it should",
+            f"{odd} has the wrong number of columns",
             code="E-ROW-LEN",
             place=f"raw/{odd}",
             expected="two columns of edges, one of labels",
@@ -53,7 +53,7 @@ def read_ogb(folder: Path, name: str | None = None, split: str | None = None) ->
     count = raw / "num-node-list.csv.gz"
     sizes = [len(one) for one in (features, labels) if one is not None]
     if not sizes and not count.exists():
-        raise BadInput("the number of nodes is not told", code="E-HEADER", place=str(raw), expected="node-feat.csv.gz")
+        raise BadInput("the number of nodes is unknown", code="E-HEADER", place=str(raw), expected="node-feat.csv.gz")
     ends = _whole(edges, "raw/edge.csv.gz")
     return RawGraph(
         num_nodes=sizes[0] if sizes else int(_whole(_numbers(count, folder), "raw/num-node-list.csv.gz").sum()),
@@ -78,7 +78,7 @@ def _masks(folder: Path, split: str | None) -> dict[str, np.ndarray]:
         if split is None and not there:
             return {}
         raise BadUsage(
-            f"the folder has {len(there)} splits" if split is None else f"there is no split '{shorten(split, 60)}'",
+            f"the folder has {len(there)} splits" if split is None else f"unknown split '{shorten(split, 60)}'",
             found=split,
             expected="one of " + ", ".join(there) if there else "none",
             fix="name one: read(…, split=…) or --read split=…",
@@ -94,12 +94,12 @@ def _masks(folder: Path, split: str | None) -> dict[str, np.ndarray]:
 
 def _whole(values: np.ndarray, place: str) -> np.ndarray:
     if not np.array_equal(values, np.floor(values)):
-        raise BadInput("positions of nodes are not all whole numbers", code="E-DTYPE", place=place, expected="integers")
+        raise BadInput("positions of nodes are not all integers", code="E-DTYPE", place=place, expected="integers")
     return values.astype(np.int64)
 
 
 def _numbers(path: Path, folder: Path) -> np.ndarray:
-    """A table of numbers without a header, NaN where a cell is empty.  # [rows, columns] float64"""
+    """A numeric table without a header, NaN for empty cells.  # [rows, columns] float64"""
     import pyarrow as pa
     import pyarrow.csv as pc
 
@@ -124,17 +124,17 @@ def _numbers(path: Path, folder: Path) -> np.ndarray:
         arrays = [column.cast(pa.float64()).to_numpy() for column in table.columns]
     except (pa.ArrowException, ValueError) as error:
         raise BadInput(
-            f"{path.name} is no table of numbers: {shorten(str(error), 120)}",
+            f"{path.name} is not a numeric table: {shorten(str(error), 120)}",
             code="E-CORRUPT",
             place=str(path.relative_to(folder)),
-            expected="numbers with commas between, without a header",
+            expected="comma-separated numbers, without a header",
             fix="write or copy the file again",
         ) from None
     return np.column_stack(arrays)
 
 
 def _unpacked(path: Path) -> tuple[bytes, int]:
-    """The content, of which never more is unpacked than a file of this size may have."""
+    """The content, unpacked only up to a limit that depends on the file's size."""
     with opened(path) as stream:
         size = stream.seek(0, 2)
         stream.seek(0)
@@ -146,7 +146,7 @@ def _unpacked(path: Path) -> tuple[bytes, int]:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             raise BadInput(
-                f"{path.name} is no whole gzip file", code="E-CORRUPT", place=path.name, fix="copy the file again"
+                f"{path.name} is not a complete gzip file", code="E-CORRUPT", place=path.name, fix="copy the file again"
             ) from None
     if len(text) > limit:
         refuse_bomb(path, declared=LARGEST_CONTENT + 1, compressed=size)

@@ -21,13 +21,13 @@ from graphsde.io.words import Bag, bag_of_words
 if TYPE_CHECKING:
     import pandas as pd
 
-# columns that are taken where they exist and missed only where somebody named another
+# columns that are used if present; it is an error if they are missing only when named explicitly
 ROLES = {"id": "id", "label": "label", "split": "split", "source": "source", "target": "target", "weight": "weight"}
 Place = Callable[[int], str]
 
 
 def require_pandas() -> Any:
-    """The module, or the error that says how to get it."""
+    """The module, or the error that says how to install it."""
     try:
         import pandas
     except ImportError:
@@ -54,32 +54,32 @@ def from_pandas(
 ) -> Graph:
     """A graph from a frame of nodes and a frame of edges.
 
-    Numbers and truth values become numeric columns (sparse ones stay sparse); text and categories become categorical
+    Numbers and booleans become numeric columns (sparse ones stay sparse); text and categories become categorical
     ones, which models turn into one-hot codes; a column of lists becomes a sparse bag of words. Dates, durations and
-    complex numbers are refused. ``label``, ``split``, ``weight`` and ``id`` may be missing as long as nobody named
-    another column for them.
+    complex numbers are refused. ``label``, ``split``, ``weight`` and ``id`` may be missing unless you name
+    a column for them.
 
-    Ids are whole numbers or text; a UUID becomes its text. Anything else (tuples, timestamps, fractions, bytes) is
-    refused, since it has more than one spelling: use ``.astype(str)`` on both frames.
+    Ids are integers or text; a UUID becomes its text. Anything else (tuples, timestamps, fractions, bytes) is
+    refused, since it has more than one text form: use ``.astype(str)`` on both frames.
 
     Args:
         nodes: one row per node.
         edges: one row per edge.
-        id: the column of ids; the frame's index where it is ``None`` or there is no column ``id``.
-        label: the column of classes; missing values are unlabelled nodes. ``None`` where there are none.
+        id: the column of ids; the frame's index if it is ``None`` or there is no column ``id``.
+        label: the column of classes; missing values are unlabelled nodes. ``None`` if there is none.
         source, target: the columns of ``edges`` with the ids of the two ends.
-        weight: the column of ``edges`` with positive weights; ``None`` where there are none.
+        weight: the column of ``edges`` with positive weights; ``None`` if there is none.
         split: the column of roles (``train``, ``val``, ``calibration``, ``test`` or missing).
-        node_name: the column with names to show beside the ids; it is no feature.
-        features: the columns to use; all others if left out; ``"degree"`` for log-degrees.
+        node_name: the column with display names; not a feature.
+        features: the columns to use; default all others; ``"degree"`` for log-degrees.
         directed: keep the direction of edges; otherwise each runs both ways.
-        label_kind: ``"regression"`` where labels are numbers to be predicted.
-        name: how messages call the graph.
+        label_kind: ``"regression"`` if labels are numbers to predict.
+        name: of the graph, for messages.
         **options: further fields of :class:`~graphsde.graph.raw.ReadOptions`, such as ``impute="mean"``.
 
     Raises:
         MissingExtra: pandas is not installed.
-        BadInput: with the row and column that can't be used.
+        BadInput: names the row and column that can't be used.
 
     Example:
         >>> import pandas as pd
@@ -124,8 +124,8 @@ def from_pandas(
 def to_pandas(graph: Graph) -> tuple[pd.DataFrame, pd.DataFrame]:
     """A graph as a frame of nodes and a frame of edges; :func:`from_pandas` reads them back.
 
-    Ids are the index of the nodes. Features without names are called ``f0``, ``f1`` …; sparse ones become sparse
-    columns. Columns ``node_name``, ``label`` and ``split`` are there where the graph has such things; of an undirected
+    Ids are the index of the nodes. Features without names become ``f0``, ``f1`` …; sparse ones become sparse
+    columns. Columns ``node_name``, ``label`` and ``split`` exist if the graph has them; of an undirected
     graph each edge is listed once.
 
     Example:
@@ -138,7 +138,7 @@ def to_pandas(graph: Graph) -> tuple[pd.DataFrame, pd.DataFrame]:
     names = list(graph.feature_names or (f"f{column}" for column in range(graph.features.shape[1])))
     if clash := [column for column in (*names, *graph.categorical) if column in ("label", "split", "node_name")]:
         raise BadInput(
-            f"a feature is called '{clash[0]}', which is the name of another column here",
+            f"the feature name '{clash[0]}' is reserved for another column",
             code="E-COLUMN-DUP",
             found=clash[0],
             fix="rename the feature",
@@ -168,7 +168,7 @@ def to_pandas(graph: Graph) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 class _Frame:
-    """A frame whose columns are asked for by name."""
+    """A frame whose columns are accessed by name."""
 
     def __init__(self, frame: Any, what: str) -> None:
         pandas = require_pandas()
@@ -181,7 +181,7 @@ class _Frame:
         self.names = [str(column) for column in frame.columns]
         if len(set(self.names)) < len(self.names):
             twice = next(one for one in self.names if self.names.count(one) > 1)
-            raise self._header_error(what, f"two columns called '{shorten(twice, 60)}'", "a different name for each")
+            raise self._header_error(what, f"two columns named '{shorten(twice, 60)}'", "a different name for each")
         self.frame, self.what, self.pandas = frame, what, pandas
         index = frame.index
         self.place: Place = lambda row: f"{what}, row {row} (index {shorten(str(index[row]), 60)})"
@@ -202,7 +202,7 @@ class _Frame:
         return column
 
     def role(self, role: str, column: str | None) -> str | None:
-        """The column of a role; ``None`` where there is none and nobody asked for it."""
+        """The column of a role; ``None`` if it is missing and was not requested."""
         if column is None or (column == ROLES[role] and column not in self.names):
             return None
         return self.require(column)
@@ -215,7 +215,7 @@ class _Frame:
             raise BadUsage(
                 f"the column '{shorten(both[0], 60)}' has another role and can't be a feature",
                 found=both[0],
-                fix="take it out of features",
+                fix="remove it from features",
             )
         return wanted
 
@@ -223,7 +223,7 @@ class _Frame:
         return self.frame.iloc[:, self.names.index(column)]
 
     def ids(self, column: str | None) -> Any:
-        """Whole numbers as an array, or a list in which each entry is a whole number or text."""
+        """Integers as an array, or a list of integers and text."""
         values = self.frame.index if column is None else self.column(column)
         if isinstance(values, self.pandas.MultiIndex):
             return [self._id(value, row) for row, value in enumerate(values)]
@@ -242,12 +242,12 @@ class _Frame:
             code="E-ID-FORM",
             place=self.place(row),
             found=None if value is None else str(value),
-            expected="whole numbers, text or UUIDs",
+            expected="integers, text or UUIDs",
             fix="turn the ids into text with .astype(str), in both frames",
         )
 
     def values(self, column: str | None) -> np.ndarray | None:
-        """A column of labels or roles as found, ``None`` where a value is missing."""
+        """A column of labels or roles as is, ``None`` for missing values."""
         if column is None:
             return None
         values = self.column(column)
@@ -273,7 +273,7 @@ class _Frame:
                 place=f"{self.what}, column {shorten(column, 60)}",
                 found=str(values.dtype),
                 expected="numbers",
-                fix=f"pandas.to_numeric(frame['{shorten(column, 60)}']) makes numbers of text",
+                fix=f"pandas.to_numeric(frame['{shorten(column, 60)}']) converts text to numbers",
             )
         return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
 
@@ -300,12 +300,12 @@ class _Frame:
         return matrix, numeric, categorical
 
     def texts(self, column: str) -> np.ndarray:
-        """A column as text, ``None`` where missing."""
+        """A column as text, ``None`` for missing values."""
         values = self._objects(self.column(column))
         return np.array([None if value is None else str(value) for value in values], dtype=object)
 
     def _matrix(self, columns: Sequence[str]) -> np.ndarray | sp.csr_array:
-        """Sparse where any column is: pandas' sparse columns are many and mostly zero."""
+        """Sparse if any column is: pandas' sparse columns are many and mostly zero."""
         sparse = [isinstance(self.column(column).dtype, self.pandas.SparseDtype) for column in columns]
         if not any(sparse):
             return np.column_stack([self.numbers(column, "E-FEAT-TYPE") for column in columns])
@@ -357,7 +357,7 @@ class _Frame:
                 place=f"{self.place(row)}, column {shorten(column, 60)}",
                 found=str(values.iloc[row]),
                 expected="only numbers, only text, or only lists of words",
-                fix="clean the column, or make all of it text with .astype(str)",
+                fix="clean the column, or convert all of it to text with .astype(str)",
             )
         return next(iter(first), "number")  # nothing but missing values: refused with all missing numbers
 
@@ -368,6 +368,6 @@ class _Frame:
             code="E-DTYPE",
             place=f"{where}, column {shorten(column, 60)}",
             found=found,
-            expected="numbers, truth values, text, categories or lists of words",
-            fix="convert it (a date to a number of days, say), or leave it out with features=[…]",
+            expected="numbers, booleans, text, categories or lists of words",
+            fix="convert it (for example a date to a number of days), or leave it out with features=[…]",
         )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-# the format keeps a kilobyte of facts about every column: beyond this, looking at them takes longer than the data
+# the format stores a kilobyte of metadata per column: above this, reading them takes longer than the data
 MOST_COLUMNS = 20_000
 # bytes at the peak of reading and checking, as measured; a microsecond counts as a hundred
 _PER_ROW, _PER_NUMBER, _PER_TEXT, _PER_DECIMAL, _PER_CHUNK = 120, 22, 90, 190, 15_000
@@ -35,12 +35,12 @@ _BUFFER = 65_536
 
 @dataclass(frozen=True)
 class ParquetTable:
-    """Named, typed columns, each read when it is asked for: all of them at once would take twice the memory.
+    """Named, typed columns, each read on demand: all of them at once would need twice the memory.
 
     Args:
         path: where they are.
         schema: the names and types of the columns.
-        facts: what the file says of itself.
+        facts: the file's metadata.
         stamp: size and time of the file when that was read; a file that has changed since is refused.
     """
 
@@ -140,7 +140,7 @@ class ParquetTable:
             table = file.read(columns=[column], use_threads=False).select([column])
             table.validate(full=True)
             if table.num_rows != self.num_rows:
-                raise pa.ArrowInvalid(f"{table.num_rows} rows where {self.num_rows} are announced")
+                raise pa.ArrowInvalid(f"{table.num_rows} rows, but {self.num_rows} are declared")
         return table.column(0)
 
     def _batches(self, columns: Sequence[str]) -> Iterator[tuple[slice, list[pa.Array]]]:
@@ -155,7 +155,7 @@ class ParquetTable:
                 if stop <= self.num_rows:
                     yield slice(start, stop), [batch.column(name) for name in columns]
             if stop != self.num_rows:
-                raise pa.ArrowInvalid(f"{stop} rows where {self.num_rows} are announced")
+                raise pa.ArrowInvalid(f"{stop} rows, but {self.num_rows} are declared")
 
     def _matrix(self, columns: Sequence[str]) -> np.ndarray:
         """Columns of numbers side by side, NaN where missing: float32 where that holds them exactly.  # [N, d]"""
@@ -168,7 +168,7 @@ class ParquetTable:
         return values
 
     def _whole_numbers(self, column: str) -> np.ndarray | None:
-        """An integer column in its own type; ``None`` where it has gaps.  # [N]"""
+        """An integer column in its own type; ``None`` if values are missing.  # [N]"""
         values = np.empty(self.num_rows, dtype=self.schema.field(column).type.to_pandas_dtype())
         for rows, (array,) in self._batches([column]):
             if array.null_count:
@@ -184,12 +184,12 @@ class ParquetTable:
         with opened(self.path) as stream, _corrupt(self.path):
             if _stamp(stream) != self.stamp:
                 raise StorageError(
-                    f"{self.path.name} changed while it was read",
+                    f"{self.path.name} changed while it was being read",
                     place=str(self.path),
-                    fix="wait until whatever writes it has finished, then read again",
+                    fix="wait until the program that writes it has finished, then read it again",
                 )
             kinds = {name: self.schema.field(name).type for name in columns}
-            # text that repeats stays a dictionary: written out, one long word in many rows could fill the memory
+            # repeated text stays a dictionary: expanded, one long word in many rows could fill the memory
             text = [name for name, kind in kinds.items() if pa.types.is_string(kind) or pa.types.is_large_string(kind)]
             yield pq.ParquetFile(
                 stream, metadata=self.facts, read_dictionary=text, buffer_size=_BUFFER, pre_buffer=False
@@ -220,7 +220,7 @@ def _kind_of(kind: pa.DataType) -> str | None:
 
 
 def _holds_lists(kind: pa.DataType) -> bool:
-    """Lists of text or of whole numbers, which are words."""
+    """Lists of text or of integers, which are words."""
     from pyarrow import types
 
     if not (types.is_list(kind) or types.is_large_list(kind)):
@@ -230,7 +230,7 @@ def _holds_lists(kind: pa.DataType) -> bool:
 
 
 def read_parquet(path: Path) -> ParquetTable:
-    """Open a Parquet file, after comparing what it announces with its size; columns are read later, one by one."""
+    """Open a Parquet file after checking its declared sizes; columns are read later, one by one."""
     with opened(path) as stream, _corrupt(path):
         return _read(stream, path)
 
@@ -262,7 +262,7 @@ def _stamp(stream: BinaryIO) -> tuple[int, int]:
 
 
 def _refuse_dear(facts: pq.FileMetaData, schema: pa.Schema, path: Path, size: int) -> None:
-    """Runs of equal values take next to nothing in a file: what counts is how many are announced."""
+    """Runs of equal values take almost no space in a file: what counts is how many are declared."""
     import pyarrow as pa
 
     each = _PER_ROW
@@ -288,7 +288,7 @@ def _refuse_dear(facts: pq.FileMetaData, schema: pa.Schema, path: Path, size: in
 
 
 def _count_words(facts: pq.FileMetaData, schema: pa.Schema) -> int:
-    """How many entries the lists are said to have altogether."""
+    """The declared number of entries in all lists."""
     lists = {field.name for field in schema if _holds_lists(field.type)}
     if not lists:
         return 0
@@ -309,7 +309,7 @@ def _corrupt(path: Path) -> Iterator[None]:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise BadInput(
-            f"{path.name} is no whole Parquet file: {shorten(str(error), 120)}",
+            f"{path.name} is not a complete Parquet file: {shorten(str(error), 120)}",
             code="E-CORRUPT",
             place=path.name,
             fix="write or copy the file again",

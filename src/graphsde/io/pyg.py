@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 def from_pyg(data: Data, *, split_index: int = 0, name: str = "graph", **options: Any) -> Graph:
     """A graph from a PyG ``Data`` object.
 
-    Taken over are ``x`` (a sparse tensor stays sparse), ``edge_index``, ``edge_weight`` or a one-column ``edge_attr``,
+    Uses ``x`` (a sparse tensor stays sparse), ``edge_index``, ``edge_weight`` or a one-column ``edge_attr``,
     ``y``, the masks, and ``node_id``, ``feature_names``, ``class_names`` and ``categorical`` where they exist.
 
     Args:
         data: one homogeneous graph.
-        split_index: which column to take where masks hold several splits, as those of Geom-GCN do.
-        name: how messages call this graph.
+        split_index: which column to use if masks hold several splits, as in Geom-GCN.
+        name: of the graph, for messages.
         **options: fields of :class:`~graphsde.graph.raw.ReadOptions`, such as ``directed=True``.
 
     Example:
@@ -73,7 +73,7 @@ def to_pyg(graph: Graph) -> Data:
     """A graph as a PyG ``Data`` object; :func:`from_pyg` reads it back.
 
     Sparse features become a sparse CSR tensor. An unlabelled node has ``y == -1``. Edges run both ways in an undirected
-    graph, and ``edge_weight`` is there only where weights differ from 1.
+    graph, and ``edge_weight`` exists only if weights differ from 1.
     """
     try:
         from torch_geometric.data import Data
@@ -137,7 +137,7 @@ def _weights(data: Any) -> tuple[np.ndarray | None, list[Finding]]:
     if weights is None:
         weights = _array(getattr(data, "edge_attr", None))
         if weights is not None and weights.ndim == 2 and weights.shape[1] != 1:
-            message = f"edge_attr has {weights.shape[1]} columns and was left out: an edge has one weight here"
+            message = f"edge_attr has {weights.shape[1]} columns and was ignored: an edge can only have one weight"
             return None, [Finding("W-EDGE-ATTR", "warning", message, int(weights.shape[1]))]
     return None if weights is None else weights.reshape(len(weights), -1)[:, 0], []
 
@@ -152,16 +152,16 @@ def _masks(data: Any, split_index: int) -> dict[str, np.ndarray]:
         if mask.ndim == 2:
             if not 0 <= split_index < mask.shape[1]:
                 raise BadUsage(
-                    f"there is no split {split_index}", expected=f"0 to {mask.shape[1] - 1}", fix="choose split_index"
+                    f"no split {split_index}", expected=f"0 to {mask.shape[1] - 1}", fix="choose split_index"
                 )
             mask, several = mask[:, split_index], True
         masks[name] = mask
     if split_index and not several:
         raise BadUsage(
-            f"there is no split {split_index}: no mask has several columns",
+            f"no split {split_index}: no mask has several columns",
             code="E-MASK-NUMBER",
             found=split_index,
             expected="0",
-            fix="leave split_index out",
+            fix="leave out split_index",
         )
     return masks

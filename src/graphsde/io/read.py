@@ -24,16 +24,16 @@ def read(path: str | os.PathLike[str], *, name: str | None = None, **options: An
     Args:
         path: a folder with ``nodes`` and ``edges`` (``.csv`` or ``.parquet``, and ``graph.yaml`` if there is one), an
             ``.npz``, GraphML or MATLAB file, or a folder of the Open Graph Benchmark (``raw/edge.csv.gz`` …).
-        name: how messages call the graph; the name of the file or folder if left out.
+        name: of the graph, for messages; default: the name of the file or folder.
         **options: fields of :class:`~graphsde.graph.raw.ReadOptions`, such as ``directed=True`` or ``impute="mean"``;
-            they win over ``graph.yaml``. For a folder also what ``graph.yaml`` may say of columns and files, such as
-            ``label="topic"`` or ``nodes="pages.csv"``. ``mask=3`` (or ``split=3``) takes the fourth split of an
+            they take precedence over ``graph.yaml``. For a folder also its settings of columns and files, such as
+            ``label="topic"`` or ``nodes="pages.csv"``. ``mask=3`` (or ``split=3``) uses the fourth split of an
             ``.npz`` file that has several.
 
     Raises:
-        BadInput: the content can't be used as it is; the message names the file and the line.
+        BadInput: the content can't be used; the message names the file and the line.
         StorageError: the file can't be read.
-        BadUsage: there is no such option.
+        BadUsage: an option is unknown.
 
     Example:
         >>> import pathlib, tempfile
@@ -90,9 +90,9 @@ def _without_columns(path: Path, options: dict[str, Any], for_tables: list[str])
         return {("mask" if key == "split" else key): value for key, value in options.items()}
     if for_tables:
         raise BadUsage(
-            f"'{for_tables[0]}' is for folders of tables, and {path.name} is none",
+            f"'{for_tables[0]}' only applies to folders of tables, and {path.name} is not one",
             found=options.get(for_tables[0]),
-            fix=f"leave '{for_tables[0]}' out",
+            fix=f"leave out '{for_tables[0]}'",
         )
     return options
 
@@ -104,23 +104,23 @@ def _refuse_mask(path: Path, options: ReadOptions) -> None:
             code="E-MASK-NUMBER",
             found=options.mask,
             expected="0; only .npz files may hold several splits",
-            fix="leave mask out",
+            fix="leave out mask",
         )
 
 
 def _graph(raw: RawGraph, options: ReadOptions) -> Graph:
-    raw.name = shorten(raw.name)  # it may come from a file, and every message shows it
+    raw.name = shorten(raw.name)  # it may come from a file, and messages show it
     return assemble(raw, options)
 
 
 def _pickled(path: Path, suffix: str) -> BadInput:
     return BadInput(
-        f"{path.name} is a pickle, which could run any program when it is opened; it was not opened",
+        f"{path.name} is a pickle, which could run arbitrary code when opened; it was not opened",
         code="E-PICKLE",
         place=str(path),
         found=suffix,
         expected=FORMATS,
-        fix="where you trust the file, load it with the program that wrote it and save its arrays: "
+        fix="if you trust the file, load it with the program that wrote it and save its arrays: "
         "numpy.savez('graph.npz', features=x, edge_index=edge_index, labels=y)",
     )
 
@@ -128,14 +128,14 @@ def _pickled(path: Path, suffix: str) -> BadInput:
 def _unknown_format(path: Path, suffix: str) -> BadInput:
     if suffix in (".csv", ".parquet"):
         return BadInput(
-            f"{path.name} alone is no graph",
+            f"{path.name} alone is not a graph",
             code="E-FORMAT",
             place=str(path),
             expected="a folder with nodes.csv and edges.csv (or .parquet)",
             fix=f"put both tables into one folder and read the folder: read('{path.parent}')",
         )
     return BadInput(
-        f"the format of {path.name} is not known",
+        f"unknown file format: {path.name}",
         code="E-FORMAT",
         place=str(path),
         found=suffix or "no suffix",

@@ -1,4 +1,4 @@
-"""Tables for people: the one place where CSV is written that a spreadsheet may open."""
+"""Tables for people: the one place that writes CSV files for spreadsheets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS_AT_ONCE = 100_000
 
 
 def require_table_name(path: Path) -> str:
-    """The suffix of a table's name, refused where there is no such format."""
+    """The suffix of a table's name; refused if the format is unknown."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise BadUsage(f"can't write a table to '{path.name}'", expected="a name that ends in .csv or .parquet")
@@ -31,18 +31,18 @@ def require_table_name(path: Path) -> str:
 def write_table(columns: Mapping[str, Any], path: Path) -> None:
     """Write columns as CSV or Parquet, by suffix. Text in CSV can't become a formula in a spreadsheet.
 
-    Some rows are written at a time, so that a long table takes no more memory than its columns.
+    Rows are written in blocks, so that a long table needs no more memory than its columns.
 
     Args:
         columns: arrays or lists by name, all of one length.
-        path: replaced at once; the old file stays until the new one is complete.
+        path: replaced atomically; the old file stays until the new one is complete.
     """
     import pyarrow as pa
 
     suffix = require_table_name(path)
     harmless = suffix == ".csv"
     rows = max((len(values) for values in columns.values()), default=0)
-    # what a column is, all of its rows say: the first ones may all be empty
+    # the type of a column depends on all of its rows: the first ones may be empty
     kinds = {name: _kind(values) if rows > ROWS_AT_ONCE else None for name, values in columns.items()}
     titles = {name: safe_cell(name) if harmless else name for name in columns}
     with storage.writing(path) as stream, contextlib.ExitStack() as open_:
@@ -75,16 +75,16 @@ def _kind(values: Any) -> pa.DataType:
 
 
 def _harmless(values: Any) -> Any:
-    """Numbers stay numbers, whatever holds them; text may be in arrays of objects or of characters, and in lists."""
+    """Numbers stay numbers, whatever their container; text may be in arrays of objects or characters, or in lists."""
     if isinstance(values, np.ndarray) and values.dtype.kind not in "OUST":
         return values
     return [safe_cell(value) if isinstance(value, str) else value for value in values]
 
 
 def _arrow(values: Any, kind: pa.DataType | None = None) -> pa.Array:
-    """A column for Arrow, whose own door for arrays and lists imports pandas; it is left for what is rare.
+    """A column for Arrow; its own conversion of arrays and lists imports pandas, so it is only used for rare cases.
 
-    ``kind`` is that of the whole column, where these are some of its rows.
+    ``kind`` is that of the whole column, if these are only some of its rows.
     """
     import pyarrow as pa
 
@@ -104,7 +104,7 @@ def _arrow(values: Any, kind: pa.DataType | None = None) -> pa.Array:
     if isinstance(values, list):
         kinds = {type(value) for value in values} - {type(None)}
         if not kinds:
-            return pa.nulls(len(values))  # without a type, as Arrow has it
+            return pa.nulls(len(values))  # untyped nulls, as in Arrow
         if kinds == {str}:
             return _texts(values)
         if kinds == {float}:
@@ -125,7 +125,7 @@ def _texts(values: list[str | None]) -> pa.Array:
 
 
 def _there(values: list[Any]) -> pa.Buffer | None:
-    """A bit per value: whether it is one; nothing where all are."""
+    """A bit per value: whether it is present; ``None`` if all are."""
     import pyarrow as pa
 
     there = np.array([value is not None for value in values], dtype=bool)

@@ -1,4 +1,4 @@
-"""A folder with a table of nodes, a table of edges, and maybe a file of words."""
+"""A folder with a table of nodes, a table of edges, and optionally a file of words."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from graphsde.io.parquet import read_parquet
 from graphsde.io.words import bag_of_words, read_json_words, read_vocabulary, vocabulary_file
 
 SUFFIXES = (".csv", ".parquet")
-# how the table of nodes is called in public collections, mostly after the name of the graph
+# names of the table of nodes in public collections, usually after the name of the graph
 NODE_STEMS = ("nodes", "target", "targets")
 
 
@@ -35,8 +35,8 @@ def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None)
 
     Args:
         folder: where they are.
-        given: options and settings that win over those in ``graph.yaml``.
-        name: how messages call the graph.
+        given: options and settings that take precedence over ``graph.yaml``.
+        name: of the graph, for messages.
     """
     files = _files(folder)
     settings = Settings()
@@ -100,7 +100,7 @@ def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None)
 
 
 def _give_back_cells() -> None:
-    """Arrow keeps what its cells took for cells to come, several times the size of the file; the graph needs it now."""
+    """Arrow keeps freed memory for later, several times the size of the file; the graph needs it now."""
     import pyarrow as pa
 
     pa.default_memory_pool().release_unused()
@@ -115,8 +115,8 @@ def _files(folder: Path) -> list[str]:
 
 
 class _Files:
-    """Which files of the folder are meant: those that are named, those called as they should be, or the only ones that
-    can be meant, which is noted."""
+    """Which files of the folder to use: those named in settings, those with the default names, or the only ones that
+    qualify, which is noted."""
 
     def __init__(self, folder: Path, files: Sequence[str], settings: Settings) -> None:
         self.folder, self.files, self.settings = folder, files, settings
@@ -132,7 +132,7 @@ class _Files:
                 code="E-FORMAT",
                 place=str(self.folder),
                 expected="one of them",
-                fix="remove the one that is out of date",
+                fix="remove the outdated one",
             )
         if found:
             return found[0]
@@ -149,21 +149,21 @@ class _Files:
         if file in self.files and file.lower().endswith(tuple(suffixes)):
             return file
         raise BadInput(
-            f"'{shorten(file, 60)}' can't be the file of {key}",
+            f"'{shorten(file, 60)}' can't be used as the file of {key}",
             code="E-NOT-A-FILE",
             place=self.settings.places.get(key, str(self.folder)),
             found=", ".join(shorten(one, 60) for one in self.files[:10]) or "nothing",
             expected=f"a file of this folder that ends in {' or '.join(suffixes)}",
-            fix=did_you_mean(file, self.files, "give the name of one, without a folder"),
+            fix=did_you_mean(file, self.files, "give a file name without a folder"),
         )
 
     def _only(self, what: str, stems: tuple[str, ...], suffixes: tuple[str, ...]) -> str | None:
-        """The one file whose name ends as it should, such as ``musae_facebook_edges.csv``."""
+        """The only file with a matching name, such as ``musae_facebook_edges.csv``."""
         found = [one for one in self.files if Path(one).stem.lower().endswith(stems) and one.endswith(suffixes)]
         if len(found) != 1:
             return None
-        message = f"{shorten(found[0], 60)} was taken as the file of {what}"
-        hint = f"'{what}: FILE' in graph.yaml, or --read {what}=FILE, names another"
+        message = f"{shorten(found[0], 60)} is used as the file of {what}"
+        hint = f"to use another one: '{what}: FILE' in graph.yaml, or --read {what}=FILE"
         self.findings.append(Finding("W-FILE-CHOSEN", "note", message, 1, (shorten(found[0], 60),), hint))
         return found[0]
 
@@ -190,7 +190,7 @@ def _open(file: str, folder: Path, wanted: tuple[str, ...], options: ReadOptions
 
 
 def _check_columns(table: Table, settings: Settings, *, required: Sequence[str], optional: Sequence[str]) -> None:
-    """Required columns, and the ones that graph.yaml names, must be there."""
+    """Required columns, and those that graph.yaml names, must exist."""
     wanted = {role: getattr(settings, role) for role in required}
     wanted |= {role: getattr(settings, role) for role in optional if role in settings.places}
     names = set(table.names)
@@ -200,19 +200,19 @@ def _check_columns(table: Table, settings: Settings, *, required: Sequence[str],
 
 
 def _two_columns(edges: Table, settings: Settings, node_ids: np.ndarray) -> tuple[Settings, list[Finding]]:
-    """Two columns that nobody has named are the two ends, unless the first line looks like an edge itself."""
+    """Two columns with other names are source and target, unless the first line looks like an edge itself."""
     ends = [name for name in edges.names if name != settings.weight]
     named = {"source", "target"} & set(settings.places) or {settings.source, settings.target} & set(edges.names)
     if named or len(ends) != 2 or (locate(ends, node_ids) >= 0).any() or any(NUMBER.fullmatch(end) for end in ends):
         return settings, []
     shown = tuple(shorten(end, 60) for end in ends)
-    message = f"the columns {shown[0]} and {shown[1]} of {edges.path.name} were taken as source and target"
+    message = f"the columns {shown[0]} and {shown[1]} of {edges.path.name} are used as source and target"
     found = [Finding("W-COLUMNS-CHOSEN", "note", message, 2, shown)]
     return settings.model_copy(update={"source": ends[0], "target": ends[1]}), found
 
 
 def _refuse_shared_columns(settings: Settings) -> None:
-    """A column with two roles: every edge would be a self loop, or the id would be the answer."""
+    """A column with two roles: every edge would be a self loop, or the id would be the label."""
     for roles in (("id", "label", "split", "node_name"), ("source", "target", "weight")):
         seen: dict[str, str] = {}
         for role in roles:
@@ -262,10 +262,10 @@ def _features(nodes: Table, settings: Settings, word_file: str | None, node_ids:
         if bag.numbered and (vocabulary := vocabulary_file(_files(path.parent))) is not None:
             require_inside(path.parent / vocabulary, path.parent)
             bag = bag.spelt(read_vocabulary(path.parent / vocabulary), vocabulary)
-            message = f"the words of {shorten(word_file, 60)} are spelt out by {shorten(vocabulary, 60)}"
+            message = f"the words of {shorten(word_file, 60)} are named by {shorten(vocabulary, 60)}"
             findings.append(Finding("W-FILE-CHOSEN", "note", message, len(bag.names), (shorten(vocabulary, 60),)))
         bags.append(bag)
-        # beside a file of features, columns are mostly other ids and names
+        # with a separate file of features, columns are mostly other ids and names
         named = {*settings.categorical, *settings.words}
         findings += unused_columns(
             [name for name in columns if name not in named], f"columns of {nodes.path.name}", "W-NODE-COLUMNS"
@@ -285,7 +285,7 @@ def _features(nodes: Table, settings: Settings, word_file: str | None, node_ids:
 
 
 def _unused_texts(nodes: Table, settings: Settings, features: Features) -> dict[str, np.ndarray]:
-    """Columns of text that nothing was made of; the labels may be among them."""
+    """Unused text columns; the labels may be among them."""
     unused = next((one.where for one in features.findings if one.code == "W-NODE-COLUMNS"), ())
     columns = {name: nodes.values(name) for name in unused if name in nodes.names and name not in settings.drop}
     return {name: values for name, values in columns.items() if values.dtype == object}
@@ -299,13 +299,13 @@ def _matrix(features: Features, settings: Settings) -> np.ndarray | sp.csr_array
             code="E-LEN",
             place=settings.places["image_shape"],
             expected="height times width numeric columns",
-            fix="correct image_shape, or leave it out",
+            fix="correct or remove image_shape",
         )
     return sp.csr_array(features.numeric) if settings.sparse and features.numeric is not None else features.numeric
 
 
 def _positions(labels: np.ndarray, classes: Sequence[str]) -> np.ndarray:
-    """Class names as positions in the given order; a class may be called ``NA`` or ``3`` if it is listed."""
+    """Class names as positions in the given order; a class may be named ``NA`` or ``3`` if it is listed."""
     position = {name: index for index, name in enumerate(classes)}
     found = [position.get(label) if isinstance(label, str) else None for label in labels.tolist()]
     if any(row is None and label not in (None, "") for row, label in zip(found, labels.tolist(), strict=True)):
@@ -325,7 +325,7 @@ def _joint_roles(split: np.ndarray, nodes: Table) -> dict[str, np.ndarray]:
 
 
 def _similar(stem: str, files: Sequence[str]) -> str:
-    """A slip of the pen in a file's name; the other table is none."""
+    """A typo in a file name; the other table is not a candidate."""
     names = [f"{stem}.csv", f"{stem}.parquet"]
     close = [file for file in files if difflib.get_close_matches(file.lower()[:100], names, n=1, cutoff=0.8)]
     others = [file for file in close if not file.startswith(("nodes.", "edges."))]
@@ -336,11 +336,11 @@ EDGE_WORDS = re.compile(r"edge|link|relation|network|pair|connection|adjacen|fol
 
 
 def _other_tables(stem: str, files: Sequence[str]) -> str:
-    """Tables under other names that could be the one that is missing."""
+    """Tables under other names that could be the missing one."""
     tables = [file for file in files if file.endswith(SUFFIXES)]
     alike = [file for file in tables if bool(EDGE_WORDS.search(file)) == (stem == "edges")]
     if not alike:
         return "add the file"
     names = [shorten(file, 60) for file in alike[:3]]
     others = f" (or {', '.join(names[1:])})" if len(names) > 1 else ""
-    return f"say which table it is, such as --read {stem}={names[0]}{others}; in Python {stem}='{names[0]}'"
+    return f"name the table, for example --read {stem}={names[0]}{others}; in Python {stem}='{names[0]}'"

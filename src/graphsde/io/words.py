@@ -1,4 +1,4 @@
-"""Bags of words: lists of words, by node, as a sparse matrix with one named column per word."""
+"""Bags of words: lists of words per node, as a sparse matrix with one named column per word."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphsde.graph.ids import locate
 from graphsde.graph.raw import Finding
 from graphsde.io.opening import no_utf8, opened, refuse_cost
 
-# what an entry and a list take at the peak, as measured; a microsecond counts as a hundred bytes
+# measured peak cost of an entry and of a list; a microsecond counts as a hundred bytes
 _PER_WORD, _PER_LIST = 75, 400
 LARGEST_JSON = 500_000_000
 LARGEST_VOCABULARY = 20_000_000
@@ -29,7 +29,7 @@ class Bag:
 
     Args:
         counts: one row per node, one column per word.  # [N, d] CSR
-        names: of the columns: the words in alphabetical order, or the numbers from 0 to the largest.
+        names: of the columns: words in alphabetical order, or numbers from 0 to the largest.
         numbered: whether words are positions in a vocabulary.
     """
 
@@ -38,28 +38,28 @@ class Bag:
     numbered: bool = False
 
     def named(self, column: str) -> Bag:
-        """The names with that of the table's column before them, so that they can't collide with other columns."""
+        """The names, prefixed with the name of the table's column so that they can't collide with other columns."""
         return Bag(self.counts, [f"{column}:{name}" for name in self.names], self.numbered)
 
     def spelt(self, vocabulary: Sequence[str], file: str) -> Bag:
-        """Words in place of their positions; the vocabulary may go on behind the last one that is used."""
+        """Words instead of their positions; the vocabulary may be longer than needed."""
         if len(vocabulary) < len(self.names):
             raise BadInput(
-                f"{file} has {len(vocabulary):,} words, and the features go up to word {len(self.names) - 1:,}",
+                f"{file} has {len(vocabulary):,} words, but the features go up to word {len(self.names) - 1:,}",
                 code="E-WORDS",
                 place=file,
                 expected=f"at least {len(self.names):,} words, counted from 0",
-                fix="give the vocabulary that the features were made with, or take the file away",
+                fix="use the vocabulary that the features were made with, or remove the file",
             )
         return Bag(self.counts, list(vocabulary[: len(self.names)]), self.numbered)
 
 
 def bag_of_words(lists: Sequence[Sequence[Any] | None], place: Callable[[int], str]) -> Bag:
-    """Count words. A word is a text, or its position in a vocabulary that nobody has given.
+    """Count words. A word is a text, or its position in an unknown vocabulary.
 
     Args:
         lists: the words of each node; ``None`` is the empty list.
-        place: tells the user where row ``i`` is.
+        place: describes where row ``i`` is.
 
     Example:
         >>> bag = bag_of_words([["b", "a", "b"], None], str)
@@ -80,7 +80,7 @@ def bag_of_words(lists: Sequence[Sequence[Any] | None], place: Callable[[int], s
     kinds: tuple[type, ...] = (int, np.integer) if numbered else (str,)
     for entry, word in enumerate(words):
         if not isinstance(word, kinds) or isinstance(word, bool):
-            raise refuse(entry, "a word is neither a text nor its position", "only texts, or only whole numbers from 0")
+            raise refuse(entry, "a word is neither text nor a position", "only text, or only integers from 0")
     if numbered:
         columns = _positions(words, refuse)
         names = [str(column) for column in range(int(columns.max()) + 1)]
@@ -107,7 +107,7 @@ VOCABULARY_STEMS = ("vocabulary", "vocab", "feature_names")
 
 
 def vocabulary_file(files: Iterable[str]) -> str | None:
-    """The file that says which word has which position, if there is just one such as ``vocabulary.json``."""
+    """The file that maps positions to words, if there is exactly one such as ``vocabulary.json``."""
     found = [
         one
         for one in files
@@ -117,9 +117,9 @@ def vocabulary_file(files: Iterable[str]) -> str | None:
 
 
 def read_vocabulary(path: Path) -> list[str]:
-    """Words in the order of their positions: a line each, a JSON list, or a JSON object from words to positions.
+    """Words in the order of their positions: one per line, a JSON list, or a JSON object from words to positions.
 
-    An object from positions to words is taken as well.
+    An object from positions to words works too.
     """
     with opened(path) as stream:
         data = stream.read(LARGEST_VOCABULARY + 1)
@@ -134,13 +134,13 @@ def read_vocabulary(path: Path) -> list[str]:
         try:
             ordered = sorted((at, key) if isinstance(at, int) else (int(key), at) for key, at in content.items())
         except (TypeError, ValueError):
-            raise _no_vocabulary(path, "its entries are no pairs of a word and a position") from None
+            raise _no_vocabulary(path, "its entries are not pairs of a word and a position") from None
         if [at for at, _ in ordered] != list(range(len(ordered))):
-            raise _no_vocabulary(path, "its positions don't run from 0 without a gap")
+            raise _no_vocabulary(path, "its positions are not consecutive from 0")
         content = [word for _, word in ordered]
     words = [one.strip() if isinstance(one, str) else None for one in content] if isinstance(content, list) else []
     if not words or not all(words) or len(set(words)) < len(words):
-        raise _no_vocabulary(path, "a word is empty, no text, or occurs twice")
+        raise _no_vocabulary(path, "a word is empty, not text, or occurs twice")
     return [str(one) for one in words]
 
 
@@ -150,7 +150,7 @@ def _no_vocabulary(path: Path, what: str) -> BadInput:
         code="E-WORDS",
         place=path.name,
         expected="a word per line, a JSON list of words, or a JSON object from words to positions",
-        fix="correct the file, or rename it: the words are then called by their numbers",
+        fix="correct the file, or rename it: words are then named by their numbers",
     )
 
 
@@ -162,7 +162,7 @@ def _positions(words: Sequence[int], refuse: Callable[[int, str, str], BadInput]
 
 
 def split_texts(texts: Iterable[Any]) -> list[list[str] | None]:
-    """Text cut at blanks; letters and signs stay as they are."""
+    """Text split at blanks; characters are kept."""
     return [None if text is None else str(text).split() for text in texts]
 
 
@@ -174,7 +174,7 @@ def read_json_words(path: Path, node_ids: np.ndarray) -> tuple[Bag, list[Finding
         node_ids: of the graph; the keys are these ids, as text.
 
     Returns:
-        the bag, in the order of ``node_ids``, and what was noticed.
+        the bag, in the order of ``node_ids``, and findings.
     """
     found = _load(path)
     rows = locate(list(found), node_ids)
@@ -186,7 +186,7 @@ def read_json_words(path: Path, node_ids: np.ndarray) -> tuple[Bag, list[Finding
             place=path.name,
             found=keys[int(unknown[0])],
             expected=f"ids such as {shorten(str(node_ids[0]), 60)}",
-            fix="correct the ids, or take these keys out",
+            fix="correct the ids, or remove these keys",
         )
     lists: list[list[Any] | None] = [None] * len(node_ids)
     for row, words in zip(rows.tolist(), found.values(), strict=True):
@@ -220,13 +220,13 @@ def _load(path: Path) -> dict[str, list[Any]]:
     except json.JSONDecodeError as error:
         place = f"{path.name}, line {error.lineno}, column {error.colno}"
         raise _json_error(path, error.msg, "write or copy the file again", place) from None
-    except ValueError as error:  # NaN, or a number of more digits than Python reads
-        raise _json_error(path, shorten(str(error), 120), "write words as text or as whole numbers") from None
+    except ValueError as error:  # NaN, or a number with too many digits
+        raise _json_error(path, shorten(str(error), 120), "write words as text or as integers") from None
     if not isinstance(content, Mapping):
-        raise _json_error(path, f"it holds a {type(content).__name__}, no object", 'write {"id": [words]}')
+        raise _json_error(path, f"it holds a {type(content).__name__}, not an object", 'write {"id": [words]}')
     for key, words in content.items():
         if not isinstance(words, list):
-            what = f"the entry of '{shorten(key, 60)}' is no list"
+            what = f"the entry of '{shorten(key, 60)}' is not a list"
             raise _json_error(path, what, 'write {"id": [words]}', f"{path.name}, key {shorten(key, 60)}")
     return dict(content)
 
@@ -241,7 +241,7 @@ def _once(pairs: list[tuple[str, Any]], path: Path) -> dict[str, Any]:
 
 
 def _no_number(word: str) -> Any:
-    raise ValueError(f"{word} is no word")
+    raise ValueError(f"{word} is not a word")
 
 
 def _json_error(path: Path, what: str, fix: str, place: str | None = None) -> BadInput:

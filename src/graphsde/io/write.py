@@ -29,7 +29,7 @@ def write_tables(graph: Graph, folder: str | os.PathLike[str], format: Literal["
 
     Args:
         graph: the graph.
-        folder: made if it is not there; files of the same name are replaced, each at once.
+        folder: created if missing; files of the same name are replaced atomically.
         format: ``csv`` or ``parquet``.
 
     Example:
@@ -56,7 +56,7 @@ def write_tables(graph: Graph, folder: str | os.PathLike[str], format: Literal["
 
 
 class _Columns:
-    """Names for the columns of the table of nodes: features keep theirs, ``id`` and others step aside."""
+    """Names for the columns of the table of nodes: features keep theirs, ``id`` and others make way."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -125,7 +125,7 @@ class _Columns:
             values["image_shape"] = [str(side) for side in graph.image_shape]
         if graph.is_sparse:
             values["sparse"] = "true"
-        # some invisible characters end a line in YAML: where there are any, everything beyond ASCII is escaped
+        # some invisible characters end a line in YAML: if there are any, everything outside ASCII is escaped
         readable = all(
             name.isprintable() for name in (graph.name, *graph.class_names, *self.categorical, *self.numeric)
         )
@@ -135,7 +135,7 @@ class _Columns:
         return text
 
     def _has(self, role: str) -> bool:
-        """Whether the column is written: also where a feature of that name would be taken for it otherwise."""
+        """Whether the column is written; also if a feature of that name would otherwise be mistaken for it."""
         needed = {"id": True, "label": self.graph.target.given, "split": bool(self.graph.masks)}
         return needed[role] or self.role[role] != role
 
@@ -179,7 +179,9 @@ def _texts(values: np.ndarray) -> pa.Array:
         texts = None
     if texts is None or any("\0" in text for text in texts.dictionary_encode().dictionary.to_pylist()):
         raise BadInput(
-            "a text has characters that no file can hold", code="E-ENCODING", fix="replace lone surrogates and NUL"
+            "a text has characters that can't be stored in a file",
+            code="E-ENCODING",
+            fix="replace lone surrogates and NUL",
         )
     return texts
 
@@ -197,7 +199,7 @@ def _csv(table: pa.Table) -> bytes:
 
 
 def _exact(column: pa.Array) -> pa.Array:
-    """The shortest digits that give the same float32 when they are read as float64 and then rounded."""
+    """The shortest digits that give the same float32 when read as float64 and then rounded."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,4 +1,4 @@
-"""Named arrays in an ``.npz`` file: every announcement is compared with what is there before memory is taken."""
+"""Named arrays in an ``.npz`` file: every declared size is checked before memory is allocated."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class ZipArrays:
         path: its name, for messages.
 
     The zip directory is checked first (number and names of members, sizes, compression), then the header of an array
-    against the size of its member, and only then memory is taken for it.
+    against the size of its member; only then is memory allocated.
     """
 
     def __init__(self, stream: BinaryIO, path: Path) -> None:
@@ -92,7 +92,7 @@ class ZipArrays:
         return name in self._members
 
     def facts(self, name: str) -> ArrayFacts:
-        """What an array's header says, once it fits the size of the member; no more than the header is unpacked."""
+        """An array's header, checked against the size of the member; only the header is unpacked."""
         with self._member(name) as stream:
             facts = self._header(name, stream)
             if facts.is_plain:
@@ -103,12 +103,12 @@ class ZipArrays:
         return self.facts(name).dtype.hasobject
 
     def read(self, name: str) -> np.ndarray:
-        """The array; objects are refused, whatever they are."""
+        """The array; objects are always refused."""
         with self._member(name) as stream:
             facts = self._header(name, stream)
             if facts.dtype.hasobject:
                 raise BadInput(
-                    f"the array '{name}' holds Python objects, which could run any program when they are read",
+                    f"the array '{name}' holds Python objects, which could run arbitrary code when read",
                     code="E-PICKLE",
                     place=self._place(name),
                     found=str(facts.dtype),
@@ -138,18 +138,18 @@ class ZipArrays:
                 raise broken(self.path.name, _KIND, reason)
             view[filled : filled + len(piece)] = piece
             filled += len(piece)
-        stream.read(1)  # at the end of the member, the checksum is compared
+        stream.read(1)  # at the end of the member, the checksum is verified
         return content
 
     def _header(self, name: str, stream: IO[bytes]) -> ArrayFacts:
         try:
             version = npy.read_magic(stream)
             if version not in ((1, 0), (2, 0)):
-                raise ValueError(f"version {version} of the npy format is not read")
+                raise ValueError(f"version {version} of the npy format is not supported")
             reader = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
             shape, fortran_order, dtype = reader(stream, max_header_size=_LONGEST_HEADER)
         except _HEADER_ERRORS as error:
-            reason = f"the member '{shorten(name, 60)}' is no array: {shorten(str(error), 100)}"
+            reason = f"the member '{shorten(name, 60)}' is not an array: {shorten(str(error), 100)}"
             raise broken(self.path.name, _KIND, reason) from None
         if any(isinstance(side, bool) or side < 0 for side in shape) or len(shape) > 3:
             raise self._lie(name, shape, "sizes of at most three dimensions")
@@ -165,7 +165,7 @@ class ZipArrays:
 
     def _lie(self, name: str, shape: tuple[int, ...], expected: str) -> BadInput:
         return BadInput(
-            f"the header of '{name}' announces the shape {shorten(shape, 80)}",
+            f"the header of '{name}' declares the shape {shorten(shape, 80)}",
             code="E-HEADER-LIE",
             place=self._place(name),
             expected=expected,

@@ -1,4 +1,4 @@
-"""Opening a zip archive of unknown origin: its directory is judged before it is listed, a member before it is read."""
+"""Opening an untrusted zip archive: its directory is checked before it is listed, a member before it is read."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import IO, BinaryIO
 from graphsde.base.errors import BadInput, shorten
 
 MOST_MEMBERS = 1_000
-# a member takes 46 bytes of the directory and its name: a thousand of them with long names, and nothing that takes long
+# a member takes 46 bytes of the directory plus its name: room for a thousand with long names, and still fast
 LARGEST_DIRECTORY = 1_000_000
 _LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 _ENCRYPTED, _SIZES_FOLLOW, _UNTOLD = 0x1, 0x8, 0xFFFFFFFF
-# what the standard library's reader raises on damaged files, as seen by fuzzing it
+# what the standard library's reader raises on damaged files, found by fuzzing
 ZIP_ERRORS = (
     zipfile.BadZipFile,
     zipfile.LargeZipFile,
@@ -57,7 +57,7 @@ def open_zip(stream: BinaryIO, label: str, kind: str) -> zipfile.ZipFile:
 
 @contextmanager
 def open_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, label: str, kind: str) -> Iterator[IO[bytes]]:
-    """A member's content; damage that shows while it is read is a typed error, too."""
+    """A member's content; damage found while reading is a typed error, too."""
     with whole_zip(label, kind):
         _compare_headers(archive, member)
         with archive.open(member) as stream:
@@ -66,11 +66,11 @@ def open_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, label: str, k
 
 @contextmanager
 def whole_zip(label: str, kind: str) -> Iterator[None]:
-    """Damage that the standard library meets on its way, as a typed error."""
+    """Damage found by the standard library, as a typed error."""
     try:
         yield
     except OSError as error:
-        if error.errno not in (None, errno.EINVAL):  # a directory that points before the beginning of the file
+        if error.errno not in (None, errno.EINVAL):  # a directory that points before the start of the file
             raise
         raise broken(label, kind, str(error)) from None
     except ZIP_ERRORS as error:
@@ -79,10 +79,10 @@ def whole_zip(label: str, kind: str) -> Iterator[None]:
 
 def broken(label: str, kind: str, reason: str) -> BadInput:
     return BadInput(
-        f"{label} is no whole {kind}: {shorten(reason, 200)}",
+        f"{label} is not a complete {kind}: {shorten(reason, 200)}",
         code="E-CORRUPT",
         place=label,
-        expected=_WRITERS.get(kind, "an archive packed by an ordinary program"),
+        expected=_WRITERS.get(kind, "an archive made by a standard program"),
         fix="write, copy or download the file again",
     )
 
@@ -91,11 +91,11 @@ _WRITERS = {"npz file": "a file written by numpy.savez or numpy.savez_compressed
 
 
 class _Source(io.RawIOBase):
-    """The file, with a limit to what is read at once while the directory is listed.
+    """The file, with a limit on single reads while the directory is listed.
 
-    The size of the directory stands in one of several records (there are two kinds, and a comment may look like a
-    third). Whichever of them the standard library believes, it then reads that many bytes in one call, and this is the
-    call that is judged: a second opinion on the records could be led astray by a file that is two things at once.
+    The size of the directory is in one of several records (there are two kinds, and a comment may look like a
+    third). Whichever the standard library uses, it then reads that many bytes in one call, and this is the
+    call that is checked: parsing the records ourselves could be fooled by a polyglot file.
     """
 
     def __init__(self, stream: BinaryIO, label: str) -> None:
@@ -132,7 +132,7 @@ def _crowd(label: str, found: str) -> BadInput:
 def _check_member(member: zipfile.ZipInfo, seen: set[str], label: str, kind: str) -> None:
     name = member.filename
     linked = (member.external_attr >> 28) == 0xA
-    plain = name.removesuffix(".npy") if kind == "npz file" else name  # numpy takes both for the array of this name
+    plain = name.removesuffix(".npy") if kind == "npz file" else name  # numpy treats both as the array of this name
     if (
         plain in seen
         or ".." in name.replace("\\", "/").split("/")
@@ -140,7 +140,7 @@ def _check_member(member: zipfile.ZipInfo, seen: set[str], label: str, kind: str
         or ":" in name
         or linked
     ):
-        why = "occurs twice" if plain in seen else "leads out of the file"
+        why = "occurs twice" if plain in seen else "points outside the file"
         raise BadInput(
             f"the member '{shorten(name, 80)}' {why}",
             code="E-PATH",
@@ -153,11 +153,11 @@ def _check_member(member: zipfile.ZipInfo, seen: set[str], label: str, kind: str
     if member.flag_bits & _ENCRYPTED:
         raise broken(label, kind, "it is encrypted")
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise broken(label, kind, f"its compression method {member.compress_type} is not an ordinary one")
+        raise broken(label, kind, f"its compression method {member.compress_type} is not supported")
 
 
 def _compare_headers(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
-    """Refuse a member whose own header says something else than the directory: programs would read different contents.
+    """Refuse a member whose own header contradicts the directory: programs would read different contents.
 
     The standard library compares their names.
     """

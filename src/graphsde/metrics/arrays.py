@@ -16,7 +16,7 @@ METRICS: Registry[Callable[..., float]] = Registry("metric")
 
 The facts of an entry: ``takes``, its arguments in order; ``better`` (``higher``, ``lower``, or in words with the value
 as ``best``); ``range``, lowest and highest possible value (``None`` = unbounded); ``chance``, what a score or a model
-that knows nothing gets, as a number or, where that depends on the data, in words.
+that knows nothing gets, as a number or, if that depends on the data, in words.
 """
 
 
@@ -43,7 +43,7 @@ higher, lower = partial(metric, "higher"), partial(metric, "lower")
 
 
 def numbers(values: np.ndarray, what: str) -> np.ndarray:
-    """A vector of float64 without NaN; infinities have a place in an order and may stay."""
+    """A vector of float64 without NaN; infinities can be ranked and are allowed."""
     vector = np.asarray(values, dtype=np.float64)
     if vector.ndim != 1:
         raise BadInput(f"{what} has shape {vector.shape}", code="E-LEN", expected="one value per node")
@@ -51,7 +51,7 @@ def numbers(values: np.ndarray, what: str) -> np.ndarray:
         raise BadInput(
             f"{int(np.isnan(vector).sum())} of {len(vector)} values of {what} are not a number",
             code="E-NAN",
-            fix="choose a score that is defined for this model, or leave these nodes out",
+            fix="choose a score that is defined for this model, or leave out these nodes",
         )
     return vector
 
@@ -61,7 +61,7 @@ def uncertainty_and_errors(uncertainty: np.ndarray, errors: np.ndarray) -> tuple
     flags = numbers(errors, "errors")
     same_length(values, flags, "uncertainty", "errors")
     if not np.isin(flags, (0.0, 1.0)).all():
-        raise BadInput("errors holds something else than 0 and 1", expected="True where the prediction is wrong")
+        raise BadInput("errors must only hold 0 and 1", expected="True where the prediction is wrong")
     return values, flags.astype(bool)
 
 
@@ -71,7 +71,7 @@ def class_positions(predicted: np.ndarray, labels: np.ndarray) -> tuple[np.ndarr
     for what, array in (("predicted", said), ("labels", true)):
         if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer) or array.min() < 0:
             raise BadInput(
-                f"{what} is no vector of class positions", expected="whole numbers from 0", fix=_UNKNOWN_CLASSES
+                f"{what} is not a vector of class positions", expected="integers from 0", fix=_UNKNOWN_CLASSES
             )
     return said.astype(np.int64), true.astype(np.int64)
 
@@ -86,16 +86,16 @@ def probs_and_labels(probs: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray,
     outside = (true < 0) | (true >= table.shape[1])
     if true.ndim != 1 or not np.issubdtype(true.dtype, np.integer) or outside.any():
         raise BadInput(
-            f"labels does not name columns of probs, which has {table.shape[1]}",
+            f"labels are not valid columns of probs, which has {table.shape[1]}",
             code="E-LABEL",
             found=true[outside][:5].tolist() if true.ndim == 1 else true.shape,
-            expected=f"whole numbers from 0 to {table.shape[1] - 1}",
+            expected=f"integers from 0 to {table.shape[1] - 1}",
             fix=_UNKNOWN_CLASSES,
         )
     return table, true.astype(np.int64)
 
 
-_UNKNOWN_CLASSES = "leave out nodes without a label or with a class that the model does not know"
+_UNKNOWN_CLASSES = "leave out nodes without a label or of an unknown class"
 
 
 def same_length(first: np.ndarray, second: np.ndarray, first_name: str, second_name: str) -> None:
@@ -103,10 +103,10 @@ def same_length(first: np.ndarray, second: np.ndarray, first_name: str, second_n
         raise BadInput(
             f"{first_name} has {len(first)} entries and {second_name} has {len(second)}",
             code="E-LEN",
-            expected="as many of one as of the other",
+            expected="equal lengths",
         )
     if len(first) == 0:
-        raise BadInput(f"{first_name} is empty: there is no node to judge", code="E-EMPTY", fix="check the mask")
+        raise BadInput(f"{first_name} is empty: there is no node to evaluate", code="E-EMPTY", fix="check the mask")
 
 
 def tied_blocks(values: np.ndarray, marked: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -128,7 +128,7 @@ def auroc(values: np.ndarray, positive: np.ndarray) -> float:
     if positives == 0 or negatives == 0:
         return float("nan")
     below = np.cumsum(misses) - misses
-    twice_won = int(np.sum(hits * (2 * below + misses)))  # whole numbers: exact
+    twice_won = int(np.sum(hits * (2 * below + misses)))  # integers: exact
     return twice_won / (2 * positives * negatives)
 
 

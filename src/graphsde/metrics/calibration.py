@@ -1,4 +1,4 @@
-"""Do the probabilities mean what they say?"""
+"""Are the probabilities calibrated?"""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def ece(probs: np.ndarray, labels: np.ndarray, *, bins: int = 15) -> float:
 
 @lower("adaptive_ece", "expected calibration error in 15 bins with equally many nodes")
 def adaptive_ece(probs: np.ndarray, labels: np.ndarray, *, bins: int = 15) -> float:
-    """:func:`ece` over bins of equal mass (Nguyen and O'Connor, 2015); of fewer nodes than bins, one bin per node."""
+    """:func:`ece` over bins of equal mass (Nguyen and O'Connor, 2015); with fewer nodes than bins, one bin per node."""
     return reliability(probs, labels, bins=bins, spacing="mass").error
 
 

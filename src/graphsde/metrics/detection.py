@@ -1,4 +1,4 @@
-"""Are nodes from elsewhere, and wrong predictions, detected?"""
+"""Are OOD nodes and wrong predictions detected?"""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from graphsde.metrics import arrays
 from graphsde.metrics.arrays import auroc, average_precision, higher, lower, tied_blocks
 
 
-@higher("ood_auroc", "probability that an OOD node is more uncertain than a familiar one", chance=0.5)
+@higher("ood_auroc", "probability that an OOD node is more uncertain than an in-distribution one", chance=0.5)
 def ood_auroc(inside: np.ndarray, outside: np.ndarray) -> float:
     """P(u_out > u_in) + ½ P(equal).
 
@@ -25,7 +25,9 @@ def ood_auroc(inside: np.ndarray, outside: np.ndarray) -> float:
 
 
 @higher(
-    "ood_aupr_in", "average precision of finding familiar nodes by low uncertainty", chance="share of familiar nodes"
+    "ood_aupr_in",
+    "average precision of finding in-distribution nodes by low uncertainty",
+    chance="share of in-distribution nodes",
 )
 def aupr_in(inside: np.ndarray, outside: np.ndarray) -> float:
     """Step-wise average precision with in-distribution as positive and −u as score."""
@@ -39,7 +41,7 @@ def aupr_out(inside: np.ndarray, outside: np.ndarray) -> float:
     return average_precision(*_joined(inside, outside))
 
 
-@lower("ood_fpr95", "share of OOD nodes accepted when 95 % of familiar nodes are", chance=0.95)
+@lower("ood_fpr95", "share of OOD nodes accepted when 95 % of in-distribution nodes are", chance=0.95)
 def fpr95(inside: np.ndarray, outside: np.ndarray) -> float:
     """P(u_out ≤ t) at the smallest threshold t with P(u_in ≤ t) ≥ 0.95; a constant score gets 1."""
     values, is_out = _joined(inside, outside)
@@ -52,7 +54,7 @@ def fpr95(inside: np.ndarray, outside: np.ndarray) -> float:
 
 @higher(
     "ood_detection_accuracy",
-    "best balanced accuracy of telling OOD from familiar over all thresholds",
+    "best balanced accuracy of OOD detection over all thresholds",
     range=(0.5, 1.0),
     chance=0.5,
 )
@@ -64,14 +66,14 @@ def detection_accuracy(inside: np.ndarray, outside: np.ndarray) -> float:
 
 @higher(
     "ood_detection_accuracy_grid",
-    "balanced accuracy at the best of 10 equally spaced thresholds, as some published tables have it",
+    "balanced accuracy at the best of 10 equally spaced thresholds, as in some published tables",
     range=(0.5, 1.0),
     chance=0.5,
 )
 def detection_accuracy_grid(inside: np.ndarray, outside: np.ndarray, *, points: int = 10) -> float:
     """:func:`detection_accuracy` over equally spaced thresholds from the lowest to the highest value.
 
-    It understates the exact figure and depends on the scale of the score: use it only beside tables made that way.
+    It understates the exact value and depends on the scale of the score: use it only to compare with such tables.
     NaN for scores with infinite values, which have no such grid.
     """
     values, is_out = _joined(inside, outside)
@@ -89,13 +91,13 @@ def _balanced_accuracy(values: np.ndarray, is_out: np.ndarray, thresholds: np.nd
         return float("nan")
     at = np.searchsorted(distinct, thresholds, side="right")
     balanced = 0.5 * (accepted_in[at] / accepted_in[-1] + 1.0 - accepted_out[at] / accepted_out[-1])
-    return max(0.5, float(balanced.max()))  # accepting all or none is always open
+    return max(0.5, float(balanced.max()))  # accepting all or none is always possible
 
 
 def _joined(inside: np.ndarray, outside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     familiar, ood = arrays.numbers(inside, "inside"), arrays.numbers(outside, "outside")
     if len(familiar) + len(ood) == 0:
-        raise BadInput("inside and outside are both empty: there is no node to judge", code="E-EMPTY")
+        raise BadInput("inside and outside are both empty: there is no node to evaluate", code="E-EMPTY")
     return np.concatenate([familiar, ood]), np.repeat([False, True], [len(familiar), len(ood)])
 
 

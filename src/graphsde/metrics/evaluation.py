@@ -1,4 +1,4 @@
-"""The standard questions about a prediction: how often right, how well ranked, how well calibrated."""
+"""Standard evaluation: accuracy, ranking of errors, calibration."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ def entropy_edges(num_classes: int) -> np.ndarray:
 
 
 def count_entropies(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Nodes per bin; rounding may leave an entropy a hair outside, it counts in the outermost bin.  # [B]"""
+    """Nodes per bin; an entropy slightly outside by rounding counts in the outermost bin.  # [B]"""
     return np.histogram(np.clip(values, edges[0], edges[-1]), bins=edges)[0]
 
 
 def evaluate(
     prediction: Prediction, graph: Graph, *, scores: Sequence[str] = (), model: Predictor | None = None
 ) -> dict[str, Any]:
-    """All metrics of ``prediction`` on the test nodes of ``graph``; OOD metrics where it has any.
+    """All metrics of ``prediction`` on the test nodes of ``graph``; OOD metrics if it has OOD nodes.
 
-    OOD are the nodes that the split says so of, and test nodes of a class that no training node has: these are
-    never counted as right or wrong. Figures ``ood_…`` are by entropy; ``ood_default_auroc`` and ``ood_default_fpr95``
-    by the score ``ood``, where the prediction has logits and the graph training and validation nodes.
+    OOD are the nodes marked by the split, and test nodes of a class that no training node has: these are
+    never counted as right or wrong. Metrics ``ood_…`` are by entropy; ``ood_default_auroc`` and ``ood_default_fpr95``
+    by the score ``ood``, if the prediction has logits and the graph has training and validation nodes.
 
     Args:
         prediction: of all nodes of ``graph``.
         graph: with a test mask.
-        scores: names of further scores to tell OOD nodes by, beside entropy.
-        model: who predicted; needed by scores that ask it for further predictions.
+        scores: names of further scores for OOD detection, besides entropy.
+        model: the one that predicted; needed by scores that use further predictions of it.
 
     Returns:
-        Figures by name; with ``scores``, a map of figures for each of them under ``"scores"``. Of a number to predict:
+        Metrics by name; with ``scores``, the metrics of each of them under ``"scores"``. For regression:
         ``rmse``, ``mae``, ``r2``, ``nll``, ``crps``, ``coverage90``, ``interval_width90``, ``calibration_error``,
         ``miscalibration_area``, ``ence``, ``spread_spearman``, ``n_test``.
 
@@ -63,7 +63,7 @@ def evaluate(
             f"{graph.name} has no labelled test nodes"
             + ("" if graph.ood_nodes is None else " of a class that was trained on"),
             code="E-SPLIT-EMPTY",
-            fix="give test nodes in a split column, or choose --split fractions",
+            fix="mark test nodes in a split column, or use --split fractions",
         )
     return EVALUATIONS.of(prediction)(prediction, graph, known, scores, model)
 
@@ -87,7 +87,7 @@ def _evaluate_classes(
 
 
 def judged_nodes(prediction: Prediction, graph: Graph) -> np.ndarray:
-    """Test nodes of which the truth is known, in the terms of the prediction; none from elsewhere.
+    """Test nodes with a known label that the prediction can express; no OOD nodes.
 
     # [N] bool
     """

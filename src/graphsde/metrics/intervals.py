@@ -1,4 +1,4 @@
-"""How much a figure would differ on other nodes of the same kind: an interval for every metric, the model fixed."""
+"""How much a metric would vary over draws of nodes: an interval for every metric, with the model fixed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from graphsde.uncertainty.scores.registry import default_score, score, spreads
 
 CONFIDENCE = 0.95
 NEVER_ZERO = ("ece", "adaptive_ece", "calibration_error", "miscalibration_area", "ence")
-"""Figures that finite samples push up: chance alone keeps them above 0, and a bootstrap adds as much again."""
+"""Metrics biased upwards on finite samples: chance alone keeps them above 0, and a bootstrap adds as much again."""
 _CALIBRATED_DRAWS = 200
 Interval = tuple[float, float]
 
@@ -38,21 +38,21 @@ def intervals(
     seed: int = 0,
     model: Predictor | None = None,
 ) -> dict[str, Interval]:
-    """An interval for every figure of :func:`graphsde.evaluate`, over draws of test nodes with the model fixed.
+    """An interval for every metric of :func:`graphsde.evaluate`, over draws of test nodes with the model fixed.
 
     Another fit or another split would add to it. Shares of nodes have the interval of Clopper and Pearson, the
     micro-averaged AUROC that of Obuchowski (1997); the others that of the bootstrap's percentiles. Calibration errors
-    are pushed up by chance, and a bootstrap's even more: theirs is reflected at the figure, which takes that away, so
-    that the interval may lie below the figure; and it begins at 0 where a calibrated model would get as much.
+    are biased upwards by chance, and a bootstrap's even more: theirs is reflected at the value to correct that, so
+    that it may lie below the value; and it starts at 0 if a calibrated model would get as much.
 
     Args:
         prediction, graph, model: as of :func:`graphsde.evaluate`.
-        confidence_level: how often intervals of this kind hold the figure of all nodes of the kind.
+        confidence_level: how often such intervals contain the true value.
         draws: how many; fewer above 20,000 nodes.
         seed: of the draws.
 
     Returns:
-        Low and high end by the names of :func:`graphsde.evaluate`; none of a figure that is not defined.
+        Low and high end by the names of :func:`graphsde.evaluate`; undefined metrics have none.
 
     Example:
         >>> import graphsde as gs
@@ -166,7 +166,7 @@ def _detection(
 
 
 DETECTION = ("classification",)
-"""Kinds of which :func:`graphsde.evaluate` tells OOD figures unasked."""
+"""Kinds whose OOD metrics :func:`graphsde.evaluate` includes by default."""
 
 
 def score_intervals(
@@ -179,7 +179,7 @@ def score_intervals(
     seed: int = 0,
     model: Predictor | None = None,
 ) -> dict[str, dict[str, Interval]]:
-    """For what :func:`graphsde.metrics.compare_scores` says of each score; familiar and OOD nodes are drawn apart."""
+    """For the metrics of :func:`graphsde.metrics.compare_scores`; both groups of nodes are drawn separately."""
     familiar, ood = familiar_and_ood(graph)
     found: dict[str, dict[str, Interval]] = {}
     for name in dict.fromkeys(scores):

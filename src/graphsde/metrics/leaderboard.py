@@ -1,4 +1,4 @@
-"""How a model stands beside others on the same nodes: ordered by validation NLL, compared in pairs on test nodes."""
+"""Comparison of models on the same nodes: ordered by validation NLL, compared in pairs on test nodes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from graphsde.prediction import ClassPrediction, Prediction, RegressionPredictio
 from graphsde.uncertainty.held_out import align_labels, known_items
 
 HOW_TO_CHOOSE = (
-    "Choose a model by validation NLL: choosing by test figures voids the guarantees of decisions, sets and flags, "
-    "for which test nodes must be untouched."
+    "Choose a model by validation NLL: choosing by test metrics voids the guarantees of decisions, sets and flags, "
+    "which need unused test nodes."
 )
 Verdict = Literal["worth it", "statistically tied", "worse"]
 
@@ -45,7 +45,7 @@ class BoardRow(_Kept):
     Args:
         name: of the model.
         control: whether it is there to compare with.
-        edges: whether it looks at edges.
+        edges: whether it uses edges.
         val_nll: mean NLL of validation nodes; ``None`` without any.
         figures: on test nodes, by name; empty without any.
         seconds: of CPU time for fitting and predicting a control.
@@ -65,7 +65,7 @@ class Comparison(_Kept):
     Args:
         first, second: names.
         differences: figures of the first minus those of the second.
-        verdict: by NLL, of the first: better, no worse and no better as far as these nodes say, or worse.
+        verdict: by NLL, of the first: better, statistically tied, or worse.
     """
 
     first: str
@@ -80,8 +80,8 @@ class Leaderboard(_Kept):
     Args:
         rows: the best first.
         test_nodes: how many the figures are over.
-        model: the one that is neither of the controls, against the best control by validation NLL.
-        graph: the best that looks at edges against the best that does not, both by validation NLL.
+        model: the model against the best control by validation NLL.
+        graph: the best that uses edges against the best that does not, both by validation NLL.
         left_out: controls that are missing, with the reason.
         made_for: sha256 of the model's file, where the board is part of a run.
     """
@@ -110,11 +110,11 @@ class Leaderboard(_Kept):
     def sentence(self) -> str:
         """Whether edges and the model are worth it, in one line."""
         if not self.test_nodes:
-            return "No test node has a label, so nothing can be said of how the models compare."
+            return "No test node has a label, so the models can't be compared."
         said = []
         if self.graph is not None:
             one = self.graph
-            how = {"worth it": "are worth it", "worse": "do harm"}.get(one.verdict, "make no difference that shows")
+            how = {"worth it": "are worth it", "worse": "do harm"}.get(one.verdict, "make no significant difference")
             said.append(f"Edges {how} here: {one.first}, the best with edges, against {one.second}: {_told(one)}.")
         if self.model is not None:
             one = self.model
@@ -124,7 +124,7 @@ class Leaderboard(_Kept):
                 "worse": f"is worse than {one.second}",
             }[one.verdict]
             said.append(f"{one.first} {how}, the best control by validation NLL: {_told(one)}.")
-        return " ".join(said) or "There is nothing to compare with."
+        return " ".join(said) or "Nothing to compare with."
 
     def notes(self) -> list[str]:
         """What else a reader should know."""
@@ -174,7 +174,7 @@ def _difference(comparison: Comparison, name: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Contender:
-    """A prediction of all nodes that stands on the board; the rest as of :class:`BoardRow`."""
+    """A prediction of all nodes for the board; the rest as in :class:`BoardRow`."""
 
     name: str
     prediction: Prediction
@@ -217,8 +217,8 @@ def leaderboard(
 ) -> Leaderboard:
     """Order predictions by validation NLL and compare them in pairs on the test nodes.
 
-    All of them are judged on the same draws of test nodes, so that the interval of a difference is that of the
-    difference, which is narrower than those of two figures suggest.
+    All of them are evaluated on the same draws of test nodes, so that the interval of a difference is paired
+    and narrower than two separate intervals suggest.
 
     Args:
         contenders: predictions of all nodes of ``graph``.
@@ -248,7 +248,7 @@ def leaderboard(
                 figures[name] = Figure(value=float(exact[name]()[0]), low=float(low), high=float(high))
         rows.append(BoardRow(name=one.name, control=one.control, edges=one.edges, val_nll=val_nll, figures=figures,
                              seconds=one.seconds))  # fmt: skip
-    rows.sort(key=lambda row: float("inf") if row.val_nll is None else row.val_nll)  # stable: else as they came
+    rows.sort(key=lambda row: float("inf") if row.val_nll is None else row.val_nll)  # stable: ties keep their order
 
     def against(first: BoardRow | None, second: BoardRow | None) -> Comparison | None:
         if first is None or second is None or first is second or not first.figures or second.val_nll is None:

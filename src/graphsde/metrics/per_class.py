@@ -1,4 +1,4 @@
-"""Which classes are found, which are claimed wrongly, and which are mistaken for which."""
+"""Metrics per class, and which classes are confused."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def confusion_matrix(predicted: np.ndarray, truth: np.ndarray, classes: int) -> 
 
 @dataclass(frozen=True)
 class ClassFigures:
-    """How one class fares on judged nodes.
+    """Metrics of one class on the evaluated nodes.
 
     Args:
         name: of the class.
         support: nodes of the class.
         predicted: nodes that it is predicted for.
-        precision: share of these that are of the class; ``None`` where it is predicted for none.
-        recall: share of its nodes that are found; ``None`` where there are none.
-        f1: harmonic mean of both; ``None`` where there is neither.
-        confidence: mean confidence where it is predicted, which should be about the precision.
+        precision: share of these that are of the class; ``None`` if it is never predicted.
+        recall: share of its nodes that are found; ``None`` if there are none.
+        f1: harmonic mean of both; ``None`` if both are undefined.
+        confidence: mean confidence when it is predicted, which should be close to the precision.
     """
 
     name: str
@@ -60,10 +60,10 @@ def per_class(
     """Precision, recall and F1 of every class, with intervals.
 
     Precision and recall are shares and have the interval of Clopper and Pearson; that of F1 is over draws of the
-    confusion matrix, which is what a draw of nodes comes down to.
+    confusion matrix, which is equivalent to draws of nodes.
 
     Args:
-        predicted, truth: class positions of the judged nodes.  # [n], [n]
+        predicted, truth: class positions of the evaluated nodes.  # [n], [n]
         confidence: probability of the predicted class.  # [n]
         class_names: of all classes.
         confidence_level, seed: as of :func:`graphsde.intervals`.

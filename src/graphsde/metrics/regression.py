@@ -1,4 +1,4 @@
-"""How good are predicted numbers, and do their intervals hold what they guarantee?"""
+"""How good are predicted numbers, and are their intervals calibrated?"""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def coverage90(prediction: RegressionPrediction, values: np.ndarray) -> float:
 
 @lower(
     "interval_width90",
-    "mean width of the 90 % intervals, in the target's unit; to be read beside their coverage",
+    "mean width of the 90 % intervals, in the target's unit; read together with their coverage",
     range=(0.0, None),
 )
 def interval_width90(prediction: RegressionPrediction, values: np.ndarray | None = None) -> float:
@@ -133,12 +133,12 @@ def observed_shares(prediction: RegressionPrediction, values: np.ndarray, levels
 
 
 def summarise_regression(prediction: RegressionPrediction, values: np.ndarray, mask: np.ndarray) -> dict[str, float]:
-    """Every metric of a number to predict on some nodes.
+    """All regression metrics on some nodes.
 
     Args:
-        prediction: what a model said of all nodes.
-        values: the truth, NaN where unknown, which leaves the node out.  # [N]
-        mask: the nodes to judge.  # [N] bool
+        prediction: of all nodes.
+        values: the truth, NaN if unknown, which leaves out the node.  # [N]
+        mask: the nodes to evaluate.  # [N] bool
 
     Returns:
         ``rmse``, ``mae``, ``r2``, ``nll``, ``crps``, ``coverage90``, ``interval_width90``, ``calibration_error``,

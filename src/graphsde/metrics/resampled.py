@@ -1,4 +1,4 @@
-"""Every figure of an evaluation on many draws of the judged nodes, the model fixed."""
+"""Every metric of an evaluation on many draws of the evaluated nodes, with the model fixed."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Figures(Protocol):
 
     @property
     def groups(self) -> tuple[int, ...]:
-        """Sizes of the groups of nodes that are drawn from apart."""
+        """Sizes of the groups of nodes that are drawn separately."""
 
     def table(self, counts: np.ndarray) -> Table:
-        """Each figure for each draw, once it is asked for.  # [b, n] -> [b] each"""
+        """Each metric for each draw, on demand.  # [b, n] -> [b] each"""
 
     def calibrated(self, stream: np.random.Generator, draws: int) -> dict[str, np.ndarray]:
         """What chance alone gives figures that can't be 0 on finitely many nodes.  # name -> [draws]"""
@@ -44,7 +44,7 @@ def resample(
         figures: of a prediction.
         names: which; all if not given.
         draws: how many.
-        seed: of the draws; the same nodes get the same ones, whoever predicted.
+        seed: of the draws; the same nodes get the same draws, whatever the model.
     """
     asked = None if names is None else list(names)
     parts: list[dict[str, np.ndarray]] = []
@@ -157,7 +157,7 @@ class NumberFigures:
     """Of predicted numbers.
 
     Args:
-        prediction: of the judged nodes alone.
+        prediction: of the evaluated nodes only.
         truth: their values.  # [n]
     """
 
@@ -199,7 +199,7 @@ class NumberFigures:
 
     def _r2(self, counts: np.ndarray) -> np.ndarray:
         nodes = counts.shape[1]
-        centred = self.truth - self.truth.mean()  # squares of large values would lose the digits that count
+        centred = self.truth - self.truth.mean()  # squares of large values would lose significant digits
         spread = counts @ centred**2 - (counts @ centred) ** 2 / nodes
         drawn = counts > 0
         highest = np.where(drawn, self.truth, -np.inf).max(axis=1)
@@ -250,7 +250,7 @@ def _of_numbers(prediction: RegressionPrediction, graph: Graph, mask: np.ndarray
 
 
 class DetectionFigures:
-    """Of a score that should be higher for OOD nodes; both groups are drawn apart.
+    """Of a score that should be higher for OOD nodes; both groups are drawn separately.
 
     Args:
         inside, outside: the score of in-distribution and of OOD nodes.  # [n], [m]

@@ -19,7 +19,7 @@ _AT_ONCE = 1_000_000
 
 
 def number_of_draws(nodes: int, draws: int = DRAWS) -> int:
-    """How many draws are made of so many nodes: fewer above 20,000 nodes, so that the work stays the same."""
+    """How many draws are made: fewer above 20,000 nodes, so that the work stays constant."""
     return min(draws, max(FEWEST_DRAWS, MOST_COUNTS // max(nodes, 1)))
 
 
@@ -27,7 +27,7 @@ def drawn_counts(*groups: int, draws: int = DRAWS, seed: int = 0) -> Iterator[np
     """How often each node is drawn, some draws at a time.  # [b, n] float64 each
 
     Args:
-        groups: sizes of groups of nodes that are drawn from apart, one behind the other in the counts.
+        groups: sizes of groups of nodes that are drawn separately, concatenated in the counts.
         draws: how many in all.
         seed: of the draws. Groups of the same sizes get the same draws, so that two models can be compared on them.
 
@@ -102,7 +102,7 @@ class Blocks:
         return self.wrong[:, -1]
 
     def auroc(self) -> np.ndarray:
-        """Chance that a marked node has a higher value than another; NaN where a draw has only one sort.  # [b]"""
+        """Chance that a marked node has a higher value than another; NaN if a draw has only one kind.  # [b]"""
         misses = self.size - self.hits
         below = (self.kept - self.wrong) - 0.5 * misses
         return _divided((self.hits * below).sum(axis=1), self.marked * (self.nodes - self.marked))
@@ -154,14 +154,14 @@ class Blocks:
         return _divided(n * m / 2 - (self._kept_errors() - m / 2), n * m / 2 - m * m / 2)
 
     def fpr95(self) -> np.ndarray:
-        """Share of marked nodes at or below the value that 95 % of the others reach.  # [b]"""
+        """Share of marked nodes at or below the 95 % quantile of the others.  # [b]"""
         others = self.kept - self.wrong
         needed = -(-95 * round(float(others[0, -1])) // 100)
         at = np.argmax(others >= needed, axis=1)
         return _divided(self.wrong[np.arange(len(at)), at], self.marked)
 
     def detection_accuracy(self) -> np.ndarray:
-        """The best balanced accuracy of telling marked nodes over all thresholds.  # [b]"""
+        """The best balanced accuracy of detecting marked nodes over all thresholds.  # [b]"""
         return np.maximum(0.5, self._balanced().max(axis=1))
 
     def detection_accuracy_grid(self, points: int = 10) -> np.ndarray:
@@ -187,7 +187,7 @@ class MassBins:
 
     Args:
         values: to bin by.  # [n]
-        bins: how many; of fewer nodes than bins, one bin per node.
+        bins: how many; with fewer nodes than bins, one bin per node.
     """
 
     def __init__(self, values: np.ndarray, bins: int) -> None:

@@ -1,6 +1,6 @@
-"""How few errors remain when the most uncertain nodes are set aside?
+"""Selective prediction: how few errors remain when the most uncertain nodes are rejected?
 
-All figures here are expected values under a random order within ties, so that they do not depend on the order of nodes.
+All metrics here are expected values under a random order within ties, so that they do not depend on the order of nodes.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class RiskCoverage:
 
 @dataclass(frozen=True, eq=False)
 class AccuracyRejection:
-    """Accuracy among the nodes kept; coverage belongs beside it, since thresholds mean different things per model.
+    """Accuracy among the nodes kept; report it with coverage, since thresholds differ between models.
 
     Args:
         coverage: share of nodes kept.  # [K]
-        accuracy: share of right predictions among them, NaN where none is kept.  # [K]
+        accuracy: share of right predictions among them, NaN if none are kept.  # [K]
         threshold: the largest uncertainty kept.  # [K]
     """
 
@@ -132,7 +132,7 @@ def prr(uncertainty: np.ndarray, errors: np.ndarray) -> float:
     nodes, wrong = len(kept_errors), round(float(kept_errors[-1]))
     if wrong in (0, nodes):
         return float("nan")
-    # everything times N²: areas of whole numbers
+    # everything times N²: areas of integers
     area = float(np.sum(kept_errors)) - wrong / 2
     return (nodes * wrong / 2 - area) / (nodes * wrong / 2 - wrong * wrong / 2)
 

@@ -1,4 +1,4 @@
-"""Does the predicted standard deviation say how far off a number is?"""
+"""Does the predicted standard deviation match the actual error?"""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def ence(prediction: RegressionPrediction, values: np.ndarray, *, bins: int = EN
     """``mean_b |RMV_b − RMSE_b| / RMV_b`` over bins of equal mass (Levi et al., 2022).
 
     ``RMV_b`` is the root of the mean predicted variance in a bin, ``RMSE_b`` that of the mean squared error. Nodes of
-    equal variance on either side of a cut share their error; of fewer nodes than bins, one bin per node.
+    equal variance on either side of a cut share their error; with fewer nodes than bins, one bin per node.
     """
     variance, squared = prediction.total, np.square(prediction.mean - _checked(prediction, values))
     distinct, block = np.unique(variance, return_inverse=True)

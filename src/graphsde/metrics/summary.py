@@ -1,4 +1,4 @@
-"""All the figures of one evaluation at once."""
+"""All metrics of one evaluation."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _DETECTION = {
     "ood_detection_accuracy_grid": detection.detection_accuracy_grid,
 }
 OF_THE_DEFAULT = {"ood_default_auroc": "ood_auroc", "ood_default_fpr95": "ood_fpr95"}
-"""What is told of the default score, beside the figures by entropy."""
+"""Metrics of the default score, besides those by entropy."""
 _VARIANTS = (
     {"aurc_entropy": ("aurc", "aurc with entropy as the uncertainty")}
     | {f"{name}_propagated": (name, f"{name} of the score spread over the graph") for name in _DETECTION}
     | {
-        name: (base, f"{base} of the score 'ood', the default where it is defined")
+        name: (base, f"{base} of the score 'ood', the default if it is defined")
         for name, base in OF_THE_DEFAULT.items()
     }
 )
 BY_DEFAULT = "ood"
 OF_THE_SCORE = (*_DETECTION, *(f"{name}_propagated" for name in _DETECTION))
-"""What is told of each further score; counts and chance levels belong to the nodes, not to the score."""
+"""Metrics of each further score; counts and chance levels belong to the nodes, not to the score."""
 
 for _name, (_base, _summary) in _VARIANTS.items():
     METRICS.add(_name, METRICS.get(_base), summary=_summary, **METRICS.entry(_base).facts)
@@ -55,12 +55,12 @@ def summarise(
     """Every metric of the standard setting on some nodes.
 
     Args:
-        prediction: what a model said of all nodes.
+        prediction: of all nodes.
         labels: positions among the classes *of the prediction*; −1 where there is no label or a class that the
             prediction does not know, which leaves the node out.  # [N]
-        mask: the nodes to judge, boolean or positions.
+        mask: the nodes to evaluate, boolean or positions.
         uncertainty: name of the score behind the misclassification and selective figures, or its values.  # [N]
-        graph: needed if that score looks at edges.
+        graph: needed if that score uses edges.
 
     Returns:
         ``accuracy``, ``balanced_accuracy``, ``macro_f1``, ``micro_auroc``, ``misclassification_auroc``, ``aupr_error``,
@@ -82,7 +82,7 @@ def summarise(
     nodes = nodes[labels[nodes] != -1]
     if len(nodes) == 0:
         raise BadInput(
-            "no node of the mask has a label that the prediction knows",
+            "no node of the mask has a known label",
             code="E-EMPTY",
             fix="check the mask and the split",
         )
@@ -124,17 +124,17 @@ def summarise(
 def summarise_ood(
     prediction: Prediction, graph: Graph, *, score: str = "entropy", model: Predictor | None = None
 ) -> dict[str, float]:
-    """Every detection metric on a split that made OOD nodes.
+    """Every detection metric on a split with OOD nodes.
 
     In-distribution are the test nodes that are not OOD, out-of-distribution the nodes of the ``ood`` mask. A fitted
-    temperature is undone first: it was fitted on familiar nodes and costs detection.
+    temperature is undone first: it was fitted on in-distribution nodes and hurts detection.
 
     Args:
         prediction: of all nodes of ``graph``.
         graph: with masks ``test`` and ``ood``.
-        score: name of the uncertainty; the figures ending in ``_propagated`` spread it over the edges, unless it does
+        score: name of the uncertainty; the metrics ending in ``_propagated`` spread it over the edges, unless it does
             so by itself.
-        model: who predicted; needed by scores that ask it for further predictions.
+        model: the one that predicted; needed by scores that use further predictions of it.
 
     Returns:
         The keys of :func:`summarise_detection`, and its figures once more as ``ood_auroc_propagated`` and so on.
@@ -156,14 +156,14 @@ def compare_scores(
 
 
 def summarise_default(prediction: Prediction, graph: Graph, *, model: Predictor | None = None) -> dict[str, float]:
-    """``ood_default_auroc`` and ``ood_default_fpr95``: by the score ``ood``; nothing where that is not defined."""
+    """``ood_default_auroc`` and ``ood_default_fpr95``: by the score ``ood``; empty if that is not defined."""
     if default_score(prediction.untempered(), graph, model) != BY_DEFAULT:
         return {}
     return only_of_the_default(summarise_ood(prediction, graph, score=BY_DEFAULT, model=model))
 
 
 def only_of_the_default(figures: dict[str, float]) -> dict[str, float]:
-    """The figures that are told of the default score, under their own names."""
+    """The metrics of the default score, under their own names."""
     return {name: figures[base] for name, base in OF_THE_DEFAULT.items()}
 
 
@@ -172,10 +172,10 @@ def familiar_and_ood(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
     test, ood = graph.test_mask, graph.ood_nodes
     if test is None or ood is None:
         raise BadUsage(
-            f"the graph '{graph.name}' does not say which nodes are OOD",
+            f"the graph '{graph.name}' has no OOD nodes",
             found=sorted(graph.masks),
             expected="masks named test and ood",
-            fix="use a split that leaves a class out, or make OOD nodes with a shift",
+            fix="use a split that leaves out a class, or create OOD nodes with a shift",
         )
     return test & ~ood, ood
 
@@ -203,7 +203,7 @@ def summarise_detection(inside: np.ndarray, outside: np.ndarray) -> dict[str, fl
     Returns:
         ``ood_auroc``, ``ood_aupr_in``, ``ood_aupr_out``, ``ood_fpr95``, ``ood_detection_accuracy``,
         ``ood_detection_accuracy_grid``, ``n_id``, ``n_ood`` and the chance levels ``ood_aupr_in_chance`` and
-        ``ood_aupr_out_chance``, without which the areas under precision and recall can't be read.
+        ``ood_aupr_out_chance``, which are needed to interpret the areas under precision and recall.
     """
     n_in, n_out = len(inside), len(outside)
     return {

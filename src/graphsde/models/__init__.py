@@ -1,4 +1,4 @@
-"""Things with ``fit`` and ``predict``, one file per system."""
+"""Models, with ``fit`` and ``predict``: one file per system."""
 
 from graphsde.models.appnp import APPNP as APPNP
 from graphsde.models.base import MODELS as MODELS

@@ -1,4 +1,4 @@
-"""What a network says of nodes, made into a prediction: one rule for each kind of target."""
+"""From a network's outputs to a prediction: one rule for each kind of target."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _classes(model: NeuralModel, response: Response, ids: np.ndarray) -> ClassPr
         probs=values,
         ids=ids,
         class_names=model._require_fitted(),
-        # whoever left the variance of the state out has no other spread
+        # without the variance of the state there is no other spread
         kind="deterministic" if model.kind == "gaussian" and known is None else model.kind,
         logits=response.logits.numpy(),
         embedding=None if response.hidden is None else response.hidden.float().numpy(),

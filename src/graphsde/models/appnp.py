@@ -1,4 +1,4 @@
-"""Predict then propagate: a perceptron whose answers spread by personalised PageRank."""
+"""Predict then propagate: a perceptron's predictions spread by personalised PageRank."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class APPNPSettings(NeuralSettings):
     Args:
         hidden: width of the hidden layer.
         dropout: on the input and on the hidden layer.
-        teleport: share of its own answer that a node takes in every step.
+        teleport: share of its own prediction that a node keeps in every step.
         steps: of the propagation.
         weight_decay: on the first layer only.
     """
@@ -57,13 +57,13 @@ class APPNPModule(nn.Module):
 
 @register_model
 class APPNP(NeuralModel):
-    r"""A perceptron's answers, spread over the graph: :math:`Z^0 = \mathrm{relu}(X W_0 + b_0) W_1 + b_1`,
+    r"""A perceptron's predictions, spread over the graph: :math:`Z^0 = \mathrm{relu}(X W_0 + b_0) W_1 + b_1`,
     :math:`Z^{k+1} = (1 - a) \hat A Z^k + a Z^0`.
 
     Paper: Gasteiger, Bojchevski and Günnemann, "Predict then propagate: graph neural networks meet personalized
     PageRank", ICLR 2019.
 
-    Deterministic. Its embedding is the perceptron's hidden layer, before anything is heard from neighbours.
+    Deterministic. Its embedding is the perceptron's hidden layer, before any propagation.
 
     Example:
         >>> import graphsde as gs
@@ -73,7 +73,7 @@ class APPNP(NeuralModel):
     """
 
     name = "appnp"
-    summary = "a perceptron's answers spread by personalised PageRank; deterministic"
+    summary = "a perceptron's predictions spread by personalised PageRank; deterministic"
     paper, year = "Gasteiger et al., Predict then propagate: graph neural networks meet personalized PageRank", 2019
     Settings = APPNPSettings
     Module = APPNPModule

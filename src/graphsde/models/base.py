@@ -1,4 +1,4 @@
-"""What every model is: settings, ``fit``, ``predict``, ``save``."""
+"""Base of models: settings, ``fit``, ``predict``, ``save``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ModelSettings(Settings):
     """Settings that every model has.
 
     Args:
-        seed: drives initialisation, dropout and prediction samples, each through a stream of its own.
+        seed: of initialisation, dropout and prediction samples, each with its own stream.
     """
 
     seed: int = Field(0, ge=0, le=2**63 - 1)
@@ -47,14 +47,14 @@ class ModelSettings(Settings):
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a fit and the prediction after it will take.
+    """Estimated cost of a fit and the prediction after it.
 
     Args:
-        bytes: memory beyond what the process holds already, by arithmetic.
-        seconds: by a rehearsal, as if all epochs were run.
-        epochs: the most that are run.
-        peak: the most that the process will have held, with its libraries and the graph and however that was read;
-            measured in the rehearsal, where there is one.
+        bytes: additional memory of the process, by arithmetic.
+        seconds: by a trial run, as if all epochs were run.
+        epochs: maximum number.
+        peak: peak memory of the process, including its libraries and reading the graph;
+            measured in the trial run, if there is one.
     """
 
     bytes: int
@@ -64,7 +64,7 @@ class Estimate:
 
 
 class Model(ABC):
-    """A system that learns from a graph and predicts its nodes with an uncertainty.
+    """A model that learns from a graph and predicts its nodes with uncertainty.
 
     Subclasses set ``name``, ``summary``, ``paper``, ``year`` and ``Settings`` and are put into :data:`MODELS`. ``fit``
     returns ``self``; ``predict`` never trains; all randomness comes from ``settings.seed``.
@@ -75,10 +75,10 @@ class Model(ABC):
     paper: ClassVar[str]
     year: ClassVar[int]
     version: ClassVar[int] = 1
-    """Raised by hand when a change of code changes results; journals made before are then refused."""
+    """Increased by hand when a change of code changes results; older journals are then refused."""
     Settings: ClassVar[type[ModelSettings]]
     targets: ClassVar[tuple[str, ...]] = ("classification",)
-    """What it can predict. Each class says so for itself: a subclass may have another loss."""
+    """What it can predict. Each class sets it for itself: a subclass may have another loss."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -98,7 +98,7 @@ class Model(ABC):
         self.settings = self.Settings.parse(settings, f"model '{self.name}'")
         self._first_settings = self.settings
         self.class_names: tuple[str, ...] | None = None
-        self._target_scale: TargetScale | None = None  # of a model fitted on numbers, which has no classes
+        self._target_scale: TargetScale | None = None  # for regression, which has no classes
         self.history: list[EpochRecord] = []
         self.best_epoch: int | None = None
         self.calibrator: Calibrator | None = None
@@ -110,20 +110,20 @@ class Model(ABC):
 
     @classmethod
     def default_settings(cls) -> ModelSettings:
-        """What a model has to which nothing was given, before it has seen a graph."""
+        """The default settings, before a model has seen a graph."""
         return cls.Settings.model_construct()  # unchecked: a setting without a default may be missing
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The settings that the model was made with, given or not, as plain values; a fit does not change them.
+        """The settings of the model, explicit or default, as plain values; a fit does not change them.
 
         Args:
-            deep: also parts of nested ones, as ``drift__name`` and ``consistency__weight``.
+            deep: also parts of nested ones, such as ``drift__name`` and ``consistency__weight``.
         """
         params = {name: plain(getattr(self._first_settings, name)) for name in self.Settings.model_fields}
         return flat(params) if deep else params
 
     def set_params(self, **params: Any) -> Self:
-        """Other settings, by the names of :meth:`get_params`; the model is then as one made with them, not fitted."""
+        """Change settings, by the names of :meth:`get_params`; the model is then like a new one, not fitted."""
         if params:
             whole, parts = split_params(params)
             given = {name: plain(value) for name, value in self._given.items()}
@@ -133,13 +133,13 @@ class Model(ABC):
         return self
 
     def __sklearn_clone__(self) -> Self:
-        """Made with what this one was given, and no more: the rest may still follow the graph."""
+        """A new model with this one's explicit settings only: the rest may still depend on the graph."""
         return type(self)(**copy.deepcopy(self._given))
 
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
-        """Settings that suit ``graph`` better than the general defaults; what the user gave always wins.
+        """Settings for ``graph`` that are better than the general defaults; the user's settings always take precedence.
 
-        They are the model's in ``recipes.yaml``, or else those of the model it descends from. A race takes no notice of
+        They are the model's in ``recipes.yaml``, otherwise those of its base class. A race ignores
         which benchmark a graph is.
         """
         names = [cls.__dict__["name"] for cls in type(self).__mro__ if "name" in cls.__dict__]
@@ -148,7 +148,7 @@ class Model(ABC):
         return next((found for name in names if (found := recipe(name, graph))), {})
 
     def resolve(self, graph: Graph) -> None:
-        """Fill in :meth:`defaults_for` ``graph``, so that ``settings`` says everything that a fit will use."""
+        """Fill in :meth:`defaults_for` ``graph``, so that ``settings`` has everything that a fit will use."""
         self.require_target(graph)
         values = merge_settings(self.defaults_for(graph), self._given)
         self.settings = self.Settings.parse(values, f"model '{self.name}'")
@@ -159,10 +159,10 @@ class Model(ABC):
         if kind not in handled_targets(type(self)):
             able = ", ".join(name for name in MODELS if kind in handled_targets(MODELS.get(name)))
             raise BadUsage(
-                f"{self.name} is for {' and '.join(handled_targets(type(self)))}, and {graph.name} is for {kind}",
+                f"{self.name} supports {' and '.join(handled_targets(type(self)))}, not {kind} ({graph.name})",
                 code="E-TARGET",
                 expected=f"one of {able}",
-                fix=f"choose one of them, or leave out 'target: {kind}' if the labels are something else",
+                fix=f"use another model, or leave out 'target: {kind}' if the labels are something else",
             )
 
     @abstractmethod
@@ -176,36 +176,36 @@ class Model(ABC):
     ) -> Self:
         """Learn from the training nodes of ``graph``.
 
-        A PyG ``Data``, a networkx or DGL graph and a pair of data frames are taken as well, with the split that
-        :func:`graphsde.read` would make where they have none.
+        A PyG ``Data``, a networkx or DGL graph and a pair of data frames work as well, with the split that
+        :func:`graphsde.read` would use if they have none.
 
-        In a notebook and in an interactive interpreter a bar shows how far it is, unless ``callbacks`` are given;
-        elsewhere ``callbacks=[gs.ProgressBar()]`` does.
+        In a notebook and in an interactive interpreter a bar shows progress, unless ``callbacks`` are given;
+        elsewhere use ``callbacks=[gs.ProgressBar()]``.
         """
 
     def start_from(self, previous: Model, *, momentum: bool = False) -> Self:
-        """Let the next :meth:`fit` begin where ``previous`` ended; a model that can't begins anew.
+        """Make the next :meth:`fit` continue from ``previous``; a model that can't starts over.
 
         Args:
             previous: a fitted model of the same kind.
-            momentum: let the optimiser go on as well, where ``previous`` was fitted in this process; files keep
-                weights alone.
+            momentum: also continue the optimiser, if ``previous`` was fitted in this process; files keep
+                only weights.
         """
         return self
 
     def training_settings(self, **wanted: Any) -> dict[str, Any] | None:
-        """Settings under which trainings go by ``wanted`` (``epochs=5``, ``early_stop=False``), wherever a model keeps
-        such things; ``None`` for one that has none of the kind."""
+        """Settings that apply ``wanted`` (``epochs=5``, ``early_stop=False``) to training, wherever a model keeps
+        them; ``None`` for a model without such settings."""
         return wanted if set(wanted) <= set(self.Settings.model_fields) else None
 
     @property
     def goes_on(self) -> bool:
-        """Whether :meth:`start_from` does anything: a model without weights of that kind is always fitted in full."""
+        """Whether :meth:`start_from` has an effect: a model without such weights is always fitted in full."""
         return type(self).start_from is not Model.start_from
 
     @property
     def has_feature_gradient(self) -> bool:
-        """Whether :meth:`predict` takes ``perturb``; scores that step along that gradient are else not available."""
+        """Whether :meth:`predict` supports ``perturb``; scores that use that gradient need it."""
         return True
 
     @abstractmethod
@@ -214,19 +214,19 @@ class Model(ABC):
     ) -> Prediction:
         """Probabilities of every node of ``graph``, which may be another graph with the same columns.
 
-        It is of the kind of target that the model was fitted on.
+        Its kind is that of the target that the model was fitted on.
 
         Args:
             graph: to predict on.
-            samples: how many, where the model has any to draw.
-            seed: of the samples; the model's own if not given.
-            perturb: predict at features moved along the gradient; refused by models that have none.
+            samples: how many, if the model draws samples.
+            seed: of the samples; default: the model's own.
+            perturb: predict at features moved along the gradient; refused by models without one.
         """
 
     def predict_total(self, graph: Graph, *, samples: int = 64, seed: int | None = None) -> Prediction:
-        """As :meth:`predict`, for whoever looks at ``mean`` and ``total`` alone: these are the same bits.
+        """Like :meth:`predict`, when only ``mean`` and ``total`` are needed: these have the same bits.
 
-        A model that takes long to say which part of its uncertainty is epistemic may leave that out.
+        A model whose epistemic part takes long to compute may leave it out.
         """
         return self.predict(graph, samples=samples, seed=seed)
 
@@ -237,9 +237,9 @@ class Model(ABC):
 
         Args:
             graph: that the model was fitted on, with its masks.
-            by: ``temperature``, ``vector``, ``gats`` or ``diffusion``, for numbers ``deviation`` (see
-                ``graphsde list calibrators``); ``auto`` is the first of these. ``None`` takes the present one away. A
-                former one is replaced.
+            by: ``temperature``, ``vector``, ``gats`` or ``diffusion``, for regression ``deviation`` (see
+                ``graphsde list calibrators``); ``auto`` is the first of these. ``None`` removes the current one. A
+                previous one is replaced.
             nodes: mask of the nodes to fit on, instead of the validation nodes.
             samples: of the prediction that it is fitted to.
 
@@ -263,10 +263,10 @@ class Model(ABC):
         return self
 
     def linear_filter(self) -> tuple[float, int] | None:
-        """κ and K of ``H ← κ Â H + (1 − |κ|) H(0)``, K times, where that is how a fitted model makes its logits.
+        """κ and K of ``H ← κ Â H + (1 − |κ|) H(0)``, K times, if that is how a fitted model computes its logits.
 
-        The ``diffusion`` calibrator propagates noise by the same equation. ``None``, as for most models, lets it take
-        personalised PageRank's usual one, κ = 0.9 and K = 10.
+        The ``diffusion`` calibrator propagates noise by the same equation. ``None``, as for most models, makes it use
+        that of personalised PageRank, κ = 0.9 and K = 10.
         """
         return None
 
@@ -276,15 +276,15 @@ class Model(ABC):
 
     @abstractmethod
     def estimate(self, graph: Graph, *, samples: int = 64) -> Estimate:
-        """Memory and time that :meth:`fit` would take, and :meth:`predict` with so many samples after it."""
+        """Memory and time of :meth:`fit`, and of :meth:`predict` with ``samples`` after it."""
 
     @abstractmethod
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """What must be kept: tensors and plain values."""
+        """What must be saved: tensors and plain values."""
 
     @abstractmethod
     def restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-        """The inverse of :meth:`state`, on a freshly made model."""
+        """The inverse of :meth:`state`, on a new model."""
 
     def save(self, folder: str | Path) -> Path:
         """Write ``model.safetensors`` and ``model.json`` into ``folder``."""
@@ -304,18 +304,18 @@ class Model(ABC):
         if self.class_names is None:
             raise NotFitted(f"this {self.name} has not been fitted", fix="call fit(graph) first")
         if samples < 1:
-            raise BadUsage(f"{samples} samples were asked for", expected="at least 1")
+            raise BadUsage(f"invalid number of samples: {samples}", expected="at least 1")
         return self.class_names
 
     def _check_classes(self, graph: Graph) -> None:
-        """A graph with classes that the model doesn't know, or in another order, is not the same task."""
+        """Refuse a graph with unknown classes, or in another order: it is not the same task."""
         known = self._require_fitted()
         if graph.target.given and graph.target_kind != self.target_kind:
             mine = TARGETS.of(self).plural
             raise BadInput(
                 f"the model was fitted on {mine}, the labels of the graph are {graph.target.plural}",
                 code="E-TARGET",
-                fix="leave the labels of this graph out, or fit again with it",
+                fix="leave out the labels of this graph, or fit again with it",
             )
         if graph.labels is not None and graph.class_names and not set(graph.class_names) <= set(known):
             new = sorted(set(graph.class_names) - set(known))
@@ -326,7 +326,7 @@ class Model(ABC):
                 fix="leave those labels empty, or fit again with them",
             )
 
-    if not TYPE_CHECKING:  # a type checker should see what is missing, a person should be told
+    if not TYPE_CHECKING:  # type checkers should see the missing attribute, people should get a message
 
         def __getattr__(self, name: str) -> Any:
             instead = f": {OF_OTHER_LIBRARIES[name]}" if name in OF_OTHER_LIBRARIES else ""
@@ -341,18 +341,18 @@ class Model(ABC):
 OF_OTHER_LIBRARIES = {
     "predict_proba": "model.predict(graph).mean has the probabilities",
     "decision_function": "model.predict(graph).logits has the logits",
-    "score": "gs.evaluate(model.predict(graph), graph) has accuracy and other figures",
+    "score": "gs.evaluate(model.predict(graph), graph) has accuracy and other metrics",
     "classes_": "model.class_names has the classes",
     "fit_predict": "use model.fit(graph).predict(graph)",
     "train": "use model.fit(graph)",
-    "to": "make the model with device='cuda', or put fit and predict under gs.on_device('cuda')",
-    "cuda": "make the model with device='cuda', or put fit and predict under gs.on_device('cuda')",
+    "to": "create the model with device='cuda', or use fit and predict inside gs.on_device('cuda')",
+    "cuda": "create the model with device='cuda', or use fit and predict inside gs.on_device('cuda')",
 }
-"""What models of scikit-learn or torch have, and where it is here."""
+"""Methods of scikit-learn or torch, and their equivalents here."""
 
 
 def _taking_any_graph(method: Callable[..., Any], divide: bool) -> Callable[..., Any]:
-    """A ``fit`` or ``predict`` that also takes graphs of other libraries (see :func:`graphsde.as_graph`)."""
+    """A ``fit`` or ``predict`` that also accepts graphs of other libraries (see :func:`graphsde.as_graph`)."""
     if getattr(method, "__isabstractmethod__", False):
         return method
 
@@ -366,7 +366,7 @@ def _taking_any_graph(method: Callable[..., Any], divide: bool) -> Callable[...,
             return method(self, as_graph(graph[0], divide=divide), **options)
         except torch.cuda.OutOfMemoryError as error:
             raise NotEnoughMemory(
-                f"the device has no memory left for {method.__name__} of {self.name}",
+                f"out of memory on the device in {method.__name__} of {self.name}",
                 fix="use a smaller hidden width, fewer paths or a smaller graph, or device='cpu'",
             ) from error
 
@@ -378,12 +378,12 @@ def _as_in_scikit_learn(method: str, given: int) -> BadUsage:
         f"{method} takes one graph, which holds features, edges and labels together",
         found=f"{given} arguments" if given else "no graph",
         expected=f"model.{method}(graph)",
-        fix=f"make a graph of the arrays: graph = gs.from_arrays(X, edges, labels=y); model.{method}(graph)",
+        fix=f"build a graph from the arrays: graph = gs.from_arrays(X, edges, labels=y); model.{method}(graph)",
     )
 
 
 def _showing_progress(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A ``fit`` that shows how far it is where nobody else watches it (:func:`shown_progress`)."""
+    """A ``fit`` that shows its progress unless callbacks watch it (:func:`shown_progress`)."""
     if getattr(method, "__isabstractmethod__", False) or "callbacks" not in inspect.signature(method).parameters:
         return method
 
@@ -396,7 +396,7 @@ def _showing_progress(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def handled_targets(cls: type[Model]) -> tuple[str, ...]:
-    """What the models of a class can predict, as the class itself says."""
+    """What the models of a class can predict, as the class declares."""
     return tuple(cls.__dict__.get("targets", Model.targets))
 
 

@@ -1,4 +1,4 @@
-"""Bayesian GCN by Beta–Bernoulli graph DropConnect: learned rates at which edges are heard."""
+"""Bayesian GCN by Beta–Bernoulli graph DropConnect: learned rates at which edges are kept."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class EdgeMasks:
         self._values = adjacency.values[entry]
 
     def uniforms(self, randomness: torch.Generator | KeyedMasks) -> Tensor:
-        """P is the number of edges, each counted once where the graph is undirected.  # [P, blocks]"""
+        """P is the number of edges, each counted once if the graph is undirected.  # [P, blocks]"""
         if isinstance(randomness, KeyedMasks):
             drawn = randomness.edges(self.adjacency, self.blocks, symmetric=self.adjacency.symmetric)
             return drawn[self.first]
@@ -56,12 +56,12 @@ _KEPT: Kept[EdgeMasks] = Kept(4)
 
 
 def edge_masks(adjacency: SparseMatrix, blocks: int) -> EdgeMasks:
-    """The masks of a graph, kept for as long as its operator lives."""
+    """The masks of a graph, cached for as long as its operator lives."""
     return _KEPT.once(adjacency, blocks, lambda: EdgeMasks(adjacency, blocks))
 
 
 def _shared_masks(adjacency: SparseMatrix) -> tuple[Tensor, Tensor]:
-    """The entry that stands for each mask, and the mask of each entry.  # [P], [E]"""
+    """The entry that represents each mask, and the mask of each entry.  # [P], [E]"""
     entries = torch.arange(adjacency.nnz, device=adjacency.device)
     if not adjacency.symmetric:
         return entries, entries
@@ -130,7 +130,7 @@ def log_odds(log_keep: Tensor) -> Tensor:
 class DropConnectConv(nn.Module):
     r"""Masked graph convolution :math:`\sum_b (Z^b \circ \hat A) H_b W_b + c`, whose masks have a learned rate.
 
-    ``blocks``, a divisor of ``inputs``, says how many groups of input columns have masks of their own.
+    ``blocks``, a divisor of ``inputs``, is the number of groups of input columns with their own masks.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class BGCNModule(nn.Module):
         return self.heard(inputs, randomness)[0]
 
     def heard(self, inputs: Inputs, randomness: Randomness = None) -> tuple[Outputs, Tensor]:
-        """The answer, and the keep probability of every layer that it was given with.  # [L]"""
+        """The output, and the keep probability of every layer behind it.  # [L]"""
         training = randomness if isinstance(randomness, torch.Generator) else None
         first, *rest = self.layers()
         state, keep = first(dropout(inputs.features, self.dropout, training), inputs.adjacency, randomness)
@@ -218,15 +218,15 @@ class BGCNSettings(NetworkSettings):
     Args:
         layers: number of graph convolutions.
         hidden: width between them.
-        blocks: groups of hidden columns with masks of their own; a divisor of ``hidden``.
+        blocks: groups of hidden columns with their own masks; a divisor of ``hidden``.
         dropout: of features, before every layer, in training only.
         alpha: of the prior Beta(α, 1) over keep probabilities.
         temperature: of the relaxed masks, in training and at prediction; for one of the probabilities call
             ``calibrate``.
         penalty: λ, the weight of Σ (1 − π) ‖W‖².
-        kl_weight: the weight of the KL divergence of the keep probabilities once it is warm.
+        kl_weight: the weight of the KL divergence of the keep probabilities after warm-up.
         kl_warmup: epochs over which that weight rises.
-        validation_samples: draws whose mean is looked at on the validation nodes.
+        validation_samples: draws whose mean is used for validation.
     """
 
     layers: int = Field(4, ge=2, le=64)
@@ -270,7 +270,7 @@ class BGCNLearner(SampledLearner):
 
 @register_model
 class BGCN(SampledModel):
-    r"""A GCN that hears every edge, block of features by block, at random; the rates are learned.
+    r"""A GCN that drops every edge at random, per block of features; the rates are learned.
 
     Paper: Hasanzadeh et al., "Bayesian graph neural networks with adaptive connection sampling", ICML 2020 (BB-GDC).
     Layer l with blocks b of features: :math:`H^{l+1} = \mathrm{relu}(\sum_b (Z^{l,b} \circ \hat A) H^l_b W^l_b)`, where
@@ -279,10 +279,10 @@ class BGCN(SampledModel):
 
     .. math:: L = \mathrm{CE} + w \sum_l \mathrm{KL}_l + \lambda \sum_l (1 - \pi_l) \|W_l\|^2 .
 
-    Masks stay random and relaxed at prediction; every sample has rates and masks of its own. There is one value per
+    Masks stay random and relaxed at prediction; every sample has its own rates and masks. There is one value per
     edge and block, shared by both directions of an undirected edge, where the authors' code has a dense N × N mask.
-    π multiplies the adjacency and so is the probability to *keep* an edge, although that code logs it as a drop rate.
-    The ARM gradient that the authors took for CiteSeer is not offered: the relaxation serves all graphs.
+    π multiplies the adjacency, so it is the probability of *keeping* an edge, though that code logs it as a drop rate.
+    The ARM gradient that the authors used for CiteSeer is not implemented: the relaxation works for all graphs.
 
     Example:
         >>> import graphsde as gs
@@ -295,14 +295,14 @@ class BGCN(SampledModel):
     summary = "Bayesian GCN by learned dropping of edges (BB-GDC); draws of masks are samples"
     paper, year = "Hasanzadeh et al., Bayesian graph neural networks with adaptive connection sampling", 2020
     Settings = BGCNSettings
-    Module, Learner = BGCNModule, BGCNLearner  # the decay is a part of the loss, where it depends on the rates
+    Module, Learner = BGCNModule, BGCNLearner  # the decay is part of the loss, since it depends on the rates
     settings: BGCNSettings
 
     def __init__(self, **settings: Unpack[BGCNOptions]) -> None:
         super().__init__(**settings)
 
     def memory(self, graph: Graph) -> int:
-        """As for every model, and masks, their weights and gradients per edge, block and layer."""
+        """Like every model, plus masks, their weights and gradients per edge, block and layer."""
         edges = graph.num_edges + graph.num_nodes
         blocks = 1 + (self.settings.layers - 1) * self.settings.blocks
         return super().memory(graph) + 4 * edges * (6 * blocks + 12 * (1 + self.settings.blocks))

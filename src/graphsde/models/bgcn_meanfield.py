@@ -36,13 +36,13 @@ class BGCNMeanFieldSettings(NeuralSettings):
     Args:
         hidden: width of the hidden layer.
         activation: between the layers.
-        dropout: on the input and on the hidden layer, in training only: the samples differ by their weights alone.
+        dropout: on the input and on the hidden layer, in training only: the samples differ only by their weights.
         init: of the means: ``glorot``, or ``normal`` with standard deviation 0.1 (then ρ is drawn around ``rho``, too).
         rho: where ρ starts; the weights' standard deviation is softplus(ρ).
         kl_weight: share of the KL divergence in the loss, in units of ``kl_unit``.
         kl_unit: ``elbo`` adds ``kl_weight · KL / (training nodes)`` to the mean cross-entropy, so that 1 is the true
             evidence bound and less is a tempered posterior; ``weight`` adds ``kl_weight`` times the mean over weights.
-        validation_samples: draws whose mean is looked at on the validation nodes.
+        validation_samples: draws whose mean is used for validation.
     """
 
     hidden: int = Field(64, ge=1, le=65536)
@@ -137,11 +137,11 @@ class BGCNMeanField(SampledModel):
 
     .. math:: L = \frac1n \sum_{i} -\log p(y_i \mid w) + \frac{\beta}{n} \sum_w \mathrm{KL}(q(w) \,\|\, N(0, 1)).
 
-    With a few labels against tens of thousands of weights the untempered bound (β = 1) forgets the data: all weights
+    With a few labels and tens of thousands of weights the untempered bound (β = 1) ignores the data: all weights
     fall back to the prior. The default β was chosen on validation nodes.
 
-    This is what the LGNSDE study ran as "BGCN"; the system that it cites under that name is ``bgcn``. Its code averages
-    the KL over the weights, starts at other values and takes a tenth of the learning rate: see :data:`RELEASED`.
+    This is what the LGNSDE study ran as "BGCN"; the system it cites under that name is ``bgcn``. Its code averages
+    the KL over the weights, starts at other values and uses a tenth of the learning rate: see :data:`RELEASED`.
 
     Example:
         >>> import graphsde as gs

@@ -1,4 +1,4 @@
-"""Whom to cite: the papers behind a model and its parts."""
+"""What to cite: the papers behind a model and its parts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def citation(model: Any) -> list[str]:
         ['Kipf and Welling, Semi-supervised classification with graph convolutional networks (2017)']
     """
     made = MODELS.get(model)() if isinstance(model, str) else model
-    facts = [MODELS.entry(made.name).facts] if made.name in MODELS else []  # a wrapped module is in no list
+    facts = [MODELS.entry(made.name).facts] if made.name in MODELS else []  # a wrapped module is not registered
     for registry, part in ((DRIFTS, "drift"), (PRIORS, "prior"), (DIFFUSIONS, "diffusion"), (SOLVERS, "solver")):
         chosen = getattr(getattr(made.settings, part, None), "name", None)
         if chosen is not None:

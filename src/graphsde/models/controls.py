@@ -1,4 +1,4 @@
-"""Controls that cost seconds: what a model must beat to be worth its trouble."""
+"""Controls (simple baselines) that take seconds: what a model must beat to be worth its cost."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from graphsde.nn.encoding import FeatureEncoder
 from graphsde.prediction import ClassPrediction, Prediction, RegressionPrediction
 
 LEAST_SECONDS = 20.0
-"""CPU time that a control may always take."""
+"""Minimum CPU-time limit of a control."""
 WITHOUT_EDGES = ("mlp", "logistic")
-"""Models that look at no edges."""
+"""Models that don't use edges."""
 RIDGES = tuple(10.0**power for power in range(-3, 5))
 
 
 class Deadline(InterruptGuard):
-    """Asks a model to stop once it has had so many seconds of CPU time."""
+    """Stops a model once it has used its CPU-time limit."""
 
     def __init__(self, seconds: float) -> None:
         self._until = time.process_time() + seconds
@@ -43,12 +43,12 @@ class Deadline(InterruptGuard):
 
     @received.setter
     def received(self, number: int | None) -> None:
-        """Signals are not taken here: they act at once."""
+        """Signals are not handled here: they act at once."""
 
 
 @dataclass(frozen=True)
 class Control:
-    """One control: a name, whether it looks at edges, and its prediction of all nodes."""
+    """One control: a name, whether it uses edges, and its prediction of all nodes."""
 
     name: str
     edges: bool
@@ -63,7 +63,7 @@ def _fitted(cls: type[Model]) -> Callable[[Graph, Deadline], Prediction]:
 
 
 def majority_class(graph: Graph, deadline: Deadline | None = None) -> ClassPrediction:
-    """The classes' shares among training nodes, for every node: knows neither features nor edges."""
+    """The classes' shares among training nodes, for every node: uses neither features nor edges."""
     require_trainable(graph, early_stop=False)
     assert graph.labels is not None and graph.train_mask is not None
     share = np.bincount(graph.labels[graph.train_mask], minlength=graph.num_classes) / graph.train_mask.sum()
@@ -72,7 +72,7 @@ def majority_class(graph: Graph, deadline: Deadline | None = None) -> ClassPredi
 
 
 def mean_value(graph: Graph, deadline: Deadline | None = None) -> RegressionPrediction:
-    """Mean and variance of the training nodes, for every node: knows neither features nor edges."""
+    """Mean and variance of the training nodes, for every node: uses neither features nor edges."""
     require_trainable(graph, early_stop=False)
     train = graph.train_mask
     assert graph.values is not None and train is not None
@@ -116,7 +116,7 @@ def ridge(graph: Graph, deadline: Deadline | None = None) -> RegressionPredictio
 
 
 def _left_over(graph: Graph, means: np.ndarray) -> float:
-    """Mean squared error on validation nodes, or on training nodes where there are none."""
+    """Mean squared error on validation nodes, or on training nodes if there are none."""
     assert graph.values is not None
     nodes = graph.role("val") & graph.labelled
     nodes = nodes if nodes.any() else graph.role("train")
@@ -153,17 +153,17 @@ def controls(
     edges: bool | None = None,
     seconds: float = LEAST_SECONDS,
 ) -> Leaderboard:
-    """Fit the controls on ``graph`` and order them, with a prediction of one's own, by validation NLL.
+    """Fit simple baselines on ``graph`` and rank them, together with your own prediction, by validation NLL.
 
     For classes: the majority class, label propagation, logistic regression on a node's features and on features
-    averaged over neighbours. For numbers: the mean, the neighbours' mean, a ridge regression.
+    averaged over neighbours. For regression: the mean, the neighbours' mean, a ridge regression.
 
     Args:
         graph: with training, validation and test nodes; graphs of other libraries as of :func:`graphsde.as_graph`.
-        prediction: of all nodes of ``graph``, to stand beside the controls.
-        name: what it is called.
-        edges: whether it looks at edges; if not given, all models but ``mlp`` and ``logistic`` do.
-        seconds: CPU time that each control may take; it is left out, with the reason, where that is not enough.
+        prediction: of all nodes of ``graph``, to compare with the controls.
+        name: of that prediction.
+        edges: whether it uses edges; by default all models but ``mlp`` and ``logistic`` do.
+        seconds: CPU-time limit of each control; one that exceeds it is left out, with the reason.
 
     Returns:
         A board with ``table()``, ``sentence`` and ``notes()``.

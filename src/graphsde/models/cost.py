@@ -1,4 +1,4 @@
-"""What a fit takes in time: a rehearsal of its dearest epoch, of what follows the last one, and of a prediction."""
+"""Time of a fit: a trial run of its most expensive epoch, of what follows the last one, and of a prediction."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from graphsde.models.neural import GraphLearner, NeuralModel
 
 REHEARSED_SAMPLES = 8
-"""Of a prediction, as many as are drawn together; more take in proportion."""
+"""Samples of the trial prediction, as many as are drawn together; time is proportional for more."""
 
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """A model that went through a fit in miniature, and what its parts took."""
+    """A model after a miniature fit, and the times of its parts."""
 
     learner: GraphLearner
     epochs: int
@@ -34,8 +34,8 @@ def rehearse_fit(model: NeuralModel, graph: Graph, samples: int) -> Rehearsed:
     """Try ``model``, a scratch copy that is left in any state, on ``graph``.
 
     Args:
-        model: to be tried.
-        graph: to be fitted on.
+        model: to try.
+        graph: to fit on.
         samples: of the prediction.
     """
     learner = model.learner(graph)
@@ -44,16 +44,16 @@ def rehearse_fit(model: NeuralModel, graph: Graph, samples: int) -> Rehearsed:
     after, few = _seconds(lambda: model.take(learner, graph)), min(samples, REHEARSED_SAMPLES)
     try:
         drawing = _seconds(lambda: model.predict(graph, samples=few))
-    except Diverged:  # weights after so few steps say nothing of those after all
+    except Diverged:  # weights after so few steps say nothing about the final ones
         drawing = 0.0
     after += drawing * (samples / few if model.kind == "samples" else 1.0)
     return Rehearsed(learner, settings.epochs, epoch, after)
 
 
 def seconds_of(tried: Sequence[Rehearsed]) -> float:
-    """Of a fit with its prediction, as if all epochs were run; of several members, as if the slowest won the race."""
+    """Of a fit with its prediction, as if all epochs were run; for several members, as if the slowest won the race."""
     longest = max(one.epoch.seconds + one.after for one in tried)
-    # every member may be among those that go on to the next rung
+    # every member may advance to the next rung
     beyond = epochs_of_race(len(tried), max(one.epochs for one in tried))
     return longest + beyond * max(one.epoch.seconds / one.epochs for one in tried)
 

@@ -37,7 +37,7 @@ _CURRENT = "current."
 
 
 class EnsembleProgress:
-    """The ensemble's checkpoint, which holds finished members whole and the current member's training state.
+    """The ensemble's checkpoint, with finished members and the current member's training state.
 
     Args:
         checkpoint: the file; without one nothing is kept.
@@ -53,7 +53,7 @@ class EnsembleProgress:
         self.tensors = {name: tensor for name, tensor in state.tensors.items() if not name.startswith(_CURRENT)}
 
     def restore(self, number: int, member: Model, class_names: tuple[str, ...]) -> None:
-        """Make ``member`` what it was when it had finished."""
+        """Restore a finished ``member``."""
         kept = self.finished[number]
         member.class_names, member.best_epoch = class_names, kept["best_epoch"]
         member.history = [EpochRecord(**record) for record in kept["history"]]
@@ -76,7 +76,7 @@ class EnsembleProgress:
         self.checkpoint.save(TrainState(tensors, {"finished": self.finished, "current": values}))
 
     def of_member(self) -> Checkpoint | None:
-        """What the member in training takes for its own checkpoint."""
+        """The checkpoint of the member in training."""
         return None if self.checkpoint is None else _MemberCheckpoint(self, self.checkpoint)
 
 
@@ -99,7 +99,7 @@ class _MemberCheckpoint(Checkpoint):
         return TrainState(self.progress.current_tensors, self.progress.current_values)
 
     def clear(self) -> None:
-        """Nothing yet: until the member is kept as finished, its last state is what a resumed run goes on from."""
+        """Does nothing: until the member is saved as finished, a resumed run needs its last state."""
 
 
 def member_prefix(number: int) -> str:
@@ -115,8 +115,8 @@ class EnsembleSettings(ModelSettings):
 
     Args:
         base: the members' model, by name.
-        base_settings: the members' settings, all but the seed; what is left out is filled in from the graph when
-            fitting, as the base model itself would.
+        base_settings: the members' settings, without the seed; the rest is filled in from the graph when
+            fitting, as by the base model itself.
         members: how many.
         temperature: fit one more temperature, common to all members, on the validation nodes after training.
     """
@@ -134,15 +134,15 @@ class Ensemble(Model):
     Paper: Lakshminarayanan, Pritzel and Blundell, "Simple and scalable predictive uncertainty estimation using deep
     ensembles", NeurIPS 2017. Formula: :math:`\bar p = \frac1M \sum_m p_m`; what the members disagree on is epistemic.
 
-    The members of a deterministic or evidential base give one sample each, whatever ``samples`` says. Those of a
+    The members of a deterministic or evidential base give one sample each, regardless of ``samples``. Those of a
     sampled base take turns: sample k is sample k div M of member k mod M, so that fewer samples than members leave the
     last members out. The embedding is that of all members side by side.
 
-    Members may have a temperature each, as their base has it. A mean of calibrated members is too cautious where they
+    Members may each have a temperature, like their base. A mean of calibrated members is underconfident where they
     disagree, hence ``temperature``: one factor on all of them by the NLL of their mean. Logits are before both; of what
     they were divided by the prediction reports the geometric mean.
 
-    Members are trained one after another; ``history`` counts their epochs on.
+    Members are trained one after another; ``history`` continues the count of epochs.
 
     Example:
         >>> import graphsde as gs
@@ -165,9 +165,9 @@ class Ensemble(Model):
         self._previous: list[Model] = []
         self._with_momentum = False
         self._temperature = 1.0
-        if "device" in self.settings.base_settings:  # what members are would then depend on where they were trained
-            raise BadUsage("members of an ensemble have no device of their own", fix="with gs.on_device(…): around it")
-        self._member(0)  # wrong settings of the base are told now, not after the first fit has begun
+        if "device" in self.settings.base_settings:  # otherwise members would depend on where they were trained
+            raise BadUsage("members of an ensemble can't have their own device", fix="fit inside: with gs.on_device(…)")
+        self._member(0)  # report wrong settings of the base now, not after the first fit has started
 
     def resolve(self, graph: Graph) -> None:
         values = {**self.defaults_for(graph), **self._given}
@@ -180,11 +180,11 @@ class Ensemble(Model):
         self.settings = self.settings.model_copy(update={"base_settings": plain})
 
     def start_from(self, previous: Model, *, momentum: bool = False) -> Self:
-        """Each member begins where its counterpart ended."""
+        """Each member continues from its counterpart."""
         if not isinstance(previous, Ensemble) or len(previous.members) != self.settings.members:
             raise BadUsage(
-                f"this ensemble of {self.settings.members} can't go on from {previous!r}",
-                fix="start from a fitted ensemble of as many members",
+                f"this ensemble of {self.settings.members} can't continue from {previous!r}",
+                fix="start from a fitted ensemble with the same number of members",
             )
         self._previous, self._with_momentum = list(previous.members), momentum
         return self
@@ -257,7 +257,7 @@ class Ensemble(Model):
         return self._calibrated(MIXTURES.of(self)(answers), graph)
 
     def _common_temperature(self, graph: Graph) -> float:
-        """By the NLL of the members' mean on the validation nodes; 1 where there are none."""
+        """By the NLL of the members' mean on the validation nodes; 1 if there are none."""
         assert graph.labels is not None
         rows = np.flatnonzero(graph.role("val") & graph.familiar)
         if not len(rows):
@@ -309,10 +309,10 @@ class Ensemble(Model):
             raise BadUsage("an ensemble of ensembles is one large ensemble", code="E-SETTING", fix="raise members")
         if "seed" in settings:
             raise BadUsage(
-                "base_settings can't hold a seed: members would all be the same",
+                "base_settings can't have a seed: all members would be the same",
                 code="E-SETTING",
                 found=settings["seed"],
-                fix="give the ensemble's own seed; members' seeds are made from it",
+                fix="set the ensemble's own seed; members' seeds are derived from it",
             )
         return MODELS.get(base)(**settings, seed=_member_seed(self.settings.seed, number))
 
@@ -322,7 +322,7 @@ def _member_seed(seed: int, number: int) -> int:
 
 
 def _tempered(answer: ClassPrediction, temperature: float) -> ClassPrediction:
-    """The same answer, its logits divided by ``temperature`` on top of its own."""
+    """The same prediction, its logits divided by ``temperature`` in addition to its own."""
 
     def divided(probs: np.ndarray) -> np.ndarray:
         logits = centred_logits(replace(answer, probs=probs))

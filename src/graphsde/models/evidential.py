@@ -1,4 +1,4 @@
-"""Models that answer with a Dirichlet distribution: what they share, and the calculus of Dirichlets in float64."""
+"""Models that predict a Dirichlet distribution: their common base, and Dirichlet calculus in float64."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from graphsde.models.neural import Inputs, NeuralModel, Response
 from graphsde.prediction import Kind
 
 LARGEST_LOG_EVIDENCE = 30.0
-"""Evidence is cut at e³⁰ ≈ 10¹³: beyond it float64 can't tell the parts of a Dirichlet divergence apart."""
+"""Evidence is clipped at e³⁰ ≈ 10¹³: beyond it float64 can't resolve the parts of a Dirichlet divergence."""
 
 
 class EvidentialModel(NeuralModel):
     r"""Base of models that give every node Dirichlet concentrations :math:`\alpha \ge 1`.
 
     The module's logits are :math:`\ln\alpha` in float64, so that everything written for logits holds: their softmax is
-    the mean :math:`\bar p = \alpha/\alpha_0`, their cross-entropy the NLL of that mean, which is what selection looks
-    at, and their energy is :math:`-\ln\alpha_0`, a lack of evidence as ``vacuity`` is.
+    the mean :math:`\bar p = \alpha/\alpha_0`, their cross-entropy the NLL of that mean, which is what selection
+    uses, and their energy is :math:`-\ln\alpha_0`, a lack of evidence like ``vacuity``.
 
     No temperature is fitted to them: dividing :math:`\ln\alpha` would raise the concentrations to a power and so change
-    the evidence, which says how much is known of a node, along with the mean, which is all that validation NLL can
+    the evidence, which says how much is known about a node, along with the mean, which is all that validation NLL can
     judge. ``calibrate`` leaves the concentrations alone.
     """
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 TENSORS = "model.safetensors"
 DESCRIPTION = "model.json"
-FIX = "put the file back from a copy, or fit again"
+FIX = "restore the file from a backup, or fit again"
 _MOMENT = 0.05  # seconds
 
 
@@ -68,13 +68,13 @@ def load_model(folder: str | Path) -> Model:
             model.calibrator = _calibrator(description["calibrator"], len(model.class_names))
     except GraphsdeError:
         raise
-    except Exception as error:  # whatever a description leads to that no model has written, it is damaged
+    except Exception as error:  # any description that no model could have written is damaged
         raise storage.damaged(folder / DESCRIPTION, f"{type(error).__name__}: {error}", FIX) from error
     return model
 
 
 def _class_of(name: str) -> type[Model]:
-    """By name; a prediction made elsewhere is in no list, as nobody can fit it."""
+    """By name; a prediction made elsewhere is not registered, since it can't be fitted."""
     return GivenPrediction if name == GivenPrediction.name else MODELS.get(name)
 
 
@@ -86,7 +86,7 @@ def _digest(description: dict[str, Any]) -> str:
 
 
 def _description_of(calibrator: Calibrator) -> dict[str, Any]:
-    """A calibrator in plain numbers: few, and beside the rest, so that calibrating a saved model changes one file."""
+    """A calibrator in plain numbers, in the description, so that calibrating a saved model changes one file."""
     numbers = {name: tensor.tolist() for name, tensor in calibrator.state_dict().items()}
     kept = {"name": calibrator.name, "trained": calibrator.trained, "numbers": numbers}
     values = calibrator.plain_values()
@@ -103,12 +103,12 @@ def _calibrator(kept: dict[str, Any], classes: int) -> Calibrator:
 
 
 def load_tensors(module: nn.Module, tensors: dict[str, Tensor]) -> None:
-    """Copy ``tensors`` into ``module``; every name must be there, with its shape, its type and finite values."""
+    """Copy ``tensors`` into ``module``; every name must exist, with its shape, type and finite values."""
     wanted = module.state_dict()
     missing, extra = sorted(set(wanted) - set(tensors)), sorted(set(tensors) - set(wanted))
     if missing or extra:
         raise BadInput(
-            f"{TENSORS} does not fit the model (missing: {missing[:3]}, unknown: {extra[:3]})", code="E-MODEL-TENSORS"
+            f"{TENSORS} does not match the model (missing: {missing[:3]}, unknown: {extra[:3]})", code="E-MODEL-TENSORS"
         )
     for name, tensor in tensors.items():
         if tensor.shape != wanted[name].shape or tensor.dtype != wanted[name].dtype:
@@ -131,7 +131,7 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         except BadInput as error:
             if error.code != "E-MODEL-HASH":
                 raise
-            # tensors are written first, their description a moment later: damage stays, that moment passes
+            # tensors are written first, their description a moment later: retry, since only damage persists
             time.sleep(_MOMENT)
             again = _description(folder / DESCRIPTION)
             if again["sha256"] == description["sha256"]:
@@ -142,10 +142,10 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 def _description(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise BadInput(
-            f"there is no model in {path.parent}",
+            f"no model in {path.parent}",
             code="E-NO-MODEL",
             place=str(path),
-            fix="give a folder that fit wrote",
+            fix="use a folder that fit wrote",
         )
     description = storage.read_json(path)
     try:
@@ -165,7 +165,7 @@ def _description(path: Path) -> dict[str, Any]:
     well_formed = isinstance(name, str) and all(isinstance(part, dict) for part in parts)
     if not (well_formed and isinstance(names, list) and all(isinstance(n, str) for n in names) and TENSORS in parts[2]):
         raise storage.damaged(path, "a field has the wrong type", FIX)
-    # models of before have no digest
+    # older models have no digest
     if parts[2].get(DESCRIPTION, expected := _digest(description)) != expected:
         raise storage.damaged(path, "its content has changed", FIX)
     return description

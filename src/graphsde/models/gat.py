@@ -23,7 +23,7 @@ class GATSettings(NeuralSettings):
     """Settings of :class:`GAT`; the defaults are the paper's for Cora.
 
     Args:
-        heads: of the hidden layer, side by side.
+        heads: of the hidden layer, concatenated.
         head_width: width of one of them.
         output_heads: of the output layer, averaged.
         dropout: on the input and on the hidden layer.
@@ -45,9 +45,9 @@ class GATSettings(NeuralSettings):
 class GraphAttention(nn.Module):
     r"""Graph attention without activation (Veličković et al., ICLR 2018): each head's
     :math:`\sum_j \alpha_{ij} W h_j`, :math:`\alpha_{ij} = \mathrm{softmax}_j\,\mathrm{LeakyReLU}_{0.2}(s \cdot W h_j +
-    r \cdot W h_i)` over the nodes that i hears from, itself included.
+    r \cdot W h_i)` over the incoming neighbours of i and itself.
 
-    ``rate`` is the dropout on the attention weights; ``average``: heads are averaged instead of standing side by side.
+    ``rate`` is the dropout on the attention weights; ``average``: heads are averaged instead of concatenated.
 
     Shapes: ``x`` [N, inputs], ``adjacency`` [N, N] with self loops, of which only the sparsity counts -> [N, heads ·
     head_width], or [N, head_width] averaged. Per edge and head only scalars are kept.
@@ -109,7 +109,7 @@ class GAT(NeuralModel):
 
     Paper: Veličković et al., "Graph attention networks", ICLR 2018.
 
-    Deterministic. Edge weights play no part: attention takes their place.
+    Deterministic. Edge weights are ignored: attention replaces them.
 
     Example:
         >>> import graphsde as gs

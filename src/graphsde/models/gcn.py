@@ -59,7 +59,7 @@ class GCN(NeuralModel):
 
     Paper: Kipf and Welling, "Semi-supervised classification with graph convolutional networks", ICLR 2017.
 
-    Deterministic: its uncertainty is that of its class probabilities alone; there is no epistemic part. For
+    Deterministic: its uncertainty is only that of its class probabilities; there is no epistemic part. For
     regression Z has two columns, mean and variance of a Gaussian.
 
     Example:

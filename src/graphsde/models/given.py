@@ -1,4 +1,4 @@
-"""Predictions that were made elsewhere, as models: nothing is fitted, everything after a fit works."""
+"""Predictions made elsewhere, as models: nothing is fitted, everything after a fit works."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from graphsde.prediction import ClassPrediction, Perturb, Prediction, Regression
 from graphsde.uncertainty.held_out import require_same_nodes
 
 BEFORE = "before:"
-"""In front of the names of what the prediction was before it was calibrated."""
+"""Prefix of the names of the uncalibrated prediction."""
 
 
 class TrainedElsewhere(Model):
-    """A model that is fitted already, by somebody else's program; it is in no list of models to fit."""
+    """A model already fitted by another program; it is not registered."""
 
     paper, year = "", 0
 
@@ -40,10 +40,10 @@ class TrainedElsewhere(Model):
         raise self.cannot_fit()
 
     def cannot_fit(self) -> BadUsage:
-        """What whoever wants to fit it is told."""
+        """The error for an attempt to fit it."""
         return BadUsage(
-            "this model was trained elsewhere and can't be fitted here",
-            fix="train it as you did before, then wrap it again or save its new predictions (gs.save_run)",
+            "this model was trained elsewhere and can't be fitted",
+            fix="train it as before, then wrap it again or save its new predictions (gs.save_run)",
         )
 
     @property
@@ -67,7 +67,7 @@ class GivenSettings(ModelSettings):
 class GivenPrediction(TrainedElsewhere):
     """A prediction of one graph, kept as a model, so that a run can hold it (:func:`graphsde.save_run`).
 
-    It answers for the graph that was predicted on and refuses any other: there is nothing to predict that one with.
+    It only predicts the graph it was made for: there is no model to predict another one.
     """
 
     name = "given-prediction"
@@ -83,14 +83,14 @@ class GivenPrediction(TrainedElsewhere):
 
     @classmethod
     def of(cls, prediction: Prediction, graph: Graph, *, made_by: str = "") -> Self:
-        """Keep what was predicted of all nodes of ``graph``."""
+        """Keep the prediction of all nodes of ``graph``."""
         require_same_nodes(prediction, graph)
         if not np.array_equal(prediction.ids, graph.node_ids):
             raise BadInput(
                 "the prediction and the graph have different node ids, or the same in another order",
                 code="E-ID-ORDER",
                 expected="the ids of the graph, in its order",
-                fix="give the graph where the prediction is made: gs.Prediction.from_probabilities(probs, graph)",
+                fix="pass the graph when making the prediction: gs.Prediction.from_probabilities(probs, graph)",
             )
         model = cls(made_by=made_by)
         model._take(prediction, content_of(graph))
@@ -104,13 +104,13 @@ class GivenPrediction(TrainedElsewhere):
     def predict(
         self, graph: Graph, *, samples: int = 64, seed: int | None = None, perturb: Perturb | None = None
     ) -> Prediction:
-        """What was given, whatever the number of samples and the seed."""
+        """The given prediction, for any number of samples and seed."""
         self._require_fitted(samples)
         self._refuse_perturbation(perturb)
         assert self._prediction is not None
         if content_of(graph) != self._content:
             raise BadUsage(
-                "only a prediction is kept here, without the model that made it: it can't predict another graph",
+                "only a prediction was saved, without its model: it can't predict another graph",
                 fix="predict that graph with your own model, or wrap the model itself (gs.wrap) in Python",
             )
         return self._calibrated(_renamed(self._prediction, graph.node_ids), graph)
@@ -152,7 +152,7 @@ def content_of(graph: Graph) -> str:
 
 
 def _renamed(prediction: Prediction, ids: np.ndarray) -> Prediction:
-    """With the graph's ids, which are not kept a second time."""
+    """With the graph's ids, which are not stored twice."""
     assert isinstance(prediction, ClassPrediction | RegressionPrediction)
     before = getattr(prediction, "uncalibrated", None) if prediction.target_kind in CLASS_KINDS else None
     more = {} if before is None else {"uncalibrated": dataclasses.replace(before, ids=ids)}

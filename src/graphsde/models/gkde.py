@@ -27,7 +27,7 @@ from graphsde.nn.checkpoint import Checkpoint
 from graphsde.nn.encoding import FeatureEncoder
 from graphsde.nn.layers import GraphConv, Randomness, dropout
 
-# distances that are held at once while the kernel is summed up
+# distances held at once while the kernel is summed
 BLOCK_FLOATS = 2**21
 
 
@@ -40,8 +40,8 @@ class GKDESettings(NetworkSettings):
         weight_decay: on the first layer only, here and in the teacher.
         bandwidth: σ of the kernel, in hops.
         prior_weight: λ₁, of the divergence from the kernel prior. The paper has 0.001 where nodes are classified and
-            0.1 where OOD ones are to be told: vacuity then tells them, at the price of calibration. On Cora's
-            OOD classes 0.1 for 0.001 turns an AUROC by vacuity of .75 into .89 and an NLL of .30 into .47.
+            0.1 for OOD detection: vacuity then detects OOD nodes, at the cost of calibration. On Cora's
+            OOD classes 0.1 instead of 0.001 turns an AUROC by vacuity of .75 into .89 and an NLL of .30 into .47.
         teacher_weight: of the divergence from the teacher; 0 trains none.
         teacher_ramp: epochs over which that weight grows from 0.
         reduction: the three terms are means over nodes, as in the authors' code, or sums, as in later comparisons. With
@@ -74,7 +74,7 @@ class GKDEModule(nn.Module):
 
 
 class GKDELearner(GraphLearner):
-    """The three-part loss of :class:`GKDE`; without a teacher's probabilities the uniform ones stand in."""
+    """The three-part loss of :class:`GKDE`; without a teacher's probabilities, uniform ones are used."""
 
     settings: GKDESettings
 
@@ -103,7 +103,7 @@ class GKDELearner(GraphLearner):
 
 @register_model
 class GKDE(EvidentialModel):
-    r"""A graph network that gives evidence instead of probabilities, held to what the neighbourhood can know.
+    r"""A graph network that predicts evidence instead of probabilities, limited by what the neighbourhood provides.
 
     Paper: Zhao et al., "Uncertainty aware semi-supervised learning on graph data", NeurIPS 2020, there S-BGCN-T-K. Two
     graph convolutions give z, :math:`\alpha = 1 + e^z`, :math:`\bar p = \alpha/\alpha_0`. The loss is
@@ -159,14 +159,14 @@ class GKDE(EvidentialModel):
             self._lesson = None
 
     def start_from(self, previous: Model, *, momentum: bool = False) -> Self:
-        """Student and teacher go on; the teacher of a model that comes from a file is trained anew."""
+        """Student and teacher continue; the teacher of a model loaded from a file is trained again."""
         super().start_from(previous, momentum=momentum)
         assert isinstance(previous, GKDE)
         self._first_teacher = previous._taught_by
         return self
 
     def teacher(self) -> GCN:
-        """The untrained teacher: a GCN of the same shape with a seed of its own."""
+        """The untrained teacher: a GCN of the same shape with its own seed."""
         s = self.settings
         shared = {
             name: getattr(s, name) for name in ("hidden", "dropout", "weight_decay", *NetworkSettings.model_fields)
@@ -201,10 +201,10 @@ def squared_risk(alpha: Tensor, labels: Tensor) -> Tensor:
 def kernel_prior(
     adjacency: Adjacency, train: np.ndarray, labels: np.ndarray, classes: int, bandwidth: float = 1.0
 ) -> np.ndarray:
-    r"""Concentrations that distance alone suggests, :math:`1 + \sum_{j: y_j = c} e^{-d_{ij}^2/2\sigma^2}`.
+    r"""Concentrations from distance alone, :math:`1 + \sum_{j: y_j = c} e^{-d_{ij}^2/2\sigma^2}`.
 
-    The sum runs over the training nodes; :math:`d_{ij}` is the number of hops along the edges from j to i. What cannot
-    be reached adds nothing, nor do kernel values below 1e-12. Memory is O(N·C): training nodes come in blocks.
+    The sum runs over the training nodes; :math:`d_{ij}` is the number of hops along the edges from j to i. Unreachable
+    nodes add nothing, nor do kernel values below 1e-12. Memory is O(N·C): training nodes come in blocks.
 
     Args:
         adjacency: of the graph; weights don't matter.

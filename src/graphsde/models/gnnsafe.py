@@ -1,4 +1,4 @@
-"""GNNSafe++: a graph convolutional network that is shown OOD nodes and learns to give them a high energy."""
+"""GNNSafe++: a graph convolutional network trained to give exposed OOD nodes a high energy."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class GNNSafeSettings(GCNSettings):
     Args:
         exposure: the OOD nodes to train on. ``nodes``: those of the graph's ``exposure`` mask; ``features`` and
             ``structure``: all nodes of a copy of the graph with mixed features or with random edges; ``auto``:
-            ``nodes`` where the graph has such a mask, else ``features``.
+            ``nodes`` if the graph has such a mask, otherwise ``features``.
         margin_in: energies of training nodes above it are penalised.
         margin_out: energies of OOD nodes below it are penalised.
         energy_weight: λ of the penalty.
-        propagate: rounds in which energies are averaged with the neighbours' before they are compared with a margin.
+        propagate: rounds of averaging energies with the neighbours' before the comparison with a margin.
     """
 
     hidden: int = Field(64, ge=1, le=65536)
@@ -79,7 +79,7 @@ class GNNSafeLearner(GraphLearner):
         inside = self._spread(energies(logits), self.walk)
         outside = inside
         if self.ood is not None:
-            # as its authors do: the copy is normalised by its own statistics, and both sides' enter the running ones
+            # like its authors: the copy is normalised by its own statistics, and both sides enter the running ones
             outside = self._spread(energies(self.module(self.ood, self.dropout).logits), self.ood_walk)
         s = self.settings
         penalty = energy_penalty(inside[self.train], outside[self.ood_rows], s.margin_in, s.margin_out)
@@ -100,8 +100,8 @@ class GNNSafe(GCN):
 
     Paper: Wu et al., "Energy-based out-of-distribution detection for graph neural networks", ICLR 2023.
 
-    Deterministic. OOD nodes are told by the scores ``gnnsafe`` (propagated) and ``energy``. Where no OOD nodes
-    are at hand, they are made from the training graph by a shift; the test's shift must be drawn with another seed.
+    Deterministic. OOD nodes are detected by the scores ``gnnsafe`` (propagated) and ``energy``. If no OOD nodes
+    are available, they are made from the training graph by a shift; the test's shift must be drawn with another seed.
 
     Example:
         >>> import graphsde as gs
@@ -119,7 +119,7 @@ class GNNSafe(GCN):
     settings: GNNSafeSettings
 
     def __init__(self, **settings: Unpack[GNNSafeOptions]) -> None:
-        given: dict[str, Any] = {**settings}  # more than a GCN knows of
+        given: dict[str, Any] = {**settings}  # more than a GCN has
         super().__init__(**given)
 
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
@@ -131,14 +131,14 @@ class GNNSafe(GCN):
 
 
 def exposure_of(wanted: Exposure, graph: Graph) -> Exposure:
-    """Which OOD nodes ``graph`` can offer; a wish for a mask that is not there is refused."""
+    """Which OOD nodes ``graph`` has; a requested mask that is missing is refused."""
     there = graph.exposure_mask is not None and bool(graph.exposure_mask.any())
     if wanted == "nodes" and not there:
         raise BadUsage(
             f"{graph.name} has no OOD nodes to train on",
             code="E-SETTING",
             found="exposure=nodes",
-            expected="an 'exposure' mask, as the split label-leave-out makes it",
+            expected="an 'exposure' mask, as from the split label-leave-out",
             fix="use exposure=features or exposure=structure, which make OOD nodes from the graph itself",
         )
     if wanted == "auto":

@@ -54,7 +54,7 @@ class GNODE(LGNSDE):
     Paper: Poli et al., "Graph neural ordinary differential equations", 2019.
 
     The same code as :class:`LGNSDE` with σ = 0 and a Runge–Kutta method: deterministic, no epistemic part. Any setting
-    of the LGNSDE but ``sigma`` may be given; ``preset="universal"`` and the like give that preset's noise-free twin.
+    of the LGNSDE except ``sigma`` may be given; ``preset="universal"`` and the like give that preset's noise-free twin.
 
     Example:
         >>> import graphsde as gs
@@ -71,7 +71,7 @@ class GNODE(LGNSDE):
 
     def __init__(self, **settings: Unpack[LGNSDEOptions]) -> None:
         if settings.get("sigma", 0.0) != 0.0:
-            raise BadUsage("a graph ODE has no noise", code="E-SETTING", found=settings["sigma"], fix="use lgnsde")
+            raise BadUsage("a graph ODE has no sigma", code="E-SETTING", found=settings["sigma"], fix="use lgnsde")
         given: dict[str, Any] = {"preset": self.default_preset, **settings}
         super().__init__(**given)
 
@@ -83,6 +83,6 @@ class GNODE(LGNSDE):
 
 
 def _words_as_they_are(graph: Graph) -> dict[str, Any]:
-    """Words that are row-normalised, as other models take them, are too small for this decay on everything: with them
+    """Row-normalised words, as in other models, are too small for this decay on all parameters: with them
     and with raw ones accuracy is .61 and .70 on CiteSeer's validation nodes, .19 and .91 on Photo's test nodes."""
     return {"scaling": "none"} if has_words(graph) else {}

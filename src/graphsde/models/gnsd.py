@@ -31,7 +31,7 @@ from graphsde.sde.integrate import integrate
 
 
 class AttentionFlow(nn.Module):
-    """A layer of single-head graph attention without activation, and the pull from a state towards it."""
+    """A layer of single-head graph attention without activation, and the drift from a state towards it."""
 
     def __init__(self, width: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class BoundForcing:
 
 
 class Forcing(nn.Module):
-    """The stochastic forcing network; so many ``modes`` of the graph carry its noise, or every node has its own."""
+    """The stochastic forcing network; ``modes`` of the graph carry its noise, or every node has its own."""
 
     def __init__(self, width: int, modes: int | None, generator: torch.Generator) -> None:
         super().__init__()
@@ -91,12 +91,12 @@ class GNSDSettings(NeuralSettings):
             slow modes and every dimension. The second is spread over the graph, but renumbering the nodes changes its
             samples (not their law).
         modes: how many, for ``q-wiener``.
-        horizon: T, where the time axis ends.
-        steps: how many equal ones of Euler–Maruyama lead there.
+        horizon: T, the end of the time axis.
+        steps: number of equal Euler–Maruyama steps.
         dropout: on the features.
         weight_decay: on all parameters.
         paths: drawn in every training step.
-        validation_paths: drawn for every look at the validation nodes.
+        validation_paths: drawn for every validation.
         gradients: ``store``, or ``checkpoint`` for less memory at 1.8 times the time.
     """
 
@@ -204,7 +204,7 @@ CENTRAL_PATHS = 4
 
 @register_model
 class GNSD(NeuralModel):
-    r"""Graph diffusion shaken in proportion to what it would change:
+    r"""Graph diffusion with noise in proportion to what it would change:
     :math:`dH = (A_f(H) - H)\,dt + (H - A_g(H)) \odot dW`.
 
     Paper: Lin et al., "Graph neural stochastic diffusion for estimating uncertainty in node classification", ICML 2024.
@@ -241,7 +241,7 @@ class GNSD(NeuralModel):
         return "samples"
 
     def respond(self, inputs: Inputs, graph: Graph, samples: int, seed: int) -> Response:
-        """One path at a time: its bits do not depend on how many others are asked for."""
+        """One path at a time: its bits do not depend on how many others are drawn."""
         stream, keys = derive(seed, "prediction paths"), node_keys(graph.node_ids).to(inputs.device)
         initial = self.module.initial(inputs)
         logits = torch.empty(samples, graph.num_nodes, len(self._require_fitted()))

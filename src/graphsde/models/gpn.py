@@ -55,9 +55,9 @@ class GPNSettings(NetworkSettings):
     epochs: int = Field(1000, ge=1, le=1_000_000)
 
 
-# floats of one layer that are worked on at once: more fall out of the processor's cache and take twice the time
+# floats of one layer processed at once: more exceed the processor's cache and take twice the time
 CHUNK_FLOATS = 2**19
-# floats of all layers that may be kept for the way back; beyond, they are computed a second time
+# floats of all layers that may be kept for the backward pass; beyond, they are recomputed
 KEPT_FLOATS = 2**28
 
 
@@ -104,7 +104,7 @@ class RadialFlows(nn.Module):
         return (normal + volume).T
 
     def transform(self, latent: Tensor) -> tuple[Tensor, Tensor]:
-        """Where the flows take each node, and the logarithm of the change of volume.  # [C, d, N], [C, N]"""
+        """The image of each node under the flows, and the logarithm of the change of volume.  # [C, d, N], [C, N]"""
         layers, classes, width = self.centre.shape
         volume = latent.new_zeros(classes, len(latent))
         a, s = softplus(self.scale)[..., None], softplus(self.slope)[..., None]  # [L, C, 1]
@@ -124,7 +124,7 @@ class RadialFlows(nn.Module):
 
 
 def kept_floats(layers: int, classes: int, width: int) -> int:
-    """Floats per node that the way back through the flows reads."""
+    """Floats per node that the backward pass through the flows reads."""
     return layers * classes * (2 * width + 6)
 
 
@@ -168,7 +168,7 @@ class GPNModule(nn.Module):
         """ln β of the features alone, between ±30.  # [N, C]"""
         log_evidence = self.flows(latent) + self.class_share.log() + self.budget
         if not self.training:
-            # a node so far out that its density is not a number has no evidence; in training it must be heard of
+            # a node so far out that its density is not a number has no evidence; in training this must raise an error
             log_evidence = log_evidence.masked_fill(log_evidence.isnan(), -math.inf)
         return log_evidence.clamp(-LARGEST_LOG_EVIDENCE, LARGEST_LOG_EVIDENCE)
 
@@ -189,7 +189,7 @@ def spread_evidence(evidence: Tensor, adjacency: SparseMatrix, teleport: float, 
 
 
 class GPNLearner(GraphLearner):
-    """Expected cross-entropy less entropy, summed over the training nodes; at first only the flows learn."""
+    """Expected cross-entropy minus entropy, summed over the training nodes; at first only the flows learn."""
 
     module: GPNModule
     settings: GPNSettings
@@ -201,7 +201,7 @@ class GPNLearner(GraphLearner):
 
     def loss(self, epoch: int) -> Tensor:
         self.module.train()
-        # in the warm-up the encoder gets no gradient at all, so that neither a step nor decay nor moments touch it
+        # during warm-up the encoder gets no gradient, so that neither a step nor decay nor moments change it
         with torch.set_grad_enabled(epoch > self.settings.warmup):
             latent = self.module.encode(self.inputs, self.dropout)
         alpha = self.module.log_concentrations(self.inputs, latent)[self.train].exp()

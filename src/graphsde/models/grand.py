@@ -1,4 +1,4 @@
-"""Graph neural diffusion: the network that it shares with its descendants, and the model."""
+"""Graph neural diffusion: the network that it shares with its successors, and the model."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class FlowSettings(NeuralSettings):
         dropout: on relu(H(T)).
         weight_decay: on all parameters.
         horizon: T.
-        solver: ``rk4`` or ``euler`` in equal steps, or ``dopri5``, which chooses its own.
+        solver: ``rk4`` or ``euler`` with equal steps, or the adaptive ``dopri5``.
         steps: how many equal steps. The diffusion's eigenvalues lie in [−2α, 0], α < 1, so that steps up to 1.39 are
             stable for ``rk4`` and steps up to 1 for ``euler``.
-        rtol, atol: what ``dopri5`` may be wrong by, relatively and absolutely.
-        max_evaluations: after which ``dopri5`` refuses to go on.
+        rtol, atol: relative and absolute tolerance of ``dopri5``.
+        max_evaluations: limit of ``dopri5``.
         gradients: ``store``, or ``checkpoint`` for less memory at 1.8 times the time (not with ``dopri5``).
-        attention: how alike two nodes are: ``scaled-dot``, ``cosine`` or ``exp-kernel``.
-        heads: of the attention, whose mean is taken.
+        attention: similarity of two nodes: ``scaled-dot``, ``cosine`` or ``exp-kernel``.
+        heads: of the attention, averaged.
         attention_width: of all heads together.
     """
 
@@ -107,11 +107,11 @@ class GRANDSettings(FlowSettings):
     """Settings of :class:`GRAND`, besides those of :class:`~graphsde.models.grand.FlowSettings`.
 
     Args:
-        variant: ``linear`` takes attention once, from H(0), ``nonlinear`` anew at every evaluation.
+        variant: ``linear`` computes attention once, from H(0), ``nonlinear`` at every evaluation.
         source: whether β H(0) is added, β learned from 0 on.
-        normalise: ``rows``: what a node hears is an average, and constants stay; ``columns``: what a node sends
+        normalise: ``rows``: what a node receives is an average, and constants stay; ``columns``: what a node sends
             is shared out, and sums over nodes stay the same. The paper's code has both, and takes columns on Cora.
-        sharing: how alikeness becomes shares: by ``softmax``, as the paper has it, or by ``squareplus``, with which its
+        sharing: how similarity becomes shares: by ``softmax``, as in the paper, or by ``squareplus``, with which its
             code was run on the citation graphs.
     """
 
@@ -130,7 +130,7 @@ class GRAND(FlowModel):
     :math:`A_{ij} = \mathrm{softmax}_j(q_i \cdot k_j / \sqrt{d_k})` over the neighbours of i and itself, mean over
     heads, uniform at the start; α the sigmoid of a learned number; logits Linear(relu(H(T))).
 
-    Deterministic: its uncertainty is that of its class probabilities alone; there is no epistemic part.
+    Deterministic: its uncertainty is only that of its class probabilities; there is no epistemic part.
 
     Settings for the benchmark graphs are the published ones, except for the weight decay of Cora and CiteSeer, chosen
     on validation nodes, fewer epochs and row-normalised features on PubMed, and scaled-dot attention without rewiring

@@ -29,10 +29,10 @@ class GREADSettings(FlowSettings):
 
     Args:
         reaction: r. ``bs`` (A − A²)H; ``fisher`` H(1 − H), ``allen-cahn`` H(1 − H²), ``zeldovich`` H(H − H²), entry by
-            entry; ``source`` H(0); ``fb`` (I − A)H and ``fb*`` (I − A)H + H, a high pass beside the low pass of the
-            diffusion. The three that act entry by entry can run away: so their β is not drawn but starts at 0.1 and
-            stays in (0, 1); where training diverges all the same, take more steps or smaller features.
-        adjacency: A: ``soft`` is attention taken once, from H(0); ``original`` the random walk with self loops.
+            entry; ``source`` H(0); ``fb`` (I − A)H and ``fb*`` (I − A)H + H, a high pass on top of the low pass of the
+            diffusion. The three that act entry by entry can diverge, so their β is not drawn but starts at 0.1 and
+            stays in (0, 1); if training still diverges, use more steps or smaller features.
+        adjacency: A: ``soft`` is attention computed once, from H(0); ``original`` the random walk with self loops.
     """
 
     reaction: Literal["bs", "fisher", "allen-cahn", "zeldovich", "source", "fb", "fb*"] = "bs"
@@ -47,11 +47,11 @@ class GREAD(FlowModel):
     the neighbours of a node and itself; α the sigmoid of a learned number, β learned per dimension, drawn from
     U(−1, 1); logits Linear(relu(H(T))). Without β it is :class:`~graphsde.models.grand.GRAND` without source.
 
-    Deterministic: its uncertainty is that of its class probabilities alone; there is no epistemic part.
+    Deterministic: its uncertainty is only that of its class probabilities; there is no epistemic part.
 
     Settings for the citation graphs are the published ones (with a linear encoder on PubMed too); there are none for
-    the Amazon graphs, which take Cora's with twice the width. The filter banks follow the paper's (I − A)H; its
-    released code has the sign of A turned.
+    the Amazon graphs, which use Cora's with twice the width. The filter banks follow the paper's (I − A)H; its
+    released code has the opposite sign of A.
 
     Example:
         >>> import graphsde as gs

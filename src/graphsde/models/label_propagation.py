@@ -1,4 +1,4 @@
-"""Label propagation: the floor, which knows edges and labels but no features."""
+"""Label propagation: a baseline that uses edges and labels but no features."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class LabelPropagation(Model):
             raise BadInput(
                 "none of the training nodes is in this graph, so there are no labels to spread",
                 code="E-NO-LABELS",
-                fix="predict on a graph that contains training nodes, or use a model that reads features",
+                fix="predict on a graph that contains training nodes, or use a model with features",
             )
         source = np.zeros((graph.num_nodes, len(names)))
         source[rows, [self._known[ids[row]] for row in rows]] = 1.0

@@ -1,4 +1,4 @@
-"""Logistic regression on a node's features, or on features averaged over neighbours: the controls to beat."""
+"""Logistic regression on a node's features, or on features averaged over neighbours: strong baselines."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ C_GRID = tuple(10.0**power for power in range(-3, 4))
 HOPS_GRID = (0, 1, 2, 3)
 # L-BFGS: how many pairs it remembers, when it stops
 PAIRS, MOST_STEPS, GRADIENT_TOLERANCE = 10, 300, 1e-5
-# pairs of nodes within some hops of each other: how many are worth looking at, and of how many at once (12 bytes each)
+# pairs of nodes within some hops of each other: how many to form at most, and how many at once (12 bytes each)
 MOST_REACHED, REACHED_AT_ONCE = 10**8, 10**7
-# of dense features that are multiplied in float64
+# numbers of dense features multiplied at once in float64
 NUMBERS_AT_ONCE = 1 << 25
-# below all others by more than any temperature can make up for
+# below all others by more than any temperature can compensate
 LOGIT_OF_UNSEEN_CLASS = -1000.0
 
 
@@ -44,11 +44,11 @@ class LogisticSettings(ModelSettings):
     """Settings of :class:`Logistic`.
 
     Args:
-        scaling: how numeric features are scaled: ``row``, ``l2``, ``standard``, ``none``, or ``auto``, which takes
+        scaling: how numeric features are scaled: ``row``, ``l2``, ``standard``, ``none``, or ``auto``, which uses
             ``row`` for bag-of-words and ``standard`` otherwise. A bag of words gets ``l2`` when fitting.
-        c: inverse strength of the ridge, as scikit-learn's ``C``; left out, it is chosen from 10⁻³, 10⁻², …, 10³ by
+        c: inverse strength of the ridge, like scikit-learn's ``C``; by default chosen from 10⁻³, 10⁻², …, 10³ by
             validation NLL.
-        temperature: fit one temperature on the validation nodes, and choose by the NLL that it leaves.
+        temperature: fit one temperature on the validation nodes, and choose by the NLL with it.
     """
 
     scaling: Scaling = "auto"
@@ -60,14 +60,14 @@ class LogisticHopsSettings(LogisticSettings):
     """Settings of :class:`LogisticHops`.
 
     Args:
-        hops: how often features are averaged; left out, it is chosen from 0 to 3 by validation NLL.
+        hops: how often features are averaged; by default chosen from 0 to 3 by validation NLL.
     """
 
     hops: int | None = Field(None, ge=0, le=100)
 
 
 def _reached(features: Any, operator: sp.csr_array, hops: int, rows: np.ndarray) -> Any:
-    """Some rows of Â^k X by way of those of Â^k, some at a time: every row is a sum of its own.  # [n, d]"""
+    """Some rows of Â^k X from those of Â^k, in blocks: rows are independent.  # [n, d]"""
     parts = []
     size = max(1, REACHED_AT_ONCE // operator.shape[0])
     for start in range(0, max(1, len(rows)), size):
@@ -81,13 +81,13 @@ def _reached(features: Any, operator: sp.csr_array, hops: int, rows: np.ndarray)
 class AveragedRows:
     r"""Some rows of :math:`\hat A^k X` as a linear map.
 
-    The product is formed where it has fewer entries than its factors, as with few training nodes; otherwise each
+    The product is formed if it has fewer entries than its factors, as with few training nodes; otherwise each
     application multiplies by the factors one after another. Averaged words are nearly dense: three hops over Coauthor
     Physics have 103 million entries, their factors 3 million.
 
     Args:
         features: X, dense or sparse; float64, unless there are no hops.  # [N, d]
-        operator: Â, in the same way.  # [N, N]
+        operator: Â, likewise.  # [N, N]
         hops: k.
         rows: positions.  # [n]
     """
@@ -102,7 +102,7 @@ class AveragedRows:
         elif rows.size * features.shape[1] <= entries + hops * operator.nnz:
             if sp.issparse(features) or rows.size * features.shape[0] <= MOST_REACHED:
                 self.factors = [_reached(features, operator, hops, rows)]
-            else:  # a few hops from many nodes lead to nearly all, by hubs: columns are fewer
+            else:  # a few hops from many nodes reach nearly all, through hubs: columns are fewer
                 for _ in range(hops - 1):
                     features = operator @ features
                 self.factors = [operator[rows] @ features]
@@ -178,7 +178,7 @@ class Logistic(Model):
     Paper: Cox, "The regression analysis of binary sequences", Journal of the Royal Statistical Society B, 1958.
     Minimises :math:`C \sum_i -\log p_{i y_i} + \frac12 \|W\|^2`, scikit-learn's objective, by L-BFGS in float64. Each
     C gets a temperature on the validation nodes, and the one with the lowest NLL there is kept. Deterministic, and
-    nothing is drawn: seeds play no part. Two classes have two logits; a class without training nodes gets a
+    without random draws: the seed has no effect. Two classes have two logits; a class without training nodes gets a
     probability of 0.
 
     Example:
@@ -219,7 +219,7 @@ class Logistic(Model):
         checkpoint: Checkpoint | None = None,
         interrupt: InterruptGuard | None = None,
     ) -> Self:
-        """It has no epochs: callbacks and checkpoints have nothing to do."""
+        """It has no epochs: callbacks and checkpoints are unused."""
         self.resolve(graph)
         choices = len(self._hops_grid()) * len(self._c_grid())
         require_trainable(graph, early_stop=choices > 1)
@@ -230,7 +230,7 @@ class Logistic(Model):
         val = np.flatnonzero(graph.role("val") & graph.familiar)
         best: _Candidate | None = None
         for candidate in self._candidates(graph, encoder, train, val, interrupt):
-            # equal ones: fewer hops and a stronger ridge come first
+            # ties: fewer hops and a stronger ridge come first
             if best is None or candidate.nll < best.nll:
                 best = candidate
         assert best is not None
@@ -251,7 +251,7 @@ class Logistic(Model):
         assert graph.labels is not None
         features: Any = encoder.transform(graph)
         operator = graph.adjacency.normalized
-        if max(self._hops_grid()):  # else some rows are all that is ever looked at
+        if max(self._hops_grid()):  # otherwise only some rows are ever used
             features, operator = _float64(features), _float64(operator)
         seen, labels = np.unique(graph.labels[train], return_inverse=True)
         for hops in self._hops_grid():
@@ -272,7 +272,7 @@ class Logistic(Model):
                     raise Interrupted(interrupt.received)
 
     def _judge(self, logits: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
-        """The best temperature for the validation nodes, and the NLL with it; 1 and 0 where there are none."""
+        """The best temperature for the validation nodes, and the NLL with it; 1 and 0 if there are none."""
         if not len(labels):
             return 1.0, 0.0
         temperature = 1.0
@@ -303,7 +303,7 @@ class Logistic(Model):
         return self._calibrated(answer, graph)
 
     def estimate(self, graph: Graph, *, samples: int = 64) -> Estimate:
-        """Time by rehearsing one step at the largest number of hops."""
+        """Time by trying one step at the largest number of hops."""
         self.resolve(graph)
         require_trainable(graph, early_stop=False)
         assert graph.train_mask is not None and graph.labels is not None
@@ -342,7 +342,7 @@ class Logistic(Model):
         self.c, self.hops, self.temperature = float(values["c"]), int(values["hops"]), float(values["temperature"])
         classes = len(self._require_fitted())
         if self.weights.shape != (self.encoder.width, classes) or self.bias.shape != (classes,):
-            raise ValueError("the coefficients do not fit the columns and classes")
+            raise ValueError("the coefficients do not match the columns and classes")
         if not 0 < self.temperature < math.inf or self.hops < 0:
             raise ValueError("the temperature or the number of hops is out of range")
 
@@ -353,7 +353,7 @@ class LogisticHops(Logistic):
 
     Paper: Wu et al., "Simplifying graph convolutional networks", ICML 2019, whose SGC it is with a ridge instead of
     early stopping, and with k from 0 to 3 chosen by validation NLL along with C. :math:`\hat A` is the symmetrically
-    normalised adjacency with self loops, as for the other convolutions. Where neighbours mislead it takes k = 0 and is
+    normalised adjacency with self loops, as for the other convolutions. If neighbours mislead, it uses k = 0 and is
     :class:`Logistic`.
 
     Example:
@@ -364,13 +364,13 @@ class LogisticHops(Logistic):
     """
 
     name = "logistic-hops"
-    summary = "logistic regression on features averaged over neighbours as often as suits; deterministic"
+    summary = "logistic regression on features averaged over a chosen number of hops; deterministic"
     paper, year = "Wu et al., Simplifying graph convolutional networks", 2019
     Settings = LogisticHopsSettings
     settings: LogisticHopsSettings
 
     def __init__(self, **settings: Unpack[LogisticHopsOptions]) -> None:
-        given: dict[str, Any] = {**settings}  # more than its parent knows of
+        given: dict[str, Any] = {**settings}  # more than its parent has
         super().__init__(**given)
 
     def _hops_grid(self) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Dropout that stays on at prediction, read as a posterior over weights."""
+"""Dropout that stays on at prediction, interpreted as a posterior over weights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class MCDropoutSettings(GCNSettings):
 
     Args:
         dropout: on the input and on the hidden layer, in training and at prediction.
-        validation_samples: passes whose mean is looked at on the validation nodes.
+        validation_samples: passes whose mean is used for validation.
     """
 
     dropout: float = Field(0.5, gt=0, lt=1)
@@ -50,9 +50,9 @@ class MCDropout(SampledModel, GCN):
     settings: MCDropoutSettings
 
     def __init__(self, **settings: Unpack[MCDropoutOptions]) -> None:
-        given: dict[str, Any] = {**settings}  # more than a GCN knows of
+        given: dict[str, Any] = {**settings}  # more than a GCN has
         super().__init__(**given)
 
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
-        """The GCN's, but for a dropout of zero, which would leave nothing to sample."""
+        """The GCN's, except a dropout of zero, which would leave nothing to sample."""
         return {name: value for name, value in super().defaults_for(graph).items() if (name, value) != ("dropout", 0)}

@@ -1,4 +1,4 @@
-"""Multilayer perceptron: what can be known of a node without its neighbours."""
+"""Multilayer perceptron: a baseline without neighbours."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class MLPModule(nn.Module):
 
 @register_model
 class MLP(NeuralModel):
-    """Two linear layers on the node's own features: the control that tells what the edges are worth.
+    """Two linear layers on the node's own features: the control that shows what the edges are worth.
 
     Paper: Rumelhart, Hinton and Williams, "Learning representations by back-propagating errors", Nature 1986.
     Formula: z = relu(x W₀ + b₀) W₁ + b₁.

@@ -1,4 +1,4 @@
-"""Models that are a module trained by gradient descent on the whole graph."""
+"""Models with a module trained by gradient descent on the whole graph."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from graphsde.prediction.base import require_room_for_sums
 from graphsde.uncertainty.calibration.calibrators import best_temperature
 
 FIRST_STEP = 40_000_000
-"""Bytes that the first backward pass of a process takes for libraries and their threads."""
+"""Bytes that the first backward pass of a process needs for libraries and their threads."""
 
 
 class NetworkSettings(ModelSettings, TrainSettings):
@@ -57,10 +57,10 @@ class NetworkSettings(ModelSettings, TrainSettings):
 
     Args:
         scaling: how numeric features are scaled: ``row`` (rows that sum to 1), ``l2`` (rows of Euclidean norm 1),
-            ``standard``, ``none``, or ``auto``, which takes ``row`` for bag-of-words and ``standard`` otherwise.
+            ``standard``, ``none``, or ``auto``: ``row`` for bag-of-words and ``standard`` otherwise.
         device: where fit and predict compute: ``auto``, ``cpu``, ``cuda``, ``cuda:1`` or ``mps``; by default as
-            :func:`graphsde.on_device` or ``GRAPHSDE_DEVICE`` say, and else on the CPU. It is no part of what a model
-            is: files, journals and results don't have it.
+            :func:`graphsde.on_device` or ``GRAPHSDE_DEVICE`` say, otherwise on the CPU. It is not part of a model:
+            files, journals and results don't have it.
     """
 
     scaling: Scaling = "auto"
@@ -81,7 +81,7 @@ class NeuralSettings(NetworkSettings):
     Args:
         temperature: fit one temperature on the validation nodes after training.
         race: train several sets of settings side by side for a few epochs and keep the one with the best validation
-            NLL; what is given stays fixed. What the graph is called plays no part in it.
+            NLL; given settings stay fixed. The graph's name has no influence.
     """
 
     temperature: bool = False
@@ -89,12 +89,12 @@ class NeuralSettings(NetworkSettings):
 
 
 def require_classes(graph: Graph) -> None:
-    """Refuse a temperature where there are no class probabilities that it could divide."""
+    """Refuse a temperature if there are no class probabilities."""
     if not graph.num_classes:
         raise BadUsage(
-            "a temperature is for class probabilities, and this is regression",
+            "temperature is for class probabilities, and this is regression",
             code="E-TARGET",
-            fix="leave temperature out, and call calibrate for numbers",
+            fix="leave out temperature, and use calibrate for regression",
         )
 
 
@@ -116,7 +116,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Outputs:
-    """What a module returns: logits, and the last hidden state where it has one."""
+    """What a module returns: logits, and the last hidden state if it has one."""
 
     logits: Tensor  # [N, C]
     hidden: Tensor | None = None  # [N, h]
@@ -124,7 +124,7 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Response:
-    """What a model says of all nodes at prediction: logits per sample, embedding, Dirichlet concentrations, and the
+    """A model's outputs for all nodes at prediction: logits per sample, embedding, Dirichlet concentrations, and the
     variance of calibrated logits beyond that of the samples."""
 
     logits: Tensor  # [S, N, C]
@@ -140,14 +140,14 @@ class Response:
 
 @dataclass(frozen=True)
 class Draws:
-    """A few samples: their logits, and the sum of their hidden states where there are any."""
+    """A few samples: their logits, and the sum of their hidden states if there are any."""
 
     logits: Tensor  # [s, N, C]
     hidden: Tensor | None = None  # [N, h], float64
 
 
 class GraphLearner:
-    """A module, a graph and the loss between them, as the training loop wants it."""
+    """A module, a graph and the loss between them, as the training loop needs it."""
 
     def __init__(self, model: NeuralModel, module: nn.Module, encoder: FeatureEncoder, graph: Graph) -> None:
         if model.fits_temperature:
@@ -165,7 +165,7 @@ class GraphLearner:
         self.dropout = torch_stream(model.settings.seed, "dropout")
 
     def inputs_of(self, graph: Graph) -> Inputs:
-        """What the module sees of ``graph``, where it is computed."""
+        """The module's inputs of ``graph``, on its device."""
         return Inputs(encode(self.encoder, graph), graph.adjacency.operator).on(self.device)
 
     def parameter_groups(self) -> list[dict[str, Any]]:
@@ -197,17 +197,17 @@ class GraphLearner:
 
 
 class NeuralModel(Model):
-    """Base of the gradient-trained models: a subclass gives the module and, if it differs, loss and decay."""
+    """Base of the gradient-trained models: a subclass sets the module and, if they differ, loss and decay."""
 
     settings: NetworkSettings
     Module: ClassVar[type[nn.Module]]
-    """Made as ``Module(width, classes, settings, generator)``, unless :meth:`build` says otherwise."""
+    """Made as ``Module(width, classes, settings, generator)``, unless :meth:`build` is overridden."""
     Learner: ClassVar[type[GraphLearner]] = GraphLearner
     """What the training loop drives; a model with another loss has another learner."""
     decayed: ClassVar[tuple[str, ...]] = ()
-    """How the names of parameters begin that have a weight decay; by default all have."""
+    """Prefixes of the names of parameters with weight decay; by default all have it."""
     needs_float64: ClassVar[bool] = False
-    """Whether its formulas lose their meaning in float32."""
+    """Whether its formulas need float64."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -225,11 +225,11 @@ class NeuralModel(Model):
     def build(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
         """The module; ``forward(inputs, generator=None) -> Outputs``, with a generator only in training."""
         if not hasattr(self, "Module"):
-            raise BadUsage(f"{type(self).__name__} has no network", fix="give the class a Module, or a method build")
+            raise BadUsage(f"{type(self).__name__} has no network", fix="set Module, or override build")
         return self.Module(width, classes, self.settings, generator)
 
     def parameter_groups(self, module: nn.Module) -> list[dict[str, Any]]:
-        """Parameters with their weight decay, which is none where the settings have no such thing."""
+        """Parameters with their weight decay, zero if the settings have none."""
         decay = getattr(self.settings, "weight_decay", 0.0)
         if not self.decayed:
             return [{"params": list(module.parameters()), "weight_decay": decay}]
@@ -257,9 +257,9 @@ class NeuralModel(Model):
         return self
 
     def take(self, learner: GraphLearner, graph: Graph) -> None:
-        """Become the fitted model that ``learner`` stands for."""
+        """Become the fitted model of ``learner``."""
         self.finish(learner)
-        # at rest a model is on the CPU: files, other machines and whoever looks inside find it there
+        # at rest a model is on the CPU, for files, other machines and inspection
         bring_home(learner.module, learner.narrowed)
         self.encoder, self.module = learner.encoder, learner.module.eval()
         self.calibrator = None
@@ -272,7 +272,7 @@ class NeuralModel(Model):
         checkpoint: Checkpoint | None,
         interrupt: InterruptGuard | None,
     ) -> Training:
-        """Where a fit stands once it is clear what is trained: after the race, if there is one."""
+        """The training of a fit: after the race, if there is one."""
         self.resolve(graph)
         state = None if checkpoint is None else checkpoint.load()
         candidates = self._field(graph)
@@ -295,7 +295,7 @@ class NeuralModel(Model):
         return runner.training
 
     def _field(self, graph: Graph) -> list[Candidate]:
-        """Who takes part in the race of a fit; nobody where there is none, or nothing to judge by."""
+        """The members of a fit's race; empty if there is none, or no validation nodes."""
         if isinstance(graph, PartGraph):
             return list(graph.whole.candidates)
         s = self.settings
@@ -304,17 +304,17 @@ class NeuralModel(Model):
         return self.candidates(graph) if len(rows_of_masks(graph)[1]) else []
 
     def candidates(self, graph: Graph) -> list[Candidate]:
-        """The members that a race on ``graph`` would have, the likeliest first; none for a model without a family."""
+        """The members that a race on ``graph`` would have, most promising first; empty for a model without a family."""
         return listed_candidates(self.name) if graph.class_names else []
 
     def as_candidate(self, candidate: Candidate) -> Self:
-        """A model like this one with the settings of a member below those that were given."""
+        """A model like this one with the settings of a member; given settings take precedence."""
         rider = self.__sklearn_clone__()
         rider._candidate = candidate
         return rider
 
     def resolve(self, graph: Graph) -> None:
-        """As for every model; the settings of a race's winner stand between the graph's and the given ones."""
+        """As for every model; the settings of a race's winner rank between the graph's and the given ones."""
         self.require_target(graph)
         if isinstance(graph, PartGraph):
             given = graph.whole.settings["" if self._candidate is None else self._candidate.name]
@@ -341,7 +341,7 @@ class NeuralModel(Model):
         Args:
             graph, samples, seed, perturb: as for every model.
             keep_samples: whether every sample of every node is kept. By default up to 2 GiB of them are
-                (``GRAPHSDE_SAMPLE_MEMORY`` says another number of MiB); of more, sums over samples are
+                (``GRAPHSDE_SAMPLE_MEMORY`` sets another number of MiB); of more, only sums are
                 (:class:`~graphsde.SummarisedPrediction`), and memory does not depend on how many there are.
         """
         return self._answered(graph, samples, seed, perturb, parts=True, keep=keep_samples)
@@ -349,7 +349,7 @@ class NeuralModel(Model):
     def predict_total(self, graph: Graph, *, samples: int = 64, seed: int | None = None) -> Prediction:
         if type(self).predict is not NeuralModel.predict:
             return self.predict(graph, samples=samples, seed=seed)
-        # a calibrator may read what is known of the state
+        # a calibrator may use what is known about the state
         return self._answered(graph, samples, seed, None, parts=self.calibrator is not None)
 
     def _answered(
@@ -362,7 +362,7 @@ class NeuralModel(Model):
         parts: bool,
         keep: bool | None = None,
     ) -> Prediction:
-        """``parts``: whether the variance of the state is asked for, which tells aleatoric from epistemic."""
+        """``parts``: whether to compute the variance of the state, which separates aleatoric from epistemic."""
         self._require_fitted(samples)
         assert self.encoder is not None and self.module is not None
         self._check_classes(graph)
@@ -404,7 +404,7 @@ class NeuralModel(Model):
         return device
 
     def _copy_on(self, device: torch.device) -> Self:
-        """This model where it is to predict; another one there, so that threads that share this one may do so too."""
+        """This model on its device for prediction; a copy there, so that threads can share this one."""
         if device.type == "cpu":
             return self
         twin = copy.copy(self)
@@ -424,24 +424,24 @@ class NeuralModel(Model):
         return "deterministic"
 
     def respond(self, inputs: Inputs, graph: Graph, samples: int, seed: int) -> Response:
-        """The module's answer, sample by sample where it has any; called without autograd."""
+        """The module's outputs, sample by sample if it has samples; called without autograd."""
         assert self.module is not None
         outputs = self.module(inputs)
         return Response(outputs.logits.cpu().double()[None], outputs.hidden)
 
     def draws(self, inputs: Inputs, graph: Graph, samples: int, seed: int) -> Iterator[Draws]:
-        """The samples of :meth:`respond`, in their order, a few at a time; all at once where a model can't do that."""
+        """The samples of :meth:`respond`, in order, a few at a time; all at once if a model can't do that."""
         response = self.respond(inputs, graph, samples, seed)
         hidden = response.hidden
         hidden = None if hidden is None else hidden.cpu().double() * len(response.logits)
         yield Draws(response.logits.cpu(), hidden)
 
     def state_variance(self, inputs: Inputs) -> Tensor | None:
-        """Variance of every node's calibrated logits beyond that of the samples, where a model knows it.  # [N]"""
+        """Variance of every node's calibrated logits beyond that of the samples, if a model knows it.  # [N]"""
         return None
 
     def central_logits(self, inputs: Inputs, graph: Graph) -> Tensor:
-        """One differentiable answer that stands for the model: without dropout, or the mean of a few samples.
+        """One differentiable output that represents the model: without dropout, or the mean of a few samples.
 
         # [N, C]
         """
@@ -454,11 +454,11 @@ class NeuralModel(Model):
         return isinstance(self.settings, NeuralSettings) and self.settings.temperature
 
     def temperature_of_logits(self) -> float:
-        """What logits are divided by before the softmax; 1 where none was fitted."""
+        """What logits are divided by before the softmax; 1 if none was fitted."""
         return self._temperature
 
     def estimate(self, graph: Graph, *, samples: int = 64) -> Estimate:
-        """Memory by arithmetic, checked against what is free; time and peak by rehearsing a fit on scratch copies."""
+        """Memory by arithmetic, checked against what is free; time and peak by a trial fit on scratch copies."""
         self.resolve(graph)
         held, tried = resident_bytes(), self._entrants(graph)
         needed = _side_by_side(tried, graph)
@@ -469,11 +469,11 @@ class NeuralModel(Model):
         peak, epochs = max(peak_bytes(), held + drawn), max(one.epochs for one in rehearsed)
         estimate = Estimate(max(needed, drawn), seconds_of(rehearsed), epochs, peak)
         del rehearsed, tried
-        give_back_free_memory()  # of the scratch copies, before the fit takes its own
+        give_back_free_memory()  # of the scratch copies, before the fit needs its own
         return estimate
 
     def _entrants(self, graph: Graph) -> list[Self]:
-        """Copies of the models that a fit would train: the members of its race, or this one alone."""
+        """Copies of the models that a fit would train: the members of its race, or only this one."""
         candidates = self._field(graph)
         if len(candidates) < 2:
             return [copy.copy(self)]
@@ -483,7 +483,7 @@ class NeuralModel(Model):
         return found
 
     def needed_memory(self, graph: Graph, *, samples: int = 64) -> int:
-        """Bytes that a fit and a prediction with so many samples add, by arithmetic alone."""
+        """Bytes that a fit and a prediction with ``samples`` add, by arithmetic alone."""
         self.resolve(graph)
         tried = self._entrants(graph)
         return max(_side_by_side(tried, graph), *(one.prediction_memory(graph, samples) for one in tried))
@@ -493,7 +493,7 @@ class NeuralModel(Model):
         return self.standing_memory(graph) + FIRST_STEP + 4 * graph.num_nodes * self.activations(graph)
 
     def standing_memory(self, graph: Graph) -> int:
-        """Bytes that last from one epoch to the next: the graph as a module sees it, and parameters."""
+        """Bytes kept between epochs: the graph as a module sees it, and parameters."""
         if sp.issparse(graph.features):
             features = 24 * int(graph.features.nnz)  # type: ignore[union-attr]
         else:
@@ -502,7 +502,7 @@ class NeuralModel(Model):
         return features + 12 * (graph.num_edges + graph.num_nodes) + 16 * parameters
 
     def prediction_memory(self, graph: Graph, samples: int) -> int:
-        """Bytes that a prediction adds to what the process holds before the fit."""
+        """Bytes that a prediction adds to the memory before the fit."""
         sketch = copy.copy(self)
         sketch.module = self._sketched(graph)
         drawn = samples if sketch.kind == "samples" else 1
@@ -510,7 +510,7 @@ class NeuralModel(Model):
         return self.standing_memory(graph) + memory_of_samples(drawn, graph.num_nodes, outputs)
 
     def _sketched(self, graph: Graph) -> nn.Module:
-        """A module without values, of which only shapes are of interest."""
+        """A module without values, for its shapes only."""
         with torch.device("meta"):
             width = FeatureEncoder.fit(graph, self.settings.scaling).width
             return self._built(width, graph.target_kind, graph.num_classes)
@@ -546,39 +546,39 @@ class NeuralModel(Model):
         self.module = module.eval()
 
     def start_from(self, previous: Model, *, momentum: bool = False) -> Self:
-        """The next fit begins with the weights of ``previous``, which must be of the same kind and shape."""
+        """The next fit starts from the weights of ``previous``, which must be of the same kind and shape."""
         if not isinstance(previous, NeuralModel) or previous.module is None or previous.name != self.name:
-            raise BadUsage(f"{self.name} can't go on from {previous.name}", fix="start from a fitted model of its kind")
+            raise BadUsage(f"{self.name} can't start from {previous.name}", fix="use a fitted model of its kind")
         self._first_tensors = {name: tensor.clone() for name, tensor in previous.module.state_dict().items()}
         self._first_encoder, self._first_scale = previous.encoder, previous._target_scale
-        # a race that was won is not run again: weights of another shape could not go on
+        # a finished race is not repeated: weights of another shape could not continue
         kept = previous.settings.model_dump(exclude={"seed", "race", "preset"})
         self._candidate = Candidate("as before", kept) if getattr(previous.settings, "race", False) else None
-        # the optimiser writes into what it is given
+        # the optimiser modifies its arguments
         moments = (previous._momentum or {}) if momentum else {}
         self._first_momentum = {name: tensor.clone() for name, tensor in moments.items()}
         return self
 
     def finish(self, learner: GraphLearner) -> None:
-        """What remains to be done once the best epoch is restored: a temperature, where the settings ask for one."""
+        """What follows after restoring the best epoch: a temperature, if set."""
         self._temperature = 1.0
         if self.fits_temperature and learner.validated:
             self._temperature = best_temperature(learner.validation_logits(), learner.val_labels)
 
     def _built(self, width: int, kind: str, classes: int) -> nn.Module:
-        """The module for a kind of target and, where it has any, so many classes."""
+        """The module for a kind of target and, if it has any, the number of classes."""
         likelihood = LIKELIHOODS.of_kind(kind)
         generator = torch_stream(self.settings.seed, "init")
         return likelihood.prepare(self.build(width, likelihood.width(classes), generator))
 
     def learner(self, graph: Graph) -> GraphLearner:
-        """Module, graph and loss as a training begins with them."""
+        """Module, graph and loss at the start of training."""
         self.resolve(graph)
         if isinstance(graph, PartGraph):
             encoder = graph.whole.encoder(self.settings.scaling)
         else:
             require_trainable(graph, early_stop=self.settings.early_stop)
-            # weights that were learned under one encoding mean nothing under another: they keep theirs
+            # weights learned with one encoding are meaningless with another: they keep theirs
             encoder = self._first_encoder or FeatureEncoder.fit(graph, self.settings.scaling)
         module = self._built(encoder.width, graph.target_kind, graph.num_classes)
         if self._first_tensors is not None:
@@ -588,12 +588,12 @@ class NeuralModel(Model):
         return self.learner_for(module)(self, module, encoder, graph)
 
     def learner_for(self, module: nn.Module) -> type[GraphLearner]:
-        """What trains ``module``."""
+        """The learner that trains ``module``."""
         return self.Learner
 
 
 def _side_by_side(models: Sequence[NeuralModel], graph: Graph) -> int:
-    """Bytes of several trainings that take turns."""
+    """Bytes of several models trained in turns."""
     return max(one.memory(graph) - one.standing_memory(graph) for one in models) + sum(
         one.standing_memory(graph) for one in models
     )

@@ -1,4 +1,4 @@
-"""What may be given to each model, for type checkers: a model's ``Settings`` in another spelling.
+"""Keyword arguments of each model, for type checkers: a model's ``Settings`` in another form.
 
 Written by ``studies/model_options.py``; a test compares names and types.
 """

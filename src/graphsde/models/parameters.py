@@ -1,6 +1,6 @@
 """A model's settings as others see them: a signature, a section of the docstring, scikit-learn's parameters.
 
-All are made from the settings' own class, so that they can't tell another story than it does.
+All are derived from the settings' own class, so that they can't disagree with it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def own_first(settings: type[Settings]) -> dict[str, FieldInfo]:
 
 
 def accepted_type(annotation: Any) -> Any:
-    """What may be given for a field: a nested class of settings may also be spelt in plain values."""
+    """What may be given for a field: nested settings may also be given as plain values."""
     if isinstance(annotation, type) and issubclass(annotation, Settings):
         return annotation.spelt_as | annotation
     return annotation
@@ -45,10 +45,10 @@ def accepted_type(annotation: Any) -> Any:
 
 def with_settings_section(docstring: str, defaults: Settings) -> str:
     """A class's docstring, followed by its settings with their meaning and default."""
-    lines = [inspect.cleandoc(docstring), "", "Settings, as keywords; some may follow the graph when left out:"]
+    lines = [inspect.cleandoc(docstring), "", "Settings, as keywords; some defaults depend on the graph:"]
     meanings = type(defaults).meanings()
     for name in own_first(type(defaults)):
-        default = f"Default: {plain(getattr(defaults, name))!r}." if hasattr(defaults, name) else "Must be given."
+        default = f"Default: {plain(getattr(defaults, name))!r}." if hasattr(defaults, name) else "Required."
         told = f"{name}: {meanings.get(name, '')} {default}"
         lines += textwrap.wrap(told, 112, initial_indent="    ", subsequent_indent="        ", break_long_words=False)
     return "\n".join(lines) + "\n"
@@ -60,7 +60,7 @@ def plain(value: Any) -> Any:
 
 
 def flat(params: dict[str, Any]) -> dict[str, Any]:
-    """Nested values also under names of their own: ``drift``, ``drift__name``, ``drift__options__heads``."""
+    """Nested values also under their own names: ``drift``, ``drift__name``, ``drift__options__heads``."""
     found: dict[str, Any] = {}
     for name, value in params.items():
         found[name] = value
@@ -83,7 +83,7 @@ def split_params(params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
 
 
 def merge_settings(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """Nested settings, ``above`` winning value by value; a part with another name takes nothing from the old one."""
+    """Nested settings, with ``above`` taking precedence value by value; a renamed part starts from scratch."""
     merged = dict(below)
     for name, value in above.items():
         known = merged.get(name)

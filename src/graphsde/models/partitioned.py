@@ -1,4 +1,4 @@
-"""One model trained on the parts of a graph, which meet at every sparse product.
+"""One model trained on the parts of a graph, which synchronise at every sparse product.
 
 A *job* is a folder of memory-mapped arrays in the order of the parts, and ``job.json``. Every process that works on it
 holds some parts and reads their slices; all parts run the ordinary training on their own nodes (see
@@ -48,15 +48,15 @@ from graphsde.uncertainty.evidence import evidence_of
 
 JOB, FIRST = "job.json", "first.safetensors"
 METIS_BYTES, METIS_SHARE = 100, 0.25
-"""Of memory that METIS takes for an entry of the adjacency matrix, and the share of a limit that it may take."""
+"""Bytes that METIS needs per entry of the adjacency matrix, and the share of a limit that it may use."""
 FEW_PARTS = 4
-"""Of a graph whose settings say no number."""
+"""Default number of parts."""
 _ROWS = 1 << 16  # of features that are encoded at once
 M = TypeVar("M", bound=NeuralModel)
 
 
 def prepare(model: NeuralModel, graph: Graph, folder: Path, parts: int) -> None:
-    """Write the job: what every part needs to know of ``graph``, and what was settled on the whole of it."""
+    """Write the job: what every part needs of ``graph``, and what was determined on the whole graph."""
     model.resolve(graph)
     require_trainable(graph, early_stop=model.settings.early_stop)
     entrants = {one._candidate.name if one._candidate else "": one for one in model._entrants(graph)}
@@ -101,11 +101,11 @@ def prepare(model: NeuralModel, graph: Graph, folder: Path, parts: int) -> None:
         "directed": graph.adjacency.directed,
         "name": graph.name,
     }
-    storage.write_json(folder / JOB, job)  # last: who finds it finds everything
+    storage.write_json(folder / JOB, job)  # last: once it exists, everything does
 
 
 def _method(entries: int) -> Method:
-    """How to cut a graph of so many entries: METIS takes memory in proportion to them, streaming hardly any."""
+    """How to partition a graph of this many entries: METIS needs memory in proportion to them, streaming hardly any."""
     limit = memory_limit()
     return "stream" if limit is not None and METIS_BYTES * entries > METIS_SHARE * limit else "auto"
 
@@ -121,7 +121,7 @@ def _new(folder: Path, name: str, shape: tuple[int, ...], dtype: Any) -> np.ndar
 def _write_rows(folder: Path, name: str, matrix: sp.csr_array, layout: Layout) -> None:
     """All rows, part by part, and the places that each part has to fetch."""
     places = layout.places()
-    crow = _new(folder, f"{name}-crow", (len(layout.order) + layout.parts,), np.int64)  # every part begins with 0
+    crow = _new(folder, f"{name}-crow", (len(layout.order) + layout.parts,), np.int64)  # every part starts with 0
     col = _new(folder, f"{name}-col", (matrix.nnz,), np.int64)
     values = _new(folder, f"{name}-values", (matrix.nnz,), np.float32)
     halos, entries = [], [0]
@@ -155,7 +155,7 @@ def _write_nodes(folder: Path, graph: Graph, layout: Layout, models: Any) -> Non
         s.steps + shift
         for s in settings
         if s.noise_by == "marginals" and s.sigma > 0
-        for shift in (0, 1)  # noise that is smoothed takes one more
+        for shift in (0, 1)  # smoothed noise needs one more
     }
     for power in sorted(powers):
         _write(folder, f"energies-{power}", row_energies(graph.adjacency.operator, power).numpy()[order])
@@ -184,7 +184,7 @@ def _write_features(folder: Path, encoder: FeatureEncoder, graph: Graph, layout:
 
 @dataclass(frozen=True)
 class Whole:
-    """What was settled on the whole graph."""
+    """What was determined on the whole graph."""
 
     settings: Mapping[str, dict[str, Any]]
     candidates: Sequence[Candidate]
@@ -195,7 +195,7 @@ class Whole:
 
 
 class Energies:
-    """A part's rows of what :func:`~graphsde.sde.marginals.row_energies` found on the whole graph."""
+    """A part's rows of :func:`~graphsde.sde.marginals.row_energies` of the whole graph."""
 
     def __init__(self, job: Job, rows: slice) -> None:
         self._job, self._rows = job, rows
@@ -216,7 +216,7 @@ class Job:
         return int(self.content["parts"])
 
     def array(self, name: str) -> np.ndarray:
-        # copy on write: torch wants memory that it may write to, and nobody does
+        # copy on write: torch requires writable memory; nothing writes to it
         return np.load(self.folder / f"{name}.npy", mmap_mode="c", allow_pickle=False)
 
     def has(self, name: str) -> bool:
@@ -227,7 +227,7 @@ class Job:
         return Layout(self.array("order"), np.asarray(self.array("starts")))
 
     def model(self) -> NeuralModel:
-        """As it was asked for, not fitted."""
+        """As requested, not fitted."""
         cls = MODELS.get(self.content["model"])
         model = cls(**self.content["given"])
         assert isinstance(model, NeuralModel)
@@ -239,7 +239,7 @@ class Job:
         return model
 
     def part(self, part: int, *, shared: bool) -> PartGraph:
-        """One part; ``shared`` where all of them are in this process."""
+        """One part; ``shared`` if all of them are in this process."""
         own = slice(int(self.layout.starts[part]), int(self.layout.starts[part + 1]))
         operator = self._operator(part, own, shared)
         names = {encoder["scaling"] for encoder in self.content["encoders"].values()}
@@ -315,7 +315,7 @@ class Job:
 
 
 class _Reader(Checkpoint):
-    """For all parts but the first: they hold what it holds, and need not keep it twice."""
+    """For all parts but the first: they have the same values, which need not be saved twice."""
 
     def due(self) -> bool:
         return False
@@ -325,7 +325,7 @@ class _Reader(Checkpoint):
 
 
 class _Agreed:
-    """A signal that all parts know of, or none: they must end in the same epoch."""
+    """A signal that all parts agree on: they must end in the same epoch."""
 
     def __init__(self, interrupt: InterruptGuard | None) -> None:
         self._interrupt = interrupt
@@ -346,12 +346,12 @@ def work(
     checkpoint: Checkpoint | None = None,
     interrupt: InterruptGuard | None = None,
 ) -> NeuralModel | None:
-    """Train the parts of this process; what comes out where the first part is, ``None`` elsewhere.
+    """Train the parts of this process; returns the result if it holds the first part, otherwise ``None``.
 
     Args:
         folder: the job.
         held: the parts of this process.
-        wire: to the other processes, where there are any.
+        wire: to the other processes, if there are any.
         callbacks: for the process that holds the first part.
         checkpoint: where that process keeps the state; all read it.
         interrupt: of this process.
@@ -374,7 +374,7 @@ def work(
 
 
 Launch = Callable[[Path, int, Sequence[Callback], Checkpoint | None, InterruptGuard | None], NeuralModel]
-"""Works on a job with so many parts, somehow, and gives back the fitted model."""
+"""Runs a job with the given number of parts and returns the fitted model."""
 
 
 def in_turns(
@@ -395,7 +395,7 @@ _LAUNCH: ContextVar[Launch] = ContextVar("launch", default=in_turns)
 
 @contextlib.contextmanager
 def launched_by(launch: Launch) -> Iterator[None]:
-    """Fits in parts inside of the block are carried out by ``launch``."""
+    """Inside the block, partitioned fits are run by ``launch``."""
     token = _LAUNCH.set(launch)
     try:
         yield
@@ -425,7 +425,7 @@ def fit_in_parts(
 
 
 def _parts(model: NeuralModel, graph: Graph) -> int:
-    """How many, where the settings leave it open."""
+    """How many, if not set."""
     from graphsde.models.lgnsde import LGNSDE
     from graphsde.models.ways import parts_for
 
@@ -435,13 +435,13 @@ def _parts(model: NeuralModel, graph: Graph) -> int:
 
 @contextlib.contextmanager
 def _job_folder(checkpoint: Checkpoint | None) -> Iterator[Path]:
-    """Beside the checkpoint, where other processes find it too; else a temporary one. It goes when the fit ends."""
+    """Next to the checkpoint, where other processes find it too; else a temporary one. Removed when the fit ends."""
     if checkpoint is None:
         with tempfile.TemporaryDirectory(prefix="graphsde-parts-") as temporary:
             yield Path(temporary)
         return
     folder = checkpoint.path.parent / "parts"
-    shutil.rmtree(folder, ignore_errors=True)  # of a fit that was interrupted: made anew, always the same
+    shutil.rmtree(folder, ignore_errors=True)  # left by an interrupted fit: rebuilt, always the same
     try:
         yield folder
     finally:

@@ -1,4 +1,4 @@
-"""Gradients with respect to the features: features moved along one, and what moves a node's uncertainty."""
+"""Gradients with respect to the features: perturbed features, and what changes a node's uncertainty."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 def moved_features(model: NeuralModel, graph: Graph, inputs: Inputs, perturb: Perturb) -> Features:
     """See :class:`~graphsde.prediction.Perturb`; dense: the step reaches every column.  # [N, d]"""
     if model.target_kind != "classification":
-        raise BadUsage("a perturbed prediction goes by classes, and this model predicts numbers", code="E-TARGET")
+        raise BadUsage("a perturbed prediction needs classes, and this model predicts numbers", code="E-TARGET")
     if not perturb.temperature > 0:
-        raise BadUsage("a temperature is positive", found=perturb.temperature, expected="a number above 0")
+        raise BadUsage("a temperature must be positive", found=perturb.temperature, expected="a number above 0")
     if perturb.size == 0:
         return inputs.features
 
@@ -40,7 +40,7 @@ def moved_features(model: NeuralModel, graph: Graph, inputs: Inputs, perturb: Pe
 
 
 def entropy_gradient(model: NeuralModel, graph: Graph, inputs: Inputs, node: int) -> Tensor:
-    """How the entropy of a node's central answer changes with its own features, as the model sees them.  # [d]"""
+    """How the entropy of a node's central prediction changes with its own features, as the model sees them.  # [d]"""
 
     def entropy(logits: Tensor) -> Tensor:
         log_probs = functional.log_softmax(logits[node].double() / model.temperature_of_logits(), -1)
@@ -54,14 +54,14 @@ def entropy_gradient(model: NeuralModel, graph: Graph, inputs: Inputs, node: int
 
 
 class _NoProduct(Exception):
-    """A model does something with its features that only a matrix of constants has."""
+    """A model uses its features in a way that only a constant matrix supports."""
 
 
 class OneRow(SparseMatrix):
-    """A sparse matrix of which one row is dense and can be differentiated by: the others need no memory for it.
+    """A sparse matrix with one dense, differentiable row: the others need no gradient memory.
 
     Args:
-        matrix: as it is.
+        matrix: the original.
         position: of the row.
     """
 
@@ -96,7 +96,7 @@ def _by(variable: Tensor, model: NeuralModel, graph: Graph, inputs: Inputs, loss
     """The gradient of a loss of the central logits with respect to something in ``inputs``."""
     assert model.module is not None
     wanted = [parameter.requires_grad for parameter in model.module.parameters()]
-    model.module.requires_grad_(False)  # only the features' gradient is asked for
+    model.module.requires_grad_(False)  # only the features' gradient is needed
     try:
         with torch.enable_grad():
             (gradient,) = torch.autograd.grad(loss(model.central_logits(inputs, graph)), variable)
@@ -110,5 +110,7 @@ def _dense(features: Features) -> Tensor:
     if not isinstance(features, SparseMatrix):
         return features.clone()
     rows, columns = features.shape
-    require_memory(16 * rows * columns, "perturbing sparse features", "use a score that does not perturb, as entropy")
+    require_memory(
+        16 * rows * columns, "perturbing sparse features", "use a score that does not perturb, such as entropy"
+    )
     return features.on(torch.device("cpu")).csr().to_dense().to(features.device)

@@ -1,7 +1,7 @@
-"""A race: some members of a model's family are trained side by side for a few epochs, and the worse half drops out.
+"""A race: members of a model's family are trained for a few epochs each, and the worse half drops out.
 
 Successive halving (Jamieson and Talwalkar, 2016) on validation NLL. Every member is trained as it would be alone, and
-the winner goes on from where it stands, so that it ends with the bits of a fit that took its settings without a race.
+the winner continues from its state, so that it ends with the bits of a fit with its settings and no race.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 FILE = "candidates.yaml"
 FIRST_EPOCHS = 50
-"""Of every member before the first half drops out; the others then go on to twice as many, and so on."""
+"""Epochs of every member before the first half drops out; the others then continue to twice as many, and so on."""
 GROWTH = 2
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A member of a family: settings under a name; what the user gave goes before them."""
+    """A member of a family: settings under a name; the user's settings take precedence."""
 
     name: str
     settings: dict[str, Any]
@@ -44,7 +44,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Standing:
-    """How one member stood after some epochs: its best validation NLL so far, under its best temperature."""
+    """The standing of a member after some epochs: its best validation NLL so far, under its best temperature."""
 
     rung: int
     name: str
@@ -57,7 +57,7 @@ class Standing:
 
 
 def listed_candidates(model: str) -> list[Candidate]:
-    """The members that ``candidates.yaml`` lists for a model; none where it has no family."""
+    """The members that ``candidates.yaml`` lists for a model; empty if it has no family."""
     return [Candidate(name, dict(values)) for name, values in _listed().get(model, {}).items()]
 
 
@@ -66,7 +66,7 @@ def _listed() -> dict[str, dict[str, dict[str, Any]]]:
     found = read_yaml(resources.files(__package__).joinpath(FILE).read_text(encoding="utf-8"), FILE)
     for model, members in found.items():
         if not isinstance(members, dict) or not all(isinstance(one, dict) for one in members.values()):
-            raise yaml_error(f"'{model}' holds no candidates", FILE, "write 'name: {setting: value}' below it")
+            raise yaml_error(f"'{model}' has no candidates", FILE, "write 'name: {setting: value}' below it")
     return found
 
 
@@ -85,8 +85,8 @@ class Runner:
         return cls(candidate, rider, Training(learner, rider.settings, notes={"winner": candidate.name}))
 
     def val_nll(self) -> float:
-        """Of the best epoch so far, under the temperature that suits it best: a network that is right but not yet as
-        sure as it will be must not lose for that."""
+        """Of the best epoch so far, under its best temperature: a network that is right but not yet as
+        confident as it will be must not lose for that."""
         learner = self.training.learner
         live = {name: tensor.detach().clone() for name, tensor in learner.tensors().items()}
         self.training.to_best()
@@ -107,7 +107,7 @@ def tempered_nll(logits: Tensor, labels: Tensor) -> float:
 
 
 def rungs(members: int) -> list[tuple[int, int]]:
-    """How many run, and to which epoch, until one is left.
+    """How many members run, and to which epoch, until one is left.
 
     Example:
         >>> rungs(6), rungs(2), rungs(1)
@@ -129,9 +129,9 @@ def run_race(
     checkpoint: Checkpoint | None = None,
     interrupt: InterruptGuard | None = None,
 ) -> tuple[Runner, list[Standing]]:
-    """The winner, trained as far as the race went, and how everybody stood at each rung.
+    """The winner, trained as far as the race went, and the standings at each rung.
 
-    With a ``checkpoint`` an interrupted race goes on where it was.
+    With a ``checkpoint`` an interrupted race is resumed.
     """
     standings: list[Standing] = []
     runners = [Runner.of(model, candidate, graph) for candidate in candidates]
@@ -168,7 +168,7 @@ def run_race(
 
 
 def _stages(members: int) -> list[tuple[tuple[int, int], int]]:
-    """Each rung with the epoch that it begins after."""
+    """Each rung with the epoch that it starts after."""
     found = rungs(members)
     return list(zip(found, [0, *(epochs for _, epochs in found)], strict=False))
 
@@ -178,7 +178,7 @@ def _told(standings: Sequence[Standing]) -> str:
     stood = ", ".join(f"{one.name} {one.val_nll:.3f}" for one in standings)
     kept = " and ".join(one.name for one in standings if one.kept)
     epochs = max(one.epochs for one in standings)
-    return f"race after {epochs} epochs, validation NLL: {stood}; {kept} {'goes' if kept.count(' ') == 0 else 'go'} on"
+    return f"race after {epochs} epochs, validation NLL: {stood}; remaining: {kept}"
 
 
 def _state(runners: Sequence[Runner], standings: Sequence[Standing]) -> TrainState:
@@ -206,5 +206,5 @@ def _resumed(runners: Sequence[Runner], state: TrainState) -> tuple[list[Runner]
 
 
 def epochs_of_race(members: int, most: int) -> int:
-    """Epochs that a race of so many members takes beyond those of its winner, which trains for ``most`` at most."""
+    """Epochs of a race beyond those of its winner, which trains for ``most`` at most."""
     return sum((count - 1) * (min(epochs, most) - min(before, most)) for (count, epochs), before in _stages(members))

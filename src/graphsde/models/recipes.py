@@ -1,4 +1,4 @@
-"""Settings that were found for benchmarks and for kinds of graphs: read from ``recipes.yaml``."""
+"""Settings found for benchmarks and for kinds of graphs: read from ``recipes.yaml``."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ KINDS: dict[str, Callable[[Graph], bool]] = {
     "unknown-dense": lambda graph: not has_words(graph),
     "unknown": lambda graph: True,
 }
-"""Recipes for graphs that have none of their own, in the order in which they are looked at."""
+"""Recipes for graphs that have none of their own, in search order."""
 
-# figures of the benchmarks are published with the general defaults of these models, and those stay what they were
+# results of the benchmarks are published with the general defaults of these models, which must not change
 NOT_FOR_BENCHMARKS = ("user-words", "user")
 
 
 def recipe(model: str, graph: Graph, *, benchmark: bool = True) -> Recipe:
-    """What suits ``graph``: the recipe of the benchmark that it is, else of the first kind that it belongs to.
+    """The recipe for ``graph``: that of its benchmark, otherwise of the first kind that it belongs to.
 
     Args:
         model: its registered name.
-        graph: what it will be fitted on.
-        benchmark: whether it matters which benchmark the graph is; without it every graph is treated as a user's,
+        graph: to fit on.
+        benchmark: whether to use a benchmark's own recipe; otherwise every graph is treated as a user's,
             by its kind alone.
 
     Example:
@@ -56,12 +56,12 @@ def recipe(model: str, graph: Graph, *, benchmark: bool = True) -> Recipe:
     if known is not None and (own := named_recipe(model, known)):
         return own
     kinds = {kind: fits for kind, fits in KINDS.items() if known is None or kind not in NOT_FOR_BENCHMARKS}
-    # features are looked at only where a recipe depends on them
+    # features are checked only if a recipe depends on them
     return next((found for kind, fits in kinds.items() if (found := named_recipe(model, kind)) and fits(graph)), {})
 
 
 def named_recipe(model: str, name: str) -> Recipe:
-    """The recipe under the name of a benchmark or a kind; empty where there is none."""
+    """The recipe under the name of a benchmark or a kind; empty if there is none."""
     return copy.deepcopy(recipes().get(name, {}).get(model, {}))
 
 
@@ -71,7 +71,7 @@ def recipes() -> dict[str, dict[str, Recipe]]:
     found = read_yaml(resources.files(__package__).joinpath(FILE).read_text(encoding="utf-8"), FILE)
     for name, models in found.items():
         if not isinstance(models, dict) or not all(isinstance(one, dict) for one in models.values()):
-            raise yaml_error(f"'{name}' holds no recipes", FILE, "write 'model: {setting: value}' below it")
+            raise yaml_error(f"'{name}' has no recipes", FILE, "write 'model: {setting: value}' below it")
     return found
 
 
@@ -81,13 +81,13 @@ def read_yaml(text: str, file: str) -> dict[str, Any]:
 
 
 def _values(written: Any) -> Any:
-    """Numbers and truth values from their text: ``1e-3`` is a number here, ``none`` a word."""
+    """Numbers and booleans from their text: ``1e-3`` is a number here, ``none`` a word."""
     if isinstance(written, dict):
         return {key: _values(value) for key, value in written.items()}
     if isinstance(written, list):
         return [_values(value) for value in written]
     if not isinstance(written, str):
-        raise yaml_error(f"a recipe holds {written!r}", FILE, "write a word or a number")
+        raise yaml_error(f"a recipe has {written!r}", FILE, "write a word or a number")
     if written in ("true", "false"):
         return written == "true"
     for number in (int, float):

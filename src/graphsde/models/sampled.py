@@ -51,7 +51,7 @@ class SampledModel(NeuralModel):
     """Base of models that are random at prediction: ``module(inputs, masks)`` draws from keyed masks.
 
     Sample k is a pure function of (seed, k, node ids), so that it does not depend on how many are drawn or on the order
-    of the nodes. In training a plain generator takes the masks' place. Settings have ``validation_samples``.
+    of the nodes. In training a plain generator replaces the masks. Settings have ``validation_samples``.
     """
 
     Learner = SampledLearner
@@ -78,6 +78,6 @@ class SampledModel(NeuralModel):
 
 
 def passes(module: nn.Module, inputs: Inputs, keys: Tensor, seed: int, samples: int) -> Iterator[Outputs]:
-    """The module's answers under the first ``samples`` draws of a family."""
+    """The module's outputs under the first ``samples`` draws of a family."""
     for sample in range(samples):
         yield module(inputs, KeyedMasks(seed, sample, keys))

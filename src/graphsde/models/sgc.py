@@ -21,7 +21,7 @@ from graphsde.nn.encoding import FeatureEncoder
 from graphsde.nn.layers import Features, Randomness, features_on, glorot
 from graphsde.nn.training import Validation
 
-# above this share of entries a dense product is the smaller and the faster one
+# above this share of entries a dense product is smaller and faster
 SPARSE_BELOW = 0.2
 
 
@@ -92,7 +92,7 @@ class SGC(NeuralModel):
     Paper: Wu et al., "Simplifying graph convolutional networks", ICML 2019.
 
     Deterministic. :math:`\hat A^K X` is computed once per fit and kept for training and validation nodes only, so that
-    an epoch never looks at the graph.
+    an epoch never uses the graph.
 
     Example:
         >>> import graphsde as gs
@@ -119,7 +119,7 @@ class SGC(NeuralModel):
 def averaged_features(
     features: np.ndarray | sp.csr_array, operator: sp.csr_array, steps: int, rows: np.ndarray
 ) -> np.ndarray | sp.csr_array:
-    r"""Some rows of :math:`\hat A^K X`, sparse for as long as that is worth it.
+    r"""Some rows of :math:`\hat A^K X`, sparse for as long as that pays off.
 
     Args:
         features: X, dense or sparse.  # [N, d]

@@ -1,4 +1,4 @@
-"""Predictions of classes whose samples are summed up as they are drawn."""
+"""Class predictions whose samples are summed up as they are drawn."""
 
 from __future__ import annotations
 
@@ -48,20 +48,20 @@ class _Question:
 def summarised_answer(
     model: NeuralModel, inputs: Inputs, graph: Graph, samples: int, seed: int, *, parts: bool
 ) -> SummarisedPrediction:
-    """What ``model`` says of all nodes, with sums over its samples in place of the samples.
+    """The prediction of ``model`` for all nodes, with sums over its samples instead of the samples.
 
     Args:
         model: fitted, of kind ``samples`` and for classes.
         inputs: the graph as its module sees it.
         graph: to predict on.
         samples, seed: how many, and which.
-        parts: whether the variance of the state is asked for.
+        parts: whether to compute the variance of the state.
     """
     question = _Question(model, inputs, graph, samples, seed)
     with torch.no_grad():
         variance = model.state_variance(inputs) if parts else None
         variance = None if variance is None else variance.cpu()
-        # a calibrator that listens to neighbours may go by the mean over samples, which is known after them
+        # a calibrator that uses neighbours may need the mean over samples, which is known after them
         calibrator = model.calibrator
         listens = calibrator is not None and calibrator.listens
         calibrated = None if calibrator is None else _Calibrated(calibrator, graph, model.temperature_of_logits())
@@ -76,7 +76,7 @@ def summarised_answer(
 
 
 def _own(question: _Question, variance: Tensor | None, calibrated: _Calibrated | None) -> SummarisedPrediction:
-    """Before any calibrator, which gets every sample on the way."""
+    """Before calibration; the calibrator gets every sample on the way."""
     model, nodes, classes = question.model, question.graph.num_nodes, len(question.model._require_fitted())
     temperature = model.temperature_of_logits()
     sums = SampleSums(nodes, classes, logits=True)
@@ -135,13 +135,13 @@ class _Calibrated:
         self.mapped: Callable[[Tensor], Tensor] = lambda logits: calibrator(logits, self.surroundings)
 
     def watch(self, logits: Tensor) -> None:
-        """A sample that will come again, once the mean over all of them is known.  # [N, C]"""
+        """A first pass over the samples, to compute their mean.  # [N, C]"""
         own = self._centred(logits)
         self.watched = own if self.watched is None else self.watched.add_(own)
         self.count += 1
 
     def go_by_mean(self) -> None:
-        """Let the map of every sample be that of their mean, as of all samples at once."""
+        """Use the map of the mean for every sample, as for all samples at once."""
         assert self.watched is not None
         self.mapped = self.calibrator.bound(self.watched / self.count, self.surroundings)
         self.watched = None
@@ -157,7 +157,7 @@ class _Calibrated:
             self.remaining = left if self.remaining is None else self.remaining + left
 
     def finished(self, own: SummarisedPrediction) -> SummarisedPrediction:
-        """The prediction whose samples they are, calibrated."""
+        """The calibrated prediction of these samples."""
         summary = replace(self.sums.finished(), logits=own.summary.logits, log_sum_exp=own.summary.log_sum_exp)
         known = None
         if self.remaining is None and own.known_state is not None:

@@ -1,4 +1,4 @@
-"""How to train on a graph: whole, whole with checkpoints, part by part, or in batches of nodes; by arithmetic."""
+"""How to train on a graph: whole, whole with checkpoints, part by part, or in batches; chosen by arithmetic."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from graphsde.models.neural import NeuralModel
 
 FEWEST_PARTS, MOST_PARTS = 4, 1024
 SMALL_ARRAYS = 0.4
-"""Share of a limit that arrays may take which are too small to go into files."""
+"""Share of a limit for arrays that are too small to go into files."""
 TRANSIENT = 0.25
 """Share of it for what one part has in memory while it computes."""
 STATES_OF_A_STEP = 13
-"""Measured on the paper's network: of a step that is taken again on the way back, beside what goes into files."""
+"""Measured on the paper's network: of a step that is recomputed in the backward pass, besides what goes into files."""
 BATCH = 8_192
-"""Nodes at once, where the settings say no number."""
+"""Default number of nodes at once."""
 BYTES_A_NODE = 200
-"""That stay in memory whatever is done: id, label, roles, evidence."""
+"""Bytes per node that always stay in memory: id, label, roles, evidence."""
 
 
 @dataclass(frozen=True)
@@ -37,31 +37,31 @@ def choose_way(model: NeuralModel, graph: Graph, limit: int, *, samples: int = 6
     """The simplest way that fits into ``limit`` bytes: exact ones before batches, which approximate.
 
     Args:
-        model: with the settings that the user gave.
-        graph: to be fitted on.
+        model: with the user's settings.
+        graph: to fit on.
         limit: of memory.
         samples: of the prediction that follows.
 
     Raises:
-        NotEnoughMemory: there is none.
+        NotEnoughMemory: no way fits.
     """
     model.resolve(graph)
     held = anonymous_bytes()
     whole = held + model.needed_memory(graph, samples=samples)
     if whole <= limit:
-        return Way("full", {}, f"the whole graph takes about {human_bytes(whole)} of {human_bytes(limit)}")
-    too_much = f"the whole graph would take about {human_bytes(whole)}, more than {human_bytes(limit)}"
+        return Way("full", {}, f"the whole graph needs about {human_bytes(whole)} of {human_bytes(limit)}")
+    too_much = f"the whole graph would need about {human_bytes(whole)}, more than {human_bytes(limit)}"
     if not isinstance(model, LGNSDE):
         raise NotEnoughMemory(
-            f"{too_much}, and {model.name} knows no other way",
+            f"{too_much}, and {model.name} has no other way",
             found=human_bytes(whole),
             expected=f"at most {human_bytes(limit)}",
-            fix="fit lgnsde, which can be trained part by part, or give more memory",
+            fix="use lgnsde, which can be trained part by part, or allow more memory",
         )
     if model.settings.gradients == "store" and not model.keeps_no_states:
         lean = held + model.with_settings(gradients="checkpoint").needed_memory(graph, samples=samples)
         if lean <= limit:
-            why = f"{too_much}; about {human_bytes(lean)} if states on the way are made again"
+            why = f"{too_much}; about {human_bytes(lean)} if intermediate states are recomputed"
             return Way("checkpointed", {"gradients": "checkpoint"}, why)
     fixed = held + SMALL_ARRAYS * limit + BYTES_A_NODE * graph.num_nodes
     if not model.keeps_no_states:  # what every part holds in the middle of a step
@@ -84,13 +84,13 @@ def choose_way(model: NeuralModel, graph: Graph, limit: int, *, samples: int = 6
             f"{too_much}, and batches of nodes about {human_bytes(least)}",
             found=human_bytes(least),
             expected=f"at most {human_bytes(limit)}",
-            fix="give more memory, or use a smaller hidden width",
+            fix="allow more memory, or use a smaller hidden width",
         )
     return Way("batched", {"way": "batched"}, f"{too_much}, and so would its parts; batches of nodes approximate it")
 
 
 def parts_for(model: LGNSDE, graph: Graph, limit: int) -> int:
-    """As few as have room for one of them: a power of two."""
+    """The fewest parts such that one fits: a power of two."""
     parts, working = FEWEST_PARTS, model.working_memory(graph)
     while parts < MOST_PARTS and working > parts * TRANSIENT * limit:
         parts *= 2

@@ -1,4 +1,4 @@
-"""A trained torch module of somebody else's as a model: scores, calibration and decisions around it."""
+"""A trained torch module as a model: scores, calibration and decisions for it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Wrapped(TrainedElsewhere):
     """A trained torch module with ``predict`` and ``calibrate``, made by :func:`wrap`.
 
     Attributes:
-        graph: what the module was wrapped with, for everything that asks for a graph.
+        graph: that the module was wrapped with, for everything that needs a graph.
         module: the module itself, whose weights and mode are never changed.
     """
 
@@ -65,7 +65,7 @@ class Wrapped(TrainedElsewhere):
     def predict(
         self, graph: Graph, *, samples: int = 64, seed: int | None = None, perturb: Perturb | None = None
     ) -> Prediction:
-        """What the module says of every node; ``samples`` and ``seed`` are for a module wrapped with ``dropout``."""
+        """The prediction for every node; ``samples`` and ``seed`` are for a module wrapped with ``dropout``."""
         names = self._require_fitted(samples)
         self._refuse_perturbation(perturb)
         self._check_classes(graph)
@@ -81,7 +81,7 @@ class Wrapped(TrainedElsewhere):
         return self._calibrated(make(outputs, ids=graph.node_ids, class_names=named, embedding=embedding), graph)
 
     def _inputs(self, graph: Graph) -> Any:
-        """What the module was trained with, for its own graph; another one in the same form."""
+        """The data that the module was trained with, for its own graph; another graph in the same form."""
         device = next((parameter.device for parameter in self.module.parameters()), torch.device("cpu"))
         if content_of(graph) == self._content and not isinstance(self._data, Graph):
             data = self._data
@@ -109,20 +109,20 @@ class Wrapped(TrainedElsewhere):
         except Exception as error:
             raise BadUsage(
                 f"calling {type(self.module).__name__} failed with {type(error).__name__}: {shorten(str(error), 300)}",
-                fix="say how to call it: gs.wrap(module, data, call=lambda module, data: module(data.x, …))",
+                fix="tell gs.wrap how to call it: gs.wrap(module, data, call=lambda module, data: module(data.x, …))",
             ) from error
         if not isinstance(found, Tensor):
             raise BadUsage(
                 f"{type(self.module).__name__} returns a {type(found).__name__}",
                 expected="a tensor [nodes, classes]",
-                fix="pick it out: gs.wrap(module, data, call=lambda module, data: module(data.x, data.edge_index)[0])",
+                fix="select it: gs.wrap(module, data, call=lambda module, data: module(data.x, data.edge_index)[0])",
             )
         if found.ndim != 2 or len(found) != graph.num_nodes:
             raise BadInput(
                 f"{type(self.module).__name__} returns a tensor of shape {tuple(found.shape)}",
                 code="E-SHAPE",
                 expected=f"[{graph.num_nodes}, classes]: a row for every node of the graph",
-                fix="say how to call it so that it answers for all nodes: gs.wrap(module, data, call=…)",
+                fix="call it so that it predicts all nodes: gs.wrap(module, data, call=…)",
             )
         return as_numbers(found, "outputs")
 
@@ -132,7 +132,7 @@ class Wrapped(TrainedElsewhere):
             draws = np.stack([self._run(data, graph) for _ in range(samples)])
         if samples > 1 and np.array_equal(draws[0], draws[1]):
             raise BadUsage(
-                f"{type(self.module).__name__} gives the same outputs with dropout as without: it has none that acts",
+                f"{type(self.module).__name__} has no active dropout: its outputs are the same without it",
                 fix="leave out dropout=True",
             )
         return draws
@@ -141,7 +141,7 @@ class Wrapped(TrainedElsewhere):
         raise BadUsage(
             "a wrapped module can't be saved: its code is not part of graphsde",
             code="E-SAVE",
-            fix="keep what it predicts, gs.save_run(model.predict(model.graph), model.graph, folder), "
+            fix="save its predictions, gs.save_run(model.predict(model.graph), model.graph, folder), "
             "and save the module as you did before",
         )
 
@@ -162,25 +162,25 @@ def wrap(
     call: Call | None = None,
     seed: int = 0,
 ) -> Wrapped:
-    """A trained torch module as a model: predict, calibrate, decide, ask and report around it.
+    """Wrap a trained torch module as a model, to predict, calibrate, decide, ask and report with it.
 
-    The graph must say which nodes the module was trained on (``train``), and which ones it was chosen by (``val``):
-    guarantees rest on nodes that it has never seen.
+    The graph must mark the nodes that the module was trained on (``train``) and selected by (``val``):
+    guarantees need nodes that it has never seen.
 
     Args:
-        module: a trained module. It is run in evaluation mode and without gradients, and left as it was.
+        module: a trained module. It is run in evaluation mode and without gradients, and not changed.
         data: the PyG ``Data`` that it was trained with, with its masks; or a :class:`Graph`, a networkx graph ….
-        output: whether it returns ``logits`` (or log-probabilities) or ``probabilities``; ``auto`` looks, and asks
-            where both are possible.
+        output: whether it returns ``logits`` (or log-probabilities) or ``probabilities``; ``auto`` checks, and fails
+            if both are possible.
         embedding: the layer whose output is the embedding, as in ``module.named_modules()``; ``penultimate`` is what
             goes into the last layer with weights; ``None`` for none.
         dropout: draw samples with the module's dropout switched on (MC dropout; other layers stay in evaluation mode).
-        call: how to call it, ``call(module, data)``; if left out, by the names of what ``forward`` needs, such as
+        call: how to call it, ``call(module, data)``; by default by the names of what ``forward`` needs, such as
             ``module(data.x, data.edge_index)`` or ``module(data)``.
         seed: of the samples.
 
     Raises:
-        BadUsage: it can't be called so, its output may be either kind, or the graph has no training nodes.
+        BadUsage: the call fails, the output is ambiguous, or the graph has no training nodes.
 
     Example:
         >>> import graphsde as gs
@@ -192,22 +192,22 @@ def wrap(
     if not isinstance(module, nn.Module):
         proba = hasattr(module, "predict_proba")
         raise BadUsage(
-            f"a {type(module).__name__} is no torch module",
+            f"a {type(module).__name__} is not a torch module",
             expected="a torch.nn.Module",
             fix="use gs.Prediction.from_probabilities(model.predict_proba(X), graph, class_names=model.classes_)"
             if proba
-            else "use gs.Prediction.from_probabilities or from_logits with what it predicts",
+            else "use gs.Prediction.from_probabilities or from_logits with its predictions",
         )
     graph = as_graph(data, divide=False)
     if graph.values is not None:
         raise BadUsage(
-            "only modules that predict classes can be wrapped, and this graph has numbers to predict",
+            "only modules that predict classes can be wrapped, and this graph is for regression",
             code="E-TARGET",
-            fix="use gs.Prediction.from_mean_std(mean, std, graph) with what the module predicts",
+            fix="use gs.Prediction.from_mean_std(mean, std, graph) with the module's predictions",
         )
     if not (graph.role("train") & graph.labelled).any():
         raise BadUsage(
-            "the graph doesn't say which nodes the module was trained on",
+            "the graph does not mark the nodes that the module was trained on",
             code="E-NO-MASKS",
             expected="train_mask, and val_mask and test_mask for nodes that it has not seen",
             fix="set data.train_mask, data.val_mask and data.test_mask to the masks of the training"
@@ -232,7 +232,7 @@ def wrap(
 
 
 def _inputs_for(data: Any, graph: Graph) -> Any:
-    """A PyG graph as it is: what it holds beyond a :class:`Graph` may be what the module reads."""
+    """A PyG graph unchanged: the module may use what it holds beyond a :class:`Graph`."""
     own = any(cls.__module__.partition(".")[0] == "torch_geometric" for cls in type(data).__mro__)
     return data if own else graph
 
@@ -248,7 +248,7 @@ def _tensors_of(graph: Graph) -> SimpleNamespace:
 
 
 def _call_by_signature(module: nn.Module) -> Call:
-    """How ``forward`` wants to be called: with the whole graph, or with parts of it by their names."""
+    """How to call ``forward``: with the whole graph, or with parts of it by their names."""
     takes = [
         one
         for one in inspect.signature(module.forward).parameters.values()
@@ -257,7 +257,7 @@ def _call_by_signature(module: nn.Module) -> Call:
     names = [one.name for one in takes]
     if len(names) == 1 and names[0] in WHOLE:
         return lambda module, data: module(data)
-    if not names:  # such as Sequential of PyG, which takes anything
+    if not names:  # such as PyG's Sequential, which accepts anything
         return lambda module, data: module(data.x, data.edge_index)
 
     def part(data: Any, name: str) -> Any:
@@ -265,8 +265,8 @@ def _call_by_signature(module: nn.Module) -> Call:
         value = getattr(data, found, None)
         if value is None:
             raise BadUsage(
-                f"forward needs '{name}', and the graph has nothing of that name",
-                fix="say how to call the module: gs.wrap(module, data, call=lambda module, data: module(data.x, …))",
+                f"forward needs '{name}', which the graph does not have",
+                fix="say how to call it: gs.wrap(module, data, call=lambda module, data: module(data.x, …))",
             )
         return value
 
@@ -275,7 +275,7 @@ def _call_by_signature(module: nn.Module) -> Call:
 
 @contextlib.contextmanager
 def _evaluating(module: nn.Module) -> Iterator[None]:
-    """In evaluation mode; afterwards every part is in the mode that it was in."""
+    """In evaluation mode; afterwards every part is back in its own mode."""
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
@@ -287,7 +287,7 @@ def _evaluating(module: nn.Module) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _dropping(module: nn.Module, seed: int) -> Iterator[None]:
-    """With dropout, by a random state of its own; layers that gather statistics stay in evaluation mode.
+    """With dropout, with its own random state; layers that gather statistics stay in evaluation mode.
 
     The flag of every other part is set, not that of dropout layers alone: ``F.dropout(x, training=self.training)``
     reads that of the module around it.
@@ -296,7 +296,7 @@ def _dropping(module: nn.Module, seed: int) -> Iterator[None]:
         part.training = not isinstance(part, nn.modules.batchnorm._NormBase)
     devices = {parameter.device for parameter in module.parameters() if parameter.device.type == "cuda"}
     with torch.random.fork_rng(devices=list(devices)):
-        # the module draws from the global state, which is put back when this ends
+        # the module draws from the global state, which is restored afterwards
         torch.set_rng_state(torch.Generator().manual_seed(seed).get_state())
         for device in devices:
             torch.cuda.set_rng_state(torch.Generator(device).manual_seed(seed).get_state(), device)
@@ -306,7 +306,7 @@ def _dropping(module: nn.Module, seed: int) -> Iterator[None]:
 def _with_embedding(
     module: nn.Module, layer: str | None, graph: Graph, run: Callable[[], np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Outputs, and what a layer handed on or the last one with weights was given."""
+    """Outputs, and the output of a layer or the input of the last one with weights."""
     if layer is None:
         return run(), None
     seen: list[Tensor] = []
@@ -337,6 +337,6 @@ def _with_embedding(
             code="E-SHAPE",
             found="nothing" if not seen else str(tuple(seen[-1].shape)),
             expected=f"a tensor of shape [{graph.num_nodes}, width]",
-            fix="name another layer, or leave embedding out",
+            fix="choose another layer, or leave out embedding",
         )
     return outputs, as_numbers(seen[-1], "embeddings") if seen else None

@@ -1,1 +1,1 @@
-"""What networks are made of: layers, likelihoods, the training loop."""
+"""Building blocks of networks: layers, likelihoods, the training loop."""

@@ -24,7 +24,7 @@ class EdgeSpace:
     product, and nothing of size E·M·c is ever made.
 
     Args:
-        structure: whose entries are the edges; row = receiving node. Its values play no part.
+        structure: whose entries are the edges; row = receiving node. Its values are ignored.
         copies: M.
     """
 
@@ -34,7 +34,7 @@ class EdgeSpace:
         self.crow, self.row, self.col, _ = _repeat(structure.crow, structure.col, copies)
         turned_crow, turned_col, order = structure._transposed_structure()
         self.turned_crow, receiver_of_column, self.turned_col, entry = _repeat(turned_crow, turned_col, copies)
-        # where the entry of column (j, m), row (i, m) stands among the untransposed ones
+        # position of the entry of column (j, m), row (i, m) among the untransposed ones
         original, copy = order[entry], receiver_of_column % copies
         receiver = rows_of(structure)[original]
         self._targets: dict[int, Tensor] = {}
@@ -46,8 +46,8 @@ class EdgeSpace:
         return self.size, self.size
 
     def softmax(self, logits: Tensor, *, over_receivers: bool = False) -> Tensor:
-        """Softmax over the edges that each receiving node hears from, or over those that each sending node is heard
-        along.  # [E·M] -> [E·M]"""
+        """Softmax over the incoming edges of each receiving node, or over the outgoing edges of each sending
+        node.  # [E·M] -> [E·M]"""
         end = self.col if over_receivers else self.row
         # the highest logit only guards the range of exp: it cancels
         lowest = logits.new_full((self.size,), float("-inf"))
@@ -55,7 +55,7 @@ class EdgeSpace:
         return self._shares(torch.exp(logits - highest.index_select(0, end)), end)
 
     def squareplus(self, logits: Tensor, *, over_receivers: bool = False) -> Tensor:
-        """As :meth:`softmax`, with (x + √(x² + 4))/2 in place of exp(x): shares differ less, as it grows no faster than
+        """Like :meth:`softmax`, with (x + √(x² + 4))/2 instead of exp(x): shares differ less: it grows no faster than
         x.  # [E·M] -> [E·M]"""
         end = self.col if over_receivers else self.row
         root = torch.sqrt(logits.square() + 4.0)
@@ -80,7 +80,7 @@ class EdgeSpace:
         if group == 1:
             return weights
         if group not in self._targets:
-            # a group's copies of a node stand one after another, so that it begins at 1/group of its first copy's place
+            # a group's copies of a node are consecutive, so it starts at 1/group of its first copy's place
             begin = self.crow[:-1:group] // group
             within = torch.arange(weights.shape[0], device=weights.device) - self.crow[self.row]
             self._targets[group] = begin[self.row // group] + within
@@ -105,7 +105,7 @@ _KEPT: Kept[EdgeSpace] = Kept(4)
 
 
 def edge_space(structure: SparseMatrix, copies: int) -> EdgeSpace:
-    """The edge space of a graph, kept for the next solve with as many copies."""
+    """The edge space of a graph, cached for the next solve with as many copies."""
     return _KEPT.once(structure, copies, lambda: EdgeSpace(structure, copies))
 
 
@@ -123,7 +123,7 @@ def _repeat(crow: Tensor, col: Tensor, copies: int) -> tuple[Tensor, Tensor, Ten
 
 
 class _Product(torch.autograd.Function):
-    """The first map, or the second where it is ``turned``."""
+    """The first map, or the second if ``turned``."""
 
     @staticmethod
     def forward(ctx: Any, weights: Tensor, state: Tensor, space: EdgeSpace, turned: bool) -> Tensor:
@@ -167,7 +167,7 @@ def divide(width: int, heads: int, what: str) -> int:
     whole(heads, "heads", at_least=1)
     if width % heads:
         raise BadUsage(
-            f"{what} {width} can't be shared by {heads} heads",
+            f"{what} {width} can't be divided among {heads} heads",
             code="E-SETTING",
             found=heads,
             expected=f"a divisor of {width}",
@@ -176,7 +176,7 @@ def divide(width: int, heads: int, what: str) -> int:
 
 
 def additive_attention(space: EdgeSpace, senders: Tensor, receivers: Tensor) -> Tensor:
-    """softmax_j LeakyReLU(s_j + r_i) over the nodes j that i hears from.  # [N·M], [N·M] -> [E·M]"""
+    """softmax_j LeakyReLU(s_j + r_i) over the incoming neighbours j of i.  # [N·M], [N·M] -> [E·M]"""
     logits = senders.index_select(0, space.col) + receivers.index_select(0, space.row)
     return space.softmax(functional.leaky_relu(logits, LEAK))
 
@@ -219,7 +219,7 @@ class ScaledDotAttention(nn.Module):
 
 
 class CosineAttention(ScaledDotAttention):
-    r"""As :class:`ScaledDotAttention`, of :math:`\cos(q_i, k_j)`; queries start as the keys do.
+    r"""Like :class:`ScaledDotAttention`, with :math:`\cos(q_i, k_j)`; queries start as the keys do.
 
     At zero a cosine has no derivative: norms are taken as :math:`\sqrt{|q|^2 + 10^{-6}}`.
     """
@@ -233,7 +233,7 @@ class CosineAttention(ScaledDotAttention):
 
 
 class ExpKernelAttention(ScaledDotAttention):
-    r"""As :class:`ScaledDotAttention`, of :math:`v^2 \exp(-|q_i - k_j|^2 / 2 \ell^2)`; queries start as the keys do, v
+    r""":class:`ScaledDotAttention` with :math:`v^2 \exp(-|q_i - k_j|^2 / 2 \ell^2)`; queries start as the keys do, v
     and ℓ are learned from 1 on."""
 
     def __init__(self, width: int, inner: int, heads: int, generator: torch.Generator) -> None:

@@ -1,4 +1,4 @@
-"""What may watch a training: one record an epoch, and two moments around it; a progress bar."""
+"""Callbacks that watch training: one record per epoch, and its start and end; a progress bar."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """One epoch as it happened; ``val_nll`` and ``val_accuracy`` are ``None`` where validation was not looked at."""
+    """One epoch as it happened; ``val_nll`` and ``val_accuracy`` are ``None`` in epochs without validation."""
 
     epoch: int
     loss: float
@@ -33,7 +33,7 @@ class EpochRecord:
 
 
 class Callback:
-    """Watches a training. Override what you need; the default does nothing.
+    """Watches training. Override what you need; the default does nothing.
 
     Example:
         >>> class Print(Callback):
@@ -42,7 +42,7 @@ class Callback:
     """
 
     def on_start(self, epochs: int, first: int) -> None:
-        """``epochs`` in all, beginning with ``first`` (1, or later where a training is resumed)."""
+        """``epochs`` in total, starting with ``first`` (1, or later if training is resumed)."""
 
     def on_epoch(self, record: EpochRecord) -> None: ...
 
@@ -50,17 +50,17 @@ class Callback:
         """Something worth a line, such as how a race stands."""
 
     def on_race(self, done: int, total: int) -> None:
-        """So many epochs of a race are done, by all who run in it; at the end ``done`` is ``total``."""
+        """Progress of a race, in epochs of all its members; at the end ``done`` is ``total``."""
 
     def on_end(self, best_epoch: int) -> None:
         """Called once the best epoch has been restored."""
 
     def on_failure(self) -> None:
-        """Called when the training ends with an error or an interruption."""
+        """Called when training ends with an error or an interruption."""
 
 
 class ProgressBar(Callback):
-    """Shows epoch, validation NLL and time left; silent where standard error is neither a terminal nor a notebook.
+    """Shows epoch, validation NLL and time left; silent if standard error is neither a terminal nor a notebook.
 
     Args:
         title: what is shown before the bar.
@@ -138,10 +138,10 @@ _FITTING: ContextVar[bool] = ContextVar("a fit that shows its progress, or not, 
 
 @contextlib.contextmanager
 def shown_progress(callbacks: Sequence[Callback], title: str) -> Iterator[Sequence[Callback]]:
-    """``callbacks``, or a :class:`ProgressBar` where there are none and a person waits for the fit.
+    """``callbacks``, or a :class:`ProgressBar` if there are none and a person waits for the fit.
 
-    A person waits in a notebook and in an interactive interpreter; ``GRAPHSDE_PROGRESS`` set to ``on`` or ``off`` says
-    so for any process. A fit inside of another one shows nothing of its own.
+    A person waits in a notebook and in an interactive interpreter; ``GRAPHSDE_PROGRESS=on`` or ``off`` decides
+    for any process. A fit inside another one shows nothing.
     """
     if callbacks or _FITTING.get() or not _watched():
         yield callbacks
@@ -154,7 +154,7 @@ def shown_progress(callbacks: Sequence[Callback], title: str) -> Iterator[Sequen
 
 
 def _drawn() -> bool:
-    """Whether a bar on standard error may be seen; where rich is told by a variable, it decides."""
+    """Whether a bar on standard error can be seen; environment variables of rich take precedence."""
     if "ipykernel" in sys.modules or {"FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"} & set(os.environ):
         return True
     return sys.stderr is not None and sys.stderr.isatty()

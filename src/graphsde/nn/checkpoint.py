@@ -1,4 +1,4 @@
-"""Where a training stands, kept on disk so that an interrupted one goes on to the same end."""
+"""Training checkpoints on disk, so that interrupted training resumes to the same result."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from graphsde.nn.optimizers import Optimizer
 
 @dataclass
 class TrainState:
-    """Everything the loop needs to go on as if nothing had happened: tensors by name and plain values."""
+    """Everything the loop needs to resume as if nothing had happened: tensors by name and plain values."""
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
 
 
 class Checkpoint:
-    """One file that holds the last :class:`TrainState`, also after the training: it is the owner who clears it.
+    """One file that holds the last :class:`TrainState`, also after training: the owner clears it.
 
     Args:
-        path: where it lies; its absence means "from the start".
+        path: of the file; if missing, training starts from scratch.
         every: seconds between two saves; an interruption saves at once.
     """
 
@@ -62,10 +62,10 @@ class Checkpoint:
         except OSError as error:
             raise storage.io_error("read", self.path, error) from error
         except (SafetensorError, KeyError, ValueError, RecursionError) as error:
-            raise storage.damaged(self.path, type(error).__name__, "delete it: the training begins anew") from error
+            raise storage.damaged(self.path, type(error).__name__, "delete it: training starts over") from error
         # earlier versions wrote no digest
         if metadata.get("sha256", expected := _digest(tensors, metadata["values"])) != expected:
-            raise storage.damaged(self.path, "its content has changed", "delete it: the training begins anew")
+            raise storage.damaged(self.path, "its content has changed", "delete it: training starts over")
         return TrainState(tensors, values)
 
     def clear(self) -> None:
@@ -73,7 +73,7 @@ class Checkpoint:
 
 
 def _digest(tensors: dict[str, Tensor], values: str) -> str:
-    """Of names, types, shapes and bytes: a flipped bit in a weight would else go on being trained."""
+    """Of names, types, shapes and bytes: otherwise training would continue from a flipped bit in a weight."""
     found = hashlib.sha256(values.encode())
     for name in sorted(tensors):
         tensor = tensors[name]
@@ -83,7 +83,7 @@ def _digest(tensors: dict[str, Tensor], values: str) -> str:
 
 
 def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Those whose names begin with ``prefix``, without it."""
+    """Those whose names start with ``prefix``, without it."""
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 

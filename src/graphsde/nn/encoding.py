@@ -17,7 +17,7 @@ from graphsde.graph.graph import Graph
 
 Scaling = Literal["auto", "row", "l2", "standard", "none"]
 
-# beyond this many, the rare values of a text column share the all-zero code: a column of free text would otherwise
+# above this many, the rare values of a text column share the all-zero code: a column of free text would otherwise
 # make one input per node and teach the model nothing
 MOST_CATEGORIES = 200
 # one-hot blocks wider than this are kept sparse
@@ -28,7 +28,7 @@ BAG_OF_WORDS_ZEROS = 0.8
 LOW_SUM = 0.05
 # fewer columns than this are properties of a node, not its words
 FEWEST_WORDS = 20
-# of a dense matrix that are worked on in float64
+# numbers of a dense matrix processed at once in float64
 NUMBERS_AT_ONCE = 1 << 22
 
 
@@ -64,7 +64,7 @@ class FeatureEncoder:
 
     @classmethod
     def fit(cls, graph: Graph, scaling: Scaling = "auto") -> FeatureEncoder:
-        """What a graph's columns say; found once per graph, as estimates, models and scores all ask for it."""
+        """The encoder of a graph's columns, cached per graph: estimates, models and scores all need it."""
         known = _FITTED.setdefault(graph, {})
         if scaling not in known:
             known[scaling] = cls._fit(graph, scaling)
@@ -74,7 +74,7 @@ class FeatureEncoder:
     def _fit(cls, graph: Graph, scaling: Scaling) -> FeatureEncoder:
         chosen = _choose(graph) if scaling == "auto" else scaling
         if chosen not in ("row", "l2", "standard", "none"):
-            raise BadUsage(f"there is no feature scaling '{scaling}'", expected="auto, row, l2, standard or none")
+            raise BadUsage(f"unknown feature scaling '{scaling}'", expected="auto, row, l2, standard or none")
         mean = std = None
         if chosen == "standard":
             mean, std = _moments(graph.features)
@@ -94,7 +94,7 @@ class FeatureEncoder:
         return self.num_numeric + sum(len(values) for values in self.vocabulary.values())
 
     def transform(self, graph: Graph) -> np.ndarray | sp.csr_array:
-        """The encoded features, float32, sparse where the input is sparse.  # [N, width]"""
+        """The encoded features, float32, sparse if the input is sparse.  # [N, width]"""
         self._check_schema(graph)
         numeric = self._scale(graph.features)
         if not self.vocabulary:
@@ -106,7 +106,7 @@ class FeatureEncoder:
 
     def _scale(self, features: np.ndarray | sp.csr_array) -> np.ndarray | sp.csr_array:
         if self.scaling == "l2" and not sp.issparse(features) and _mostly_zero(features):
-            features = sp.csr_array(features)  # words that came in a dense table: products and dropout cost a fraction
+            features = sp.csr_array(features)  # words in a dense table: sparse products and dropout cost a fraction
         if self.scaling in ("row", "l2"):
             return _row_normalize(features, self.scaling, self.least_sum)
         if self.scaling == "standard" and self.mean is not None and self.std is not None:
@@ -127,7 +127,7 @@ class FeatureEncoder:
             raise BadInput(
                 f"the model was fitted on {self.num_numeric} numeric features, this graph has {found}",
                 code="E-SCHEMA",
-                fix="give the same columns in the same order",
+                fix="use the same columns in the same order",
             )
         if tuple(self.vocabulary) != tuple(graph.categorical):
             raise _schema_error("text columns", tuple(self.vocabulary), tuple(graph.categorical))
@@ -191,14 +191,14 @@ def _moments(features: Any) -> tuple[np.ndarray, np.ndarray]:
     else:
         mean = features.mean(axis=0, dtype=np.float64)
         variance = _variance(features, mean)
-    # a constant column carries nothing: leave it at zero instead of dividing by rounding noise
+    # a constant column carries no information: leave it at zero instead of dividing by rounding noise
     std = np.sqrt(variance)
     std[std <= 1e-7 * np.maximum(1.0, np.abs(mean))] = 1.0
     return mean, std
 
 
 def _variance(features: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """As ``features.var(axis=0, dtype=np.float64)``, bit by bit, without a second matrix of twice the size.  # [d]"""
+    """Like ``features.var(axis=0, dtype=np.float64)``, bit by bit, without a second matrix of twice the size.  # [d]"""
     rows, columns = features.shape
     if columns < 2 or features.size <= NUMBERS_AT_ONCE or not features.flags.c_contiguous:  # summed in another order
         return np.asarray(features.var(axis=0, dtype=np.float64))
@@ -210,7 +210,7 @@ def _variance(features: np.ndarray, mean: np.ndarray) -> np.ndarray:
 
 
 def _by_rows(features: np.ndarray, scaled: Callable[[slice], np.ndarray]) -> np.ndarray:
-    """What ``scaled`` makes of the rows, in float32; some at a time, as it is wider on the way there."""
+    """The rows after ``scaled``, in float32; in blocks, since intermediate results are wider."""
     if features.size <= NUMBERS_AT_ONCE or not features.flags.c_contiguous:
         return scaled(slice(None)).astype(np.float32)  # in the layout that the features have
     result = scratch_array(features.shape, np.float32)
@@ -225,7 +225,7 @@ def _row_blocks(features: np.ndarray) -> Iterator[slice]:
 
 
 def _low_size(features: np.ndarray | sp.csr_array, scaling: str) -> float | None:
-    """A size that few rows of counts are below; nothing where there are negative entries, or no entries."""
+    """A size that few rows of counts are below; ``None`` if there are negative entries, or no entries."""
     values: np.ndarray = features.data if sp.issparse(features) else features  # type: ignore[assignment]
     if values.size and values.min() < 0:
         return None
@@ -235,7 +235,7 @@ def _low_size(features: np.ndarray | sp.csr_array, scaling: str) -> float | None
 
 
 def _signed_sizes(features: np.ndarray | sp.csr_array, scaling: str) -> np.ndarray:
-    """Sum of x, or the root of the sum of x |x|, of every row; 0 where that sum is negative.  # [N]"""
+    """Sum of x, or the root of the sum of x |x|, of every row; 0 if that sum is negative.  # [N]"""
     if scaling == "row":
         return np.asarray(features.sum(axis=1, dtype=np.float64)).ravel()
     return np.sqrt(np.maximum(_sums_of_products(features, abs(features)), 0.0))
@@ -289,16 +289,16 @@ def _schema_error(what: str, expected: tuple[str, ...], found: tuple[str, ...]) 
         if missing:
             parts.append(f"missing: {_listed(missing)}")
         if extra:
-            parts.append(f"not known to the model: {_listed(extra)}")
+            parts.append(f"unknown to the model: {_listed(extra)}")
         difference = "; ".join(parts)
     else:
         first = next(i for i, (a, b) in enumerate(zip(expected, found, strict=True)) if a != b)
         difference = f"same names in another order, from column {first + 1}: '{found[first]}' for '{expected[first]}'"
     return BadInput(
-        f"the {what} are not those the model was fitted on ({difference})",
+        f"the {what} differ from those the model was fitted on ({difference})",
         code="E-SCHEMA",
         expected=f"{len(expected)} columns: {_listed(list(expected))}",
-        fix="give the same columns in the same order",
+        fix="use the same columns in the same order",
     )
 
 

@@ -1,8 +1,8 @@
 """Random masks that belong to nodes and edges rather than to positions.
 
-A model that draws masks at prediction (dropout, dropped edges) must give a node the same draw whatever stands beside
-it. So a mask is the hash of its address (seed, sample, layer, node or edge, column), as the normals of
-:mod:`graphsde.base.keyed_normals` are.
+A model that draws masks at prediction (dropout, dropped edges) must give a node the same draw whatever surrounds
+it. So a mask is the hash of its address (seed, sample, layer, node or edge, column), like the normals of
+:mod:`graphsde.base.keyed_normals`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from graphsde.nn.operators import rows_of
 
 
 class KeyedMasks:
-    """The masks of one sample; every draw belongs to a layer of its own, counted in the order of the calls.
+    """The masks of one sample; every draw belongs to its own layer, counted in the order of the calls.
 
     Args:
         seed, sample: which sample of which family.
@@ -70,12 +70,12 @@ class KeyedMasks:
         return torch.arange(1, count + 1, device=self.keys.device) * signed(GOLDEN)
 
 
-# whole numbers wrap around in int64 as they do in uint64: sums and products need no distinction, shifts do. Of large
+# integers wrap around in int64 as they do in uint64: sums and products need no distinction, shifts do. For large
 # arrays numpy's loops take less time than torch's, and work in place
 
 
 def _moved_on(start: Tensor, column: Tensor) -> Tensor:
-    """Where the hash of a column begins, in the memory of ``start`` on the CPU."""
+    """Where the hash of a column starts, in the memory of ``start`` on the CPU."""
     if start.device.type != "cpu":
         return start + (column + 1) * signed(GOLDEN)
     steps = column.numpy() + 1

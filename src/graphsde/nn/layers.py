@@ -1,6 +1,6 @@
-"""The few layers that everything is made of, with explicit randomness, and how modules go to a device.
+"""The basic layers, with explicit randomness, and how modules move to a device.
 
-torch's own dropout and initialisers draw from a global generator. Here every draw names its generator, so that two
+torch's own dropout and initialisers draw from a global generator. Here every draw has its generator, so that two
 models in one process can't disturb each other and a run can be repeated to the bit.
 """
 
@@ -28,7 +28,7 @@ def normal(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
 
 
 def uniform(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-    """As :func:`normal`, between 0 and 1."""
+    """Like :func:`normal`, between 0 and 1."""
     if torch.get_default_device().type == "meta":
         return torch.empty(shape)
     return torch.rand(shape, generator=generator)
@@ -68,7 +68,7 @@ def _drop(x: Tensor, rate: float, randomness: torch.Generator | MaskStream) -> T
 
 
 def bernoulli_like(x: Tensor, probability: float, generator: torch.Generator) -> Tensor:
-    """Ones with ``probability``, else zeros; drawn where the stream is, so that every device has the same masks."""
+    """Ones with ``probability``, else zeros; drawn on the stream's device, so that every device has the same masks."""
     drawn = torch.empty_like(x, device=generator.device, requires_grad=False)
     return drawn.bernoulli_(probability, generator=generator).to(x.device)
 
@@ -109,7 +109,7 @@ class BatchNorm(nn.Module):
 
     Args:
         width: columns.
-        momentum: weight of the last batch in the running statistics, which stand in at prediction.
+        momentum: weight of the last batch in the running statistics, which are used at prediction.
         epsilon: added to the variance.
     """
 
@@ -142,7 +142,7 @@ def features_on(device: torch.device, features: Features) -> Features:
 
 
 def place(module: nn.Module, device: torch.device) -> dict[str, Tensor]:
-    """Move ``module`` to ``device``, and say what had to become narrower there: float64 where there is none."""
+    """Move ``module`` to ``device``; returns what lost precision there: float64 tensors, if it has no float64."""
     widest = widest_type(device)
     if widest is torch.float64:
         module.to(device)
@@ -153,7 +153,7 @@ def place(module: nn.Module, device: torch.device) -> dict[str, Tensor]:
 
 
 def bring_home(module: nn.Module, narrowed: dict[str, Tensor]) -> None:
-    """Move ``module`` to the CPU; what has not changed since :func:`place` has all its digits again."""
+    """Move ``module`` to the CPU; what has not changed since :func:`place` regains its full precision."""
     module.cpu()
     tensors = _named(module)
     for name, before in narrowed.items():

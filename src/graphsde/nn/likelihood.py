@@ -18,8 +18,8 @@ from graphsde.nn.training import Validation
 
 NOISE = "log_noise"
 """Name of the parameter that a module gets for regression."""
-# a node's noise variance is at most this factor above or below the shared one: without a bound, a network that is sure
-# of a node unlike all others costs more than all the others gain
+# a node's noise variance is at most this factor above or below the shared one: unbounded, a network that is certain
+# about a node unlike all others costs more than all the others gain
 _RANGE = math.log(10.0)
 
 
@@ -51,7 +51,7 @@ class TargetScale:
 
 
 class Likelihood(ABC):
-    """What the outputs of a network mean for one kind of target, and how they are judged in training.
+    """What the outputs of a network mean for one kind of target, and their loss in training.
 
     C is the width of the last layer.
     """
@@ -61,12 +61,12 @@ class Likelihood(ABC):
     @classmethod
     @abstractmethod
     def of(cls, graph: Graph, module: nn.Module, scale: TargetScale | None = None) -> Likelihood:
-        """Between ``module`` and the target of ``graph``, numbers in ``scale`` where it is given."""
+        """For ``module`` and the target of ``graph``, with numbers in ``scale`` if given."""
 
     @staticmethod
     @abstractmethod
     def width(classes: int) -> int:
-        """C, for a target with so many classes."""
+        """C, for a target with the given number of classes."""
 
     @staticmethod
     def prepare(module: nn.Module) -> nn.Module:
@@ -75,7 +75,7 @@ class Likelihood(ABC):
 
     @abstractmethod
     def targets(self, graph: Graph) -> Tensor:
-        """What the outputs should say of every node.  # [N]"""
+        """The target of every node.  # [N]"""
 
     @abstractmethod
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
@@ -133,7 +133,7 @@ class ClassLikelihood(Likelihood):
 
 
 def validation_of_probs(probs: Tensor, targets: Tensor) -> Validation:
-    """Of class probabilities, however they were made.  # [n, C], [n]"""
+    """Of given class probabilities.  # [n, C], [n]"""
     nll = functional.nll_loss(probs.clamp_min(1e-12).log(), targets)
     return Validation(float(nll), float((probs.argmax(-1) == targets).to(probs.dtype).mean()))
 
@@ -187,7 +187,7 @@ class GaussianLikelihood(Likelihood):
 
 
 def mean_and_variance(outputs: Tensor, log_noise: Tensor) -> tuple[Tensor, Tensor]:
-    """The Gaussian that two outputs stand for.  # [..., 2], [] -> [...], [...]"""
+    """The Gaussian of two outputs.  # [..., 2], [] -> [...], [...]"""
     return outputs[..., 0], (log_noise + _RANGE * torch.tanh(outputs[..., 1] / _RANGE)).exp()
 
 

@@ -37,7 +37,7 @@ class MaskStream:
         self._twin: MaskStream | None = None
 
     def bits(self, size: int, rate: float, copies: int = 1) -> Tensor:
-        """Bit c of an entry says whether copy c keeps it, with probability 1 − ``rate``; other bits mean nothing.
+        """Bit c of an entry says whether copy c keeps it, with probability 1 − ``rate``; other bits are unused.
 
         # [size] uint8
         """
@@ -61,7 +61,7 @@ class MaskStream:
         return torch.from_numpy(self._words.state["state"]["state"].view(np.int64).copy())
 
     def at(self, state: Tensor) -> MaskStream:
-        """Another stream, always the same one, that now stands where ``state`` says."""
+        """Another stream, always the same one, set to ``state``."""
         if self._twin is None:
             self._twin = object.__new__(MaskStream)
             self._twin._words, self._twin.generator = np.random.SFC64(0), self.generator

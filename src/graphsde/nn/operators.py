@@ -1,4 +1,4 @@
-"""Operators made from the graph's own one, on the same sparsity, built once per graph."""
+"""Operators derived from the graph's own, on the same sparsity, built once per graph."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Kept(WeakKeyDictionary[SparseMatrix, dict[Hashable, T]]):
-    """Results of a pure function, at most so many per graph, for as long as the graph's operator lives."""
+    """Cached results of a pure function, a limited number per graph, for as long as the graph's operator lives."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ def rows_of(adjacency: SparseMatrix) -> Tensor:
 
 
 def diagonal(adjacency: SparseMatrix) -> Tensor:
-    """Diagonal entries, zero where none is stored.  # [N]"""
+    """Diagonal entries, zero if not stored.  # [N]"""
     on = adjacency.on_diagonal()
     return adjacency.values.new_zeros(adjacency.shape[0]).index_add_(0, rows_of(adjacency)[on], adjacency.values[on])
 
@@ -51,7 +51,7 @@ def diagonal(adjacency: SparseMatrix) -> Tensor:
 def scaled_plus_identity(adjacency: SparseMatrix, scale: float, shift: float) -> SparseMatrix:
     """``scale·A + shift·I`` as one matrix, so that a linear drift costs a single product.
 
-    Needs the diagonal to be stored, as it is where every node has a self loop.
+    Needs the diagonal to be stored, as it is if every node has a self loop.
     """
 
     def build() -> SparseMatrix:
@@ -72,7 +72,7 @@ def scaled_plus_identity(adjacency: SparseMatrix, scale: float, shift: float) ->
 def random_walk(adjacency: SparseMatrix) -> SparseMatrix:
     r"""The random walk with self loops, D̃⁻¹Ã, that belongs to the symmetric operator Â = D̃^{-1/2} Ã D̃^{-1/2}.
 
-    With unit self loops Â holds its own degrees: Â_ii = 1/d̃_i. Rows that sum to one already are left as they are.
+    With unit self loops Â holds its own degrees: Â_ii = 1/d̃_i. Rows that already sum to one are unchanged.
     """
 
     def build() -> SparseMatrix:

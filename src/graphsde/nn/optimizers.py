@@ -1,7 +1,7 @@
 """Adam and Adamax as torch computes them on a CPU, to the bit.
 
 The first optimiser of ``torch.optim`` imports torch's compiler and sympy: two seconds, more than many fits take.
-States are laid out as there, so that either loads what the other has saved.
+States have the same layout, so that either loads what the other has saved.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class Optimizer(ABC):
         lr: the learning rate.
         betas: decay of the running averages of the gradient and of its size.
         eps: keeps denominators above zero.
-        weight_decay: of groups that do not say.
+        weight_decay: default for groups.
     """
 
     moments: ClassVar[tuple[str, ...]]
-    """What the state of a parameter holds besides the number of its steps; all begin with zeros."""
+    """What the state of a parameter holds besides the number of its steps; all start at zero."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Optimizer(ABC):
                     continue
                 state = self.state.get(param)
                 if state is None:
-                    # float32 on the CPU whatever the parameter is, as torch has it
+                    # float32 on the CPU for any parameter, as in torch
                     state = {"step": torch.tensor(0.0, dtype=torch.float32)}
                     state |= {name: torch.zeros_like(param) for name in self.moments}
                     self.state[param] = state
@@ -66,7 +66,7 @@ class Optimizer(ABC):
                 self._move(param, grad, state, state["step"].item(), group)
 
     def zero_grad(self) -> None:
-        """Forget all gradients."""
+        """Clear all gradients."""
         for param in self._parameters():
             param.grad = None
 
@@ -77,7 +77,7 @@ class Optimizer(ABC):
         return {"state": {place[param]: dict(state) for param, state in self.state.items()}, "param_groups": groups}
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
-        """Go on from a :meth:`state_dict` over parameters of the same number and shapes, whose tensors are copied."""
+        """Continue from a :meth:`state_dict` of parameters of the same number and shapes, whose tensors are copied."""
         parameters = self._parameters()
         sizes = [len(group["params"]) for group in saved["param_groups"]]
         if sizes != [len(group["params"]) for group in self.param_groups]:
@@ -112,7 +112,7 @@ class Adam(Optimizer):
 
 
 class Adamax(Optimizer):
-    """Adam with the largest gradient in place of the mean square, of the same paper."""
+    """Adam with the largest gradient instead of the mean square, from the same paper."""
 
     moments = ("exp_avg", "exp_inf")
 

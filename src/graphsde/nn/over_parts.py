@@ -1,4 +1,4 @@
-"""Sums and means over all nodes where each part of a graph has some of them; alone, plain torch."""
+"""Sums and means over all nodes of a partitioned graph; with a single part, plain torch."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def mean_square(x: Tensor) -> Tensor:
 def share_of_mean(x: Tensor, count: int | None = None) -> Tensor:
     """This part's share of the mean of all parts' entries: the shares sum up to it.
 
-    ``count`` is the number of entries of all parts, where the caller knows it.
+    ``count`` is the number of entries of all parts, if the caller knows it.
     """
     if world().alone:
         return x.mean()
@@ -65,7 +65,7 @@ def everybody(x: Tensor) -> Tensor:
 
 
 def add_gradients(parameters: list[Tensor]) -> None:
-    """Let every part have the sum of all parts' gradients."""
+    """Give every part the sum of all parts' gradients."""
     if world().alone:
         return
     present = [p for p in parameters if p.requires_grad]

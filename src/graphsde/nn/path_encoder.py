@@ -1,10 +1,10 @@
 r"""The encoder of all paths at once, :math:`H_s(0) = \mathrm{relu}(X_s W_1 + b_1)_s W_2 + b_2` with dropout at both s.
 
-Paths differ by their masks alone. Where features are not dropped their product is made once; where they are, one byte
+Paths differ only by their masks. Without dropout on features their product is computed once; with it, one byte
 per entry holds the masks of eight paths, and is brought into the order of the transpose once for all of them. The
 gradient is written out: it needs the hidden layer, which tells by its zeros what was dropped or cut off, and no mask.
-On a large graph not even that is kept: nodes come in blocks that fit into a cache, and a block's hidden layer is made
-again on the way back, its masks drawn again from where the stream stood.
+On a large graph not even that is kept: nodes come in cache-sized blocks, and a block's hidden layer is computed
+again in the backward pass, with its masks redrawn from the saved stream state.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Features = Tensor | SparseMatrix
 
 
 class DroppedCopies:
-    """Copies of features, one per path, each with entries of its own dropped; one copy where nothing is.
+    """Copies of features, one per path, each with its own dropped entries; one copy if nothing is dropped.
 
     Args:
         x: the features.  # [n, F]
         rate: of dropout.
-        masks: where masks are drawn from; ``None`` drops nothing.
+        masks: source of masks; ``None`` drops nothing.
         paths: how many copies, at most :data:`COPIES`.
     """
 
@@ -116,7 +116,7 @@ class _Perceptron(torch.autograd.Function):
             ctx.states.append(None if masks is None else masks.get_state())
             _, hidden = _hidden(part, rates, masks, ctx.paths, weights)
             kept.append(hidden)
-            # few columns: a product is several times faster the other way round
+            # few columns: the transposed product is several times faster
             made = wide.t() @ hidden.flatten(0, 1).t()  # [w, S·n]
             made = made[: second.shape[1]].view(-1, ctx.paths, stop - start)
             torch.add(made.permute(2, 1, 0), bias, out=out[start:stop])
@@ -154,7 +154,7 @@ class _Perceptron(torch.autograd.Function):
 def _hidden(
     x: Features, rates: tuple[float, float], masks: MaskStream | None, paths: int, weights: tuple[Tensor, ...]
 ) -> tuple[DroppedCopies, Tensor]:
-    """The hidden layer, zero where it is dropped and not scaled up for it.  # [S, n, h]"""
+    """The hidden layer, zero where dropped, without rescaling.  # [S, n, h]"""
     first, bias = weights[:2]
     copies = DroppedCopies(x, rates[0], masks, paths)
     hidden = first.new_empty(paths, x.shape[0], first.shape[1])
@@ -183,7 +183,7 @@ def _scale(rate: float, masks: MaskStream | None) -> float:
 
 
 def _blocks(x: Features, row_bytes: int) -> list[tuple[int, int, Features]]:
-    """Ranges of nodes and their features; one range where the hidden layer of all can be kept."""
+    """Ranges of nodes and their features; one range if the hidden layer of all can be kept."""
     nodes = x.shape[0]
     if nodes * row_bytes <= LARGE_BYTES:
         return [(0, nodes, x)]
@@ -194,14 +194,14 @@ def _blocks(x: Features, row_bytes: int) -> list[tuple[int, int, Features]]:
 
 
 def _again(masks: MaskStream | None, state: Tensor | None) -> MaskStream | None:
-    """A stream that draws once more what ``masks`` drew from ``state`` on."""
+    """A stream that repeats what ``masks`` drew from ``state`` on."""
     if masks is None or state is None:
         return None
     return masks.at(state)
 
 
 def _groups(paths: int, dropped: bool) -> list[int]:
-    """How many paths are made at once, as many as a byte has masks for; one where nothing is dropped."""
+    """How many paths are computed at once, as many as a byte has masks for; one if nothing is dropped."""
     return [min(COPIES, paths - first) for first in range(0, paths, COPIES)] if dropped else [1]
 
 
@@ -229,11 +229,11 @@ def perceptron(
         x: the features.  # [N, F]
         first, second: weight and bias of both layers.
         rates: of dropout, of the features and of the hidden layer.
-        masks: where masks are drawn from; ``None`` drops nothing.
-        paths: how many initial states are wanted.
+        masks: source of masks; ``None`` drops nothing.
+        paths: number of initial states.
 
     Returns:
-        One initial state per path, or a single one where nothing is dropped.  # [N, S, w] or [N, 1, w]
+        One initial state per path, or a single one if nothing is dropped.  # [N, S, w] or [N, 1, w]
     """
     groups = _groups(paths, masks is not None and any(rates))
     parts = [_Perceptron.apply(x, rates, masks, group, *first, *second) for group in groups]

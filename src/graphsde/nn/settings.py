@@ -1,4 +1,4 @@
-"""Settings as checked, immutable objects whose errors are words."""
+"""Settings as validated, immutable objects with readable errors."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     spelt_as: ClassVar[Any] = dict[str, Any]
-    """What may stand in place of such settings where they are a part of others."""
+    """What may be given instead of such settings when they are nested in others."""
 
     @classmethod
     def meanings(cls) -> dict[str, str]:
-        """What each setting is for: from the ``Args`` of the class and of those that it derives from."""
+        """Descriptions of the settings, from the ``Args`` of the class and its base classes."""
         found: dict[str, str] = {}
         for one in reversed(cls.__mro__):
             _, _, section = inspect.cleandoc(one.__dict__.get("__doc__") or "").partition("\nArgs:\n")
@@ -33,7 +33,7 @@ class Settings(BaseModel):
 
     @classmethod
     def parse(cls, values: dict[str, Any], what: str) -> Self:
-        """Settings from plain values, former names included; the first mistake is named with the nearest right name or
+        """Settings from plain values, former names included; an error has the first mistake and the closest name or
         the allowed range."""
         try:
             return cls.model_validate(as_currently(values))
@@ -45,12 +45,12 @@ class TrainSettings(Settings):
     """How a module is trained.
 
     Args:
-        epochs: the most passes over the training nodes.
+        epochs: maximum number of passes over the training nodes.
         lr: the learning rate.
         optimizer: ``adam`` or ``adamax``.
         patience: epochs without a better validation NLL before training stops.
-        evaluate_every: epochs between two looks at the validation nodes.
-        early_stop: without it all epochs are run and the last one is kept; then no validation nodes are needed.
+        evaluate_every: epochs between two validations.
+        early_stop: if false, all epochs are run and the last one is kept; no validation nodes needed.
     """
 
     epochs: int = Field(200, ge=1, le=1_000_000)
@@ -69,7 +69,7 @@ def _in_words(cls: type[Settings], error: ValidationError, what: str) -> BadUsag
         return BadUsage(
             f"{what} has no setting '{name}'",
             code="E-SETTING",
-            # the name that it has here says more than a list of all
+            # its name here is more helpful than a list of all
             expected=None if called_here(name, known) else "one of " + ", ".join(sorted(known)),
             fix=what_was_meant(name, known),
         )

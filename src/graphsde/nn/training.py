@@ -26,14 +26,14 @@ from graphsde.nn.settings import TrainSettings
 
 @dataclass(frozen=True)
 class Validation:
-    """What the validation nodes say; numbers have no accuracy."""
+    """Metrics on the validation nodes; regression has no accuracy."""
 
     nll: float
     accuracy: float | None
 
 
 class RandomStream(Protocol):
-    """Something whose place in its sequence can be written down."""
+    """A random stream whose state can be saved."""
 
     def get_state(self) -> Tensor: ...
 
@@ -41,10 +41,10 @@ class RandomStream(Protocol):
 
 
 class Learner(Protocol):
-    """What the loop needs to know of a model in training.
+    """What the loop needs of a model in training.
 
-    One that takes several steps an epoch also has ``losses(epoch)``, an iterator over the loss of each: the next one is
-    asked for once the optimiser has taken the step of the last. One with something to say has ``notes()``, sentences.
+    One with several steps per epoch also has ``losses(epoch)``, an iterator over the loss of each: the next one is
+    requested after the optimiser has taken the previous step. One with remarks has ``notes()``, a list of sentences.
     """
 
     def parameter_groups(self) -> list[dict[str, Any]]:
@@ -53,7 +53,7 @@ class Learner(Protocol):
     def loss(self, epoch: int) -> Tensor: ...
 
     def validate(self, epoch: int) -> Validation | None:
-        """``None`` where there are no validation nodes."""
+        """``None`` if there are no validation nodes."""
 
     def tensors(self) -> dict[str, Tensor]:
         """Live parameters and buffers by name: what "the best epoch" means."""
@@ -63,7 +63,7 @@ class Learner(Protocol):
 
 
 def losses_of(learner: Learner, epoch: int) -> Iterator[Tensor]:
-    """The loss of every step of an epoch, made when it is asked for."""
+    """The loss of every step of an epoch, computed on demand."""
     several = getattr(learner, "losses", None)
     if several is not None:
         yield from several(epoch)
@@ -90,23 +90,23 @@ class _Best:
 
 
 def rows_of_masks(graph: Graph) -> tuple[Tensor, Tensor]:
-    """Positions of the training nodes and of the validation nodes by which an epoch is chosen.  # [n], [m] int64"""
+    """Positions of the training nodes and of the validation nodes used to choose an epoch.  # [n], [m] int64"""
     assert graph.train_mask is not None
     val = np.zeros(graph.num_nodes, bool) if graph.val_mask is None else graph.val_mask & graph.familiar
     return torch.from_numpy(np.flatnonzero(graph.train_mask)), torch.from_numpy(np.flatnonzero(val))
 
 
 LONG_REHEARSAL = 5.0
-"""Seconds after which an epoch is not rehearsed once more."""
+"""An epoch that takes longer than this is timed only once."""
 
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """What a training takes at most.
+    """Upper bound on the cost of training.
 
     Args:
         step: seconds of one epoch without validation.
-        validation: seconds of one look at the validation nodes.
+        validation: seconds of one validation.
         seconds: of all epochs.
     """
 
@@ -118,8 +118,8 @@ class Rehearsal:
 def rehearse(learner: Learner, settings: TrainSettings, *, validate: bool) -> Rehearsal:
     """Time a few epochs, which leave ``learner`` changed.
 
-    They are rehearsals of the last epoch, in which every term is part of the loss that begins late. The first one also
-    makes what is made once, and counts only where it is long.
+    They use the loss of the last epoch, which includes terms that start late. The first one also
+    includes one-time set-up, and counts only if it is long.
     """
     optimizer = OPTIMIZERS[settings.optimizer](learner.parameter_groups(), lr=settings.lr)
     steps, looks = [], []
@@ -152,9 +152,9 @@ def train(
 ) -> TrainResult:
     """Train ``learner`` and leave it at its best epoch.
 
-    With a ``checkpoint`` that holds a state, training goes on from there and ends where the uninterrupted run would.
-    The last state stays in it: whoever has put the model in a safe place clears it.
-    ``momentum`` is what an earlier training of the same parameters has left of its optimiser.
+    With a ``checkpoint`` that holds a state, training resumes from there and ends like an uninterrupted run.
+    The last state stays in it: the caller clears it once the model is saved.
+    ``momentum`` is the optimiser state of earlier training of the same parameters.
     """
     training = Training(learner, settings, momentum=momentum)
     if checkpoint is not None and (state := checkpoint.load()) is not None:
@@ -163,13 +163,13 @@ def train(
 
 
 class Training:
-    """A training that can be carried on in pieces: however it is cut, it takes the same steps to the same end.
+    """Training that can run in pieces: however it is divided, it takes the same steps to the same result.
 
     Args:
         learner: what is trained.
         settings: how.
-        momentum: what an earlier training of the same parameters has left of its optimiser.
-        notes: plain values that a checkpoint keeps beside the state.
+        momentum: the optimiser state of earlier training of the same parameters.
+        notes: plain values that a checkpoint keeps besides the state.
     """
 
     def __init__(
@@ -207,7 +207,7 @@ class Training:
         return record
 
     def _out_of_patience(self, record: EpochRecord) -> bool:
-        """Only once somebody has looked."""
+        """Only after the first validation."""
         return record.val_nll is not None and record.epoch - self.best.epoch >= self.settings.patience
 
     def complete(
@@ -217,20 +217,20 @@ class Training:
         checkpoint: Checkpoint | None = None,
         interrupt: InterruptGuard | None = None,
     ) -> TrainResult:
-        """All epochs that are left; then the learner stands at its best one."""
+        """Run all remaining epochs; then the learner is at its best one."""
         for callback in callbacks:
             callback.on_start(self.settings.epochs, self.told + 1)
             for note in getattr(self.learner, "notes", list)():
                 callback.on_note(note)
         try:
-            for record in self.records[self.told :]:  # epochs of a race, which nobody has watched one by one
+            for record in self.records[self.told :]:  # epochs of a race, which callbacks have not seen one by one
                 for callback in callbacks:
                     callback.on_epoch(record)
             while not self.over:
                 record = self.advance()
                 for callback in callbacks:
                     callback.on_epoch(record)
-                if self.over:  # nothing is left to stop, and what is done need not be done again
+                if self.over:  # nothing left to stop or to redo
                     break
                 interrupted = interrupt is not None and interrupt.received is not None
                 if checkpoint is not None and (interrupted or checkpoint.due()):
@@ -267,12 +267,12 @@ class Training:
         return TrainState(tensors, values)
 
     def restore(self, state: TrainState) -> None:
-        """Go back to ``state``; one of another model, another graph or another program is refused."""
+        """Restore ``state``; one of another model, another graph or another program is refused."""
         try:
             self._restore(state)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
             raise BadInput(
-                f"the checkpoint does not fit this model ({type(error).__name__})", code="E-CORRUPT", fix="delete it"
+                f"the checkpoint does not match this model ({type(error).__name__})", code="E-CORRUPT", fix="delete it"
             ) from error
 
     def _restore(self, state: TrainState) -> None:
@@ -303,7 +303,7 @@ def _epoch(learner: Learner, optimizer: Optimizer, settings: TrainSettings, epoc
         loss.backward()
         add_gradients([one for group in optimizer.param_groups for one in group["params"]])
         optimizer.step()
-        del loss  # what it was made of need not stay while the next one is made
+        del loss  # free it before the next one is computed
     value = sum(values) / max(len(values), 1)
     validation = None
     if settings.early_stop and (epoch % settings.evaluate_every == 0 or epoch == settings.epochs):
@@ -317,7 +317,7 @@ def _epoch(learner: Learner, optimizer: Optimizer, settings: TrainSettings, epoc
         best.nll, best.epoch = validation.nll, epoch
         best.tensors = {name: tensor.detach().clone() for name, tensor in learner.tensors().items()}
     elif not settings.early_stop:
-        best.epoch = epoch  # the last epoch is the one kept: nothing to copy
+        best.epoch = epoch  # the last epoch is kept: nothing to copy
     return EpochRecord(
         epoch=epoch,
         loss=value,

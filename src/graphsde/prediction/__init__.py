@@ -1,4 +1,4 @@
-"""The seam: what a model hands to everything after it."""
+"""The interface between models and everything after them: predictions."""
 
 from graphsde.prediction.base import (
     Kind,

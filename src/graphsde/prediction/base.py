@@ -1,4 +1,4 @@
-"""The seam: what a model hands to everything after it, whatever the kind of its target."""
+"""The interface between models and everything after them, for any kind of target."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ Kind = Literal["deterministic", "samples", "dirichlet", "gaussian"]
 """What the spread of a prediction is: none, draws from a posterior, Dirichlet concentrations, one Gaussian."""
 P = TypeVar("P", bound="Prediction")
 SMALL_DRAWS = 10_000_000
-BYTES_PER_DRAW = 24  # of one output of one node: a logit, its probability, and both in double precision on the way
+BYTES_PER_DRAW = 24  # per output of a node: a logit, its probability, and both in double precision while computing
 KEPT_VARIABLE = "GRAPHSDE_SAMPLE_MEMORY"
 MOST_KEPT = 2048
-"""MiB of samples that a prediction of classes keeps; of more than these it keeps sums over them."""
-DRAWS_OF_SUMS = 8  # what the sums take while they are made, in samples
+"""MiB of samples that a class prediction keeps; of more samples it only keeps sums."""
+DRAWS_OF_SUMS = 8  # memory of the sums while computing, in samples
 MOST_SUMMED = 1_000_000
 
 
 def require_room_for_sums(samples: int, nodes: int, outputs: int) -> None:
-    """As :func:`require_room_for_samples`, where only sums over samples are kept: memory does not depend on their
-    number, and a number that nobody can wait for is refused all the same."""
+    """Like :func:`require_room_for_samples`, if only sums over samples are kept: memory does not depend on their
+    number, but an absurdly large number is still refused."""
     if samples > MOST_SUMMED:
         raise NotEnoughMemory(
-            f"{samples:,} samples were asked for",
+            f"{samples:,} samples are too many",
             expected=f"at most {MOST_SUMMED:,} samples",
-            fix=f"ask for at most {MOST_SUMMED:,} samples: their mean has no digit more",
+            fix=f"use at most {MOST_SUMMED:,} samples: more would not improve the mean",
         )
     require_room_for_samples(min(samples, DRAWS_OF_SUMS), nodes, outputs)
 
 
 def keeps_samples(samples: int, nodes: int, outputs: int) -> bool:
-    """Whether a prediction keeps so many samples: :data:`MOST_KEPT` MiB, or what ``GRAPHSDE_SAMPLE_MEMORY`` says.
+    """Whether a prediction keeps this many samples: up to :data:`MOST_KEPT` MiB, or ``GRAPHSDE_SAMPLE_MEMORY``.
 
-    Of a limit of memory they may take an eighth.
+    They may use an eighth of a memory limit.
 
     Args:
         samples, nodes, outputs: as for :func:`require_room_for_samples`.
@@ -63,12 +63,12 @@ def keeps_samples(samples: int, nodes: int, outputs: int) -> bool:
 
 
 def memory_of_samples(samples: int, nodes: int, outputs: int) -> int:
-    """Bytes that so many draws of all nodes take while a prediction is made."""
+    """Bytes that the draws of all nodes need while predicting."""
     return BYTES_PER_DRAW * samples * max(nodes, 1) * max(outputs, 1)
 
 
 def require_room_for_samples(samples: int, nodes: int, outputs: int) -> None:
-    """Refuse more samples than memory holds, before any is drawn.
+    """Refuse more samples than fit into memory, before any is drawn.
 
     Args:
         samples: how many draws.
@@ -79,15 +79,15 @@ def require_room_for_samples(samples: int, nodes: int, outputs: int) -> None:
         NotEnoughMemory: with the number of samples that would fit.
     """
     each = memory_of_samples(1, nodes, outputs)
-    if samples * each > SMALL_DRAWS:  # asking the machine takes longer than a small prediction
+    if samples * each > SMALL_DRAWS:  # checking memory takes longer than a small prediction
         most = available_bytes() // each
-        fix = f"ask for at most {most:,} samples" if most else "use a machine with more memory, or a smaller graph"
+        fix = f"use at most {most:,} samples" if most else "use a machine with more memory, or a smaller graph"
         require_memory(samples * each, f"{samples:,} samples of {nodes:,} nodes", fix)
 
 
 @dataclass(frozen=True)
 class Perturb:
-    """Ask a model for the prediction at features moved a small step towards its own answer (ODIN's question).
+    """A request for the prediction at features moved a small step towards the model's own answer (ODIN).
 
     ``x' = x − size · scale · sign(∇_x Σ_i CE(z_i(x)/T, argmax z_i))``, all nodes at once, where ``scale`` is the
     standard deviation of the features as the model sees them.
@@ -102,10 +102,10 @@ class Perturb:
 
 
 class Prediction(ABC):
-    """What a model says of every item of a graph, with the spread that it has over it. Items are nodes today.
+    """A model's prediction for every item of a graph, with its uncertainty. Items are currently nodes.
 
-    Scores, conformal sets, decisions and figures are pure functions of this and of the graph; none looks into a model.
-    There is one subclass for each kind of target; what only some of them have is asked for by :func:`require`.
+    Scores, conformal sets, decisions and figures are pure functions of this and of the graph; none uses the model.
+    There is one subclass for each kind of target; :func:`require` checks for features that only some have.
     """
 
     target_kind: ClassVar[str]
@@ -147,7 +147,7 @@ class Prediction(ABC):
 
     @abstractmethod
     def untempered(self) -> Self:
-        """The prediction before calibration, for detecting items from elsewhere."""
+        """The prediction before calibration, for OOD detection."""
 
     @abstractmethod
     def subset(self, items: np.ndarray) -> Self:
@@ -162,7 +162,7 @@ class Prediction(ABC):
         class_names: Sequence[Any] | None = None,
         embedding: Any = None,
     ) -> ClassPrediction:
-        """A prediction from class probabilities, whoever made them.
+        """A prediction from class probabilities of any model.
 
         Scores, conformal sets, :func:`graphsde.decide` and :func:`graphsde.ask` then work as for any model.
 
@@ -196,9 +196,9 @@ class Prediction(ABC):
         class_names: Sequence[Any] | None = None,
         embedding: Any = None,
     ) -> ClassPrediction:
-        """A prediction from logits or log-probabilities; else as :meth:`from_probabilities`.
+        """A prediction from logits or log-probabilities; otherwise like :meth:`from_probabilities`.
 
-        Prefer it where there are logits: energy scores, and with them the score ``ood``, need them.
+        Prefer it if you have logits: energy scores, and so the score ``ood``, need them.
 
         Args:
             logits: array, tensor or data frame.  # [N, C] or [S, N, C]
@@ -216,7 +216,7 @@ class Prediction(ABC):
     def from_mean_std(
         mean: Any, std: Any, graph: Graph | None = None, *, ids: Any = None, embedding: Any = None
     ) -> RegressionPrediction:
-        """A prediction of numbers from means and standard deviations, whoever made them.
+        """A regression prediction from means and standard deviations of any model.
 
         Args:
             mean: in the unit of the target.  # [N], or [S, N] of several draws
@@ -249,7 +249,7 @@ class Prediction(ABC):
 
 
 class Predictor(Protocol):
-    """What a score may ask of a model: further predictions on a :class:`~graphsde.graph.graph.Graph`, nothing else."""
+    """What a score may use of a model: further predictions on a :class:`~graphsde.graph.graph.Graph`, nothing else."""
 
     def predict(
         self, graph: Graph, *, samples: int = 64, seed: int | None = None, perturb: Perturb | None = None
@@ -257,39 +257,39 @@ class Predictor(Protocol):
 
 
 def require_prediction_of(prediction: Any, graph: Any) -> None:
-    """Refuse a model in place of its prediction, a graph of another library, and both in the wrong order."""
+    """Refuse a model instead of its prediction, a graph of another library, and swapped arguments."""
     if isinstance(prediction, Graph) and isinstance(graph, Prediction):
-        raise BadUsage("prediction and graph are the wrong way round", expected="first the prediction, then the graph")
+        raise BadUsage("prediction and graph are swapped", expected="first the prediction, then the graph")
     if not isinstance(prediction, Prediction):
         raise BadUsage(
-            f"a {type(prediction).__name__} is no prediction",
+            f"a {type(prediction).__name__} is not a prediction",
             found=type(prediction).__name__,
             expected="what predict returns",
-            fix="give model.predict(graph)"
+            fix="pass model.predict(graph)"
             if hasattr(prediction, "predict")
             else "make one with gs.Prediction.from_probabilities or from_logits",
         )
     if not isinstance(graph, Graph):
         raise BadUsage(
-            f"a {type(graph).__name__} is no graph here",
+            f"a {type(graph).__name__} is not a graphsde Graph",
             found=type(graph).__name__,
             expected="the Graph that was predicted on, with its roles",
-            fix="convert it once, graph = gs.as_graph(data), and fit, predict and judge with that",
+            fix="convert it once, graph = gs.as_graph(data), and use that to fit, predict and evaluate",
         )
 
 
 def require(prediction: Prediction, kind: type[P], what: str) -> P:
-    """``prediction`` as one of a kind, refused in words where it is of another.
+    """``prediction`` if it is of the given kind; otherwise an error.
 
     Args:
         prediction: of any kind.
         kind: the kind that is needed.
-        what: what needs it, to begin the message with.
+        what: what needs it, to start the message with.
     """
     if isinstance(prediction, kind):
         return prediction
     raise BadUsage(
-        f"{what} goes by {kind.speaks_of}, and this prediction is of {prediction.speaks_of}",
+        f"{what} needs {kind.speaks_of}, and this model predicts {prediction.speaks_of}",
         code="E-TARGET",
         found=prediction.target_kind,
         expected=kind.target_kind,

@@ -1,4 +1,4 @@
-"""Predictions of classes: probabilities, and how they arise along paths."""
+"""Class predictions: probabilities, and how they evolve along paths."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def log_sum_exp(logits: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class ClassPrediction(Prediction):
-    """Class probabilities of every item, with the spread that the model has over them.
+    """Class probabilities of every item, with the model's uncertainty about them.
 
     Args:
         probs: probabilities per sample; one sample for a deterministic or an evidential model.  # [S, N, C]
@@ -43,11 +43,11 @@ class ClassPrediction(Prediction):
         class_names: one per column.
         kind: ``samples`` (draws from a posterior), ``deterministic``, ``dirichlet``, or ``gaussian`` (one sample whose
             state is Gaussian, in closed form).
-        logits: unnormalised scores where the model has them, before any temperature.  # [S, N, C]
-        embedding: the last hidden state where the model has one.  # [N, h]
+        logits: unnormalised scores if the model has them, before any temperature.  # [S, N, C]
+        embedding: the last hidden state, if the model has one.  # [N, h]
         alpha: Dirichlet concentrations of an evidential model.  # [N, C]
-        temperature: what the logits were divided by to calibrate ``probs``; 1 where nothing was.
-        uncalibrated: the prediction before a calibrator was applied, where one was.
+        temperature: what the logits were divided by to calibrate ``probs``; 1 if nothing was.
+        uncalibrated: the prediction before a calibrator was applied, if one was.
         known_state: probabilities with the entropy that would be left if the hidden state were known, where what is
             unknown of it is part of ``probs`` in closed form: for every sample, or once for all.  # [S or 1, N, C]
 
@@ -77,7 +77,7 @@ class ClassPrediction(Prediction):
         shape = self.probs.shape
         if len(shape) != 3 or shape[1:] != (len(self.ids), len(self.class_names)):
             raise BadInput(
-                f"probabilities of shape {shape} don't fit {len(self.ids)} nodes and {len(self.class_names)} classes",
+                f"probabilities of shape {shape} don't match {len(self.ids)} nodes and {len(self.class_names)} classes",
                 code="E-LEN",
                 expected="[samples, nodes, classes]",
             )
@@ -160,7 +160,7 @@ class ClassPrediction(Prediction):
 
         With :attr:`known_state`, also the entropy that is due to not knowing the state.
 
-        NaN for a deterministic model: it has no notion of it, which is not the same as having none.
+        NaN for a deterministic model: undefined, which is not the same as zero.
         """
         if self.kind == "deterministic":
             return np.full(self.num_items, np.nan)
@@ -223,10 +223,10 @@ class ClassPrediction(Prediction):
         return self.subset(items)
 
     def untempered(self) -> ClassPrediction:
-        """The prediction before calibration, for telling OOD nodes.
+        """The prediction before calibration, for detecting OOD nodes.
 
         A temperature is fitted on nodes of known classes. One below 1 sharpens OOD nodes along with them, which
-        costs detection; the ranking by uncertainty among familiar nodes hardly changes.
+        hurts detection; the ranking by uncertainty among in-distribution nodes hardly changes.
         """
         if self.uncalibrated is not None:
             return self.uncalibrated.untempered()
@@ -254,11 +254,11 @@ class ClassPrediction(Prediction):
 
 @dataclass(frozen=True, eq=False)
 class Trajectories:
-    """How the probabilities of some nodes arise along the paths of a stochastic model.
+    """How the probabilities of some nodes evolve along the paths of a stochastic model.
 
     Args:
         times: from 0 to the horizon.  # [M]
-        probs: what the decoder would say at each time.  # [M, S, n, C]
+        probs: the decoder's output at each time.  # [M, S, n, C]
         ids: of the n nodes.
         class_names: one per class.
     """

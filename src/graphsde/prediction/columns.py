@@ -14,7 +14,7 @@ from graphsde.prediction.base import Prediction
 from graphsde.prediction.classification import ClassPrediction
 from graphsde.prediction.regression import RegressionPrediction
 
-# probabilities of every class are written up to this many classes; beyond, the table would be mostly zeros
+# class probabilities are written up to this many classes; with more, the table would be mostly zeros
 MOST_PROBABILITY_COLUMNS = 100
 
 
@@ -27,7 +27,7 @@ def prediction_columns(prediction: Prediction, graph: Graph | None = None) -> di
     For regression: id, mean, the parts of the variance, and the ends of the 90 % interval.
 
     ``epistemic`` is empty for a deterministic model. With the graph, ``true_label`` (``true_value``) and ``split`` are
-    added, and ``name`` after the id where nodes have names.
+    added, and ``name`` after the id if nodes have names.
     """
     return with_node_names(COLUMNS.of(prediction)(prediction, graph), graph)
 
@@ -65,7 +65,7 @@ def _regression_columns(prediction: RegressionPrediction, graph: Graph | None) -
 
 
 def with_node_names(columns: Mapping[str, Any], graph: Graph | None, column: str = "id") -> dict[str, Any]:
-    """Columns with ``name`` after that of the ids, where the graph has names of its nodes.
+    """Columns with ``name`` after the ids, if the graph has node names.
 
     Args:
         columns: of a table about nodes of the graph.
@@ -85,7 +85,7 @@ def with_node_names(columns: Mapping[str, Any], graph: Graph | None, column: str
 
 def _uncertainty(prediction: Prediction) -> dict[str, Any]:
     known: Any = prediction.epistemic
-    if np.isnan(known).any():  # a list has gaps, and an array takes a quarter of its memory
+    if np.isnan(known).any():  # a list can have gaps, but an array needs a quarter of its memory
         known = [None if np.isnan(value) else float(value) for value in known]
     return {"total": prediction.total, "aleatoric": prediction.aleatoric, "epistemic": known}
 
@@ -95,7 +95,7 @@ def _roles(graph: Graph | None) -> dict[str, Any]:
 
 
 def roles_of(graph: Graph) -> np.ndarray:
-    """The role of every node in the split, ``None`` where it has none.  # [N] object"""
+    """The role of every node in the split, ``None`` if it has none.  # [N] object"""
     roles = np.full(graph.num_nodes, None, dtype=object)
     for name, mask in graph.masks.items():
         roles[mask] = name

@@ -15,7 +15,7 @@ from graphsde.prediction.regression import RegressionPrediction
 
 Output = Literal["logits", "probabilities"]
 SUM_TOLERANCE = 5e-3
-"""How far the sum of a row may be from 1: bfloat16 and rounding to two digits pass, a wrong array does not."""
+"""Tolerance for the sum of a row: bfloat16 and rounding to two digits pass, a wrong array does not."""
 
 FAR_BELOW = 1e4  # nats: exp of minus this is 0 in double precision
 
@@ -57,7 +57,7 @@ def from_mean_std(
     means, deviations = _samples_of_numbers(mean, "means"), _samples_of_numbers(std, "standard deviations")
     if deviations.shape != means.shape:
         raise BadInput(
-            f"the standard deviations have the shape {deviations.shape}, the means {means.shape}",
+            f"the standard deviations have shape {deviations.shape}, the means {means.shape}",
             code="E-LEN",
             expected="one standard deviation per mean",
         )
@@ -65,7 +65,7 @@ def from_mean_std(
         raise BadInput(
             f"{int(np.count_nonzero((deviations <= 0).any(axis=0))):,} nodes have a standard deviation of 0 or below",
             expected="standard deviations above 0, in the unit of the target",
-            fix="give the deviation of the residuals on validation nodes where the model has none of its own",
+            fix="use the standard deviation of validation residuals if the model has none of its own",
         )
     known = _ids(ids, graph, means.shape[1])
     kind: Literal["samples", "deterministic"] = "samples" if len(means) > 1 else "deterministic"
@@ -73,10 +73,10 @@ def from_mean_std(
 
 
 def recognise(values: np.ndarray) -> Output:
-    """Whether rows are probabilities or logits, where that is certain. Log-probabilities are logits, too.
+    """Whether rows are probabilities or logits, if that is certain. Log-probabilities are logits, too.
 
     Raises:
-        BadUsage: they may be either.
+        BadUsage: it is ambiguous.
     """
     if values.min() < 0 or values.max() > 1 + SUM_TOLERANCE:
         return "logits"
@@ -85,7 +85,7 @@ def recognise(values: np.ndarray) -> Output:
     raise BadUsage(
         "the outputs are between 0 and 1, but their rows don't sum to 1: they may be logits, or sigmoids of each class",
         expected="logits, log-probabilities or probabilities",
-        fix="say output='logits' or output='probabilities'; for sigmoids of each class return what goes into them",
+        fix="set output='logits' or output='probabilities'; for sigmoids of each class return their inputs",
     )
 
 
@@ -96,7 +96,7 @@ def as_numbers(values: Any, what: str) -> np.ndarray:
         values = (values.float() if values.element_size() < 4 else values).numpy()
     array = as_array(values, what)
     if array.dtype.kind not in "fiub":
-        raise BadInput(f"{what} are no numbers", code="E-DTYPE", found=str(array.dtype), expected="an array of floats")
+        raise BadInput(f"{what} are not numbers", code="E-DTYPE", found=str(array.dtype), expected="an array of floats")
     return array.astype(array.dtype if array.dtype in (np.float32, np.float64) else np.float64)
 
 
@@ -107,12 +107,12 @@ def _samples_of_rows(values: Any, what: str) -> np.ndarray:
             f"{what} of shape {array.shape} have one number per node",
             code="E-SHAPE",
             expected="[nodes, classes] or [samples, nodes, classes]",
-            fix="of two classes give both columns: numpy.stack([1 - p, p], axis=-1) of probabilities, "
+            fix="for two classes pass both columns: numpy.stack([1 - p, p], axis=-1) of probabilities, "
             "numpy.stack([0 * z, z], axis=-1) of logits",
         )
     if array.ndim not in (2, 3) or not array.size:
         raise BadInput(
-            f"{what} have the shape {array.shape}",
+            f"{what} have shape {array.shape}",
             code="E-SHAPE",
             expected="[nodes, classes] or [samples, nodes, classes]",
         )
@@ -131,13 +131,13 @@ def _samples_of_numbers(values: Any, what: str) -> np.ndarray:
     array = as_numbers(values, what)
     if array.ndim == 2 and array.shape[1] == 1 and len(array) > 1:
         raise BadInput(
-            f"{what} have the shape {array.shape}",
+            f"{what} have shape {array.shape}",
             code="E-SHAPE",
             expected="[nodes] or [samples, nodes]",
-            fix="take the one column: values[:, 0]",
+            fix="use the single column: values[:, 0]",
         )
     if array.ndim not in (1, 2) or not array.size:
-        raise BadInput(f"{what} have the shape {array.shape}", code="E-SHAPE", expected="[nodes] or [samples, nodes]")
+        raise BadInput(f"{what} have shape {array.shape}", code="E-SHAPE", expected="[nodes] or [samples, nodes]")
     array = array if array.ndim == 2 else array[None]
     _refuse_nodes(~np.isfinite(array).all(axis=0), what)
     return array
@@ -149,7 +149,7 @@ def _refuse_nodes(bad: np.ndarray, what: str) -> None:
             f"{int(bad.sum()):,} nodes have {what} that are not finite",
             code="E-NAN",
             place=f"row {int(np.flatnonzero(bad)[0])}",
-            fix="leave these nodes out of graph and prediction, or look for the division by zero behind it",
+            fix="remove these nodes from graph and prediction, or find the division by zero that caused it",
         )
 
 
@@ -165,7 +165,7 @@ def _refuse_what_is_no_probability(values: np.ndarray) -> None:
     look = "log-probabilities" if logs else "logits" if values.min() < 0 or values.max() > 1 else ""
     shown = np.array2string(values[sample, row], precision=4, threshold=8)
     raise BadInput(
-        "these are no probabilities" + (f" (they look like {look})" if look else ""),
+        "these are not probabilities" + (f" (they look like {look})" if look else ""),
         place=f"row {row}",
         found=f"{shown}, which sums to {sums[sample, row]:.4g}",
         expected="numbers from 0 to 1, with rows that sum to 1",
@@ -194,28 +194,28 @@ def _classes(
 
 
 def _column_names(values: Any, given: Sequence[Any] | None) -> Sequence[Any] | None:
-    """The columns of a data frame are the classes, unless others are named."""
+    """The columns of a data frame are the classes, unless others are given."""
     return list(values.columns) if given is None and hasattr(values, "columns") else given
 
 
 def _ids(ids: Any, graph: Graph | None, nodes: int) -> np.ndarray:
     if ids is not None and graph is not None:
-        raise BadUsage("ids are given twice", fix="leave ids out: those of the graph are taken, in its order")
+        raise BadUsage("ids given twice", fix="leave out ids: those of the graph are used, in its order")
     known: np.ndarray = graph.node_ids if graph is not None else np.arange(nodes) if ids is None else np.asarray(ids)
     if len(known) != nodes:
         owner = "the graph has" if graph is not None else "there are ids of"
         raise BadInput(
-            f"the prediction is of {nodes:,} nodes, {owner} {len(known):,}",
+            f"the prediction has {nodes:,} nodes, {owner} {len(known):,}",
             code="E-LEN",
             found=nodes,
             expected=f"{len(known):,} rows, in the order of the nodes",
-            fix="predict all nodes of the graph, not the test nodes alone" if graph is not None else None,
+            fix="predict all nodes of the graph, not only the test nodes" if graph is not None else None,
         )
     return known.astype(object) if known.dtype.kind in "US" else known
 
 
 def names_of_columns(class_names: Sequence[Any] | None, graph: Graph | None, columns: int) -> tuple[str, ...]:
-    """The class of each column of a prediction: as named, else as the graph has them, else numbered."""
+    """The class of each column of a prediction: as given, otherwise as in the graph, otherwise numbered."""
     of_graph = () if graph is None else graph.class_names
     if class_names is None:
         if not of_graph or len(of_graph) == columns:
@@ -227,23 +227,23 @@ def names_of_columns(class_names: Sequence[Any] | None, graph: Graph | None, col
             code="E-CLASS-MAP",
             found=columns,
             expected="one column for each of " + _list(of_graph),
-            fix="give class_names=[…] with a name for each column",
+            fix="pass class_names=[…] with a name for each column",
         )
     names = tuple(str(name) for name in class_names)
     if len(names) != columns or len(set(names)) != columns:
         raise BadInput(
-            f"{len(set(names)):,} different class names don't fit {columns:,} columns",
+            f"{len(set(names)):,} distinct class names don't match {columns:,} columns",
             code="E-CLASS-NAMES",
             found=_list(names),
-            expected="a name of its own for each column",
+            expected="a unique name for each column",
         )
     if of_graph and not set(of_graph) & set(names):
         raise BadInput(
-            "none of the graph's classes is among the class names",
+            "none of the class names is a class of the graph",
             code="E-CLASS-MAP",
             found=_list(names),
             expected="names among " + _list(of_graph),
-            fix="spell the classes as the graph does: graph.class_names",
+            fix="use the graph's names: graph.class_names",
         )
     return names
 
@@ -258,7 +258,7 @@ def _embedding(values: Any, nodes: int) -> np.ndarray | None:
     array = as_numbers(values, "embeddings")
     if array.ndim != 2 or len(array) != nodes:
         raise BadInput(
-            f"the embedding has the shape {array.shape}", code="E-LEN", expected=f"[{nodes}, width]: a row per node"
+            f"the embedding has shape {array.shape}", code="E-LEN", expected=f"[{nodes}, width]: a row per node"
         )
     _refuse_nodes(~np.isfinite(array).all(axis=1), "embeddings")
     return array

@@ -1,4 +1,4 @@
-"""Predictions of numbers: mixtures of Gaussians, and what their variance is made of."""
+"""Regression predictions: mixtures of Gaussians, and the parts of their variance."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphsde.prediction.classification import ClassPrediction
 
 
 class OfAnotherKind(BadUsage, AttributeError):
-    """Something was asked of a prediction that only one of another kind has."""
+    """A property was requested that only another kind of prediction has."""
 
     default_code = "E-TARGET"
 
@@ -33,7 +33,7 @@ class RegressionPrediction(Prediction):
         ids: of the items predicted.  # [N]
         kind: ``samples``, ``deterministic``, or ``gaussian`` (one Gaussian, both parts in closed form).
         known: variance of the mean within a sample; ``None`` is 0.  # [S, N]
-        embedding: the last hidden state where the model has one.  # [N, h]
+        embedding: the last hidden state, if the model has one.  # [N, h]
 
     Example:
         >>> import numpy as np
@@ -57,7 +57,7 @@ class RegressionPrediction(Prediction):
                 continue
             if array.ndim != 2 or array.shape != (len(self.means), len(self.ids)):
                 raise BadInput(
-                    f"{what} of shape {array.shape} don't fit {len(self.ids)} nodes",
+                    f"{what} of shape {array.shape} don't match {len(self.ids)} nodes",
                     code="E-LEN",
                     expected="[samples, nodes]",
                 )
@@ -67,12 +67,12 @@ class RegressionPrediction(Prediction):
         if np.any(self.variances <= 0) or (self.known is not None and np.any(self.known < 0)):
             raise BadInput("a variance is not positive", expected="variances above 0")
 
-    if not TYPE_CHECKING:  # a type checker should see what is missing, a person should be told
+    if not TYPE_CHECKING:  # type checkers should see the missing attribute, people should get a message
 
         def __getattr__(self, name: str) -> Any:
             if hasattr(ClassPrediction, name) or name in ClassPrediction.__dataclass_fields__:
                 raise OfAnotherKind(
-                    f"this needs class probabilities ('{name}'), and the model predicts numbers",
+                    f"this needs class probabilities ('{name}'), but the model predicts numbers",
                     expected="mean, total, aleatoric, epistemic, interval, quantile",
                 )
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
@@ -98,9 +98,9 @@ class RegressionPrediction(Prediction):
 
     @cached_property
     def epistemic(self) -> np.ndarray:
-        """Variance of the mean: what the model has not settled.  # [N]
+        """Variance of the mean: the model's own uncertainty.  # [N]
 
-        NaN for a deterministic model: it has no notion of it, which is not the same as having none.
+        NaN for a deterministic model: undefined, which is not the same as zero.
         """
         if self.kind == "deterministic":
             return np.full(self.num_items, np.nan)
@@ -133,7 +133,7 @@ class RegressionPrediction(Prediction):
         from scipy.special import ndtri
 
         if not 0 < level < 1:
-            raise BadUsage(f"there is no quantile {level}", found=level, expected="a level between 0 and 1")
+            raise BadUsage(f"invalid quantile level {level}", found=level, expected="a level between 0 and 1")
         means, deviations = self.components
         each = means + deviations * ndtri(level)
         low, high = each.min(axis=0), each.max(axis=0)  # the mixture's quantile lies between those of its parts
@@ -151,11 +151,11 @@ class RegressionPrediction(Prediction):
     def beyond(self, tolerance: float) -> np.ndarray:
         """Probability that a node's value lies farther than ``tolerance`` from its predicted mean.  # [N]"""
         if not 0 < tolerance < np.inf:
-            raise BadUsage("a tolerance is a distance", found=tolerance, expected="a number above 0")
+            raise BadUsage("a tolerance must be positive", found=tolerance, expected="a number above 0")
         return 1.0 - (self.cdf(self.mean + tolerance) - self.cdf(self.mean - tolerance))
 
     def widened(self, factor: float) -> RegressionPrediction:
-        """The same distribution stretched by ``factor`` around its mean: every deviation is multiplied with it."""
+        """The same distribution stretched by ``factor`` around its mean: every deviation is multiplied by it."""
         mean = self.means.mean(axis=0, dtype=np.float64)
         return replace(
             self,

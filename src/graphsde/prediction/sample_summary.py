@@ -1,4 +1,4 @@
-"""What remains of samples where there are too many to keep: sums over them, node by node."""
+"""Sums over samples, node by node, when there are too many samples to keep."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from graphsde.prediction.classification import SMALLEST_PROBABILITY, entropy, log_sum_exp
 
-# of one sample at a time: what is computed on the way stays small beside the sums
+# of one sample at a time: intermediate arrays stay small compared with the sums
 ROWS_AT_ONCE = 20_000
 
 
@@ -50,9 +50,9 @@ class SampleSummary:
 
 
 class SampleSums:
-    """Sums over samples that come one after the other, for all nodes.
+    """Running sums over samples, for all nodes.
 
-    Samples are added in their order, so that a mean has the bits that it has over all of them at once.
+    Samples are added in order, so that a mean has the same bits as over all of them at once.
 
     Args:
         nodes, classes: how many.
@@ -75,9 +75,9 @@ class SampleSums:
         self.next()
 
     def add_rows(self, rows: slice, probs: np.ndarray, logits: np.ndarray | None = None) -> None:
-        """The next sample, of some nodes; :meth:`next` once it has been told of all."""
+        """Add the next sample of some nodes; call :meth:`next` once all nodes are added."""
         p = probs.astype(np.float64)
-        # Welford's way: sums of squares would cancel where samples hardly differ
+        # Welford's method: sums of squares would cancel if samples hardly differ
         before = p - self.probs[rows] / max(self.count, 1)
         self.probs[rows] += p
         self.squares[rows] += np.sum(before * (p - self.probs[rows] / (self.count + 1)), axis=-1) if self.count else 0.0

@@ -1,4 +1,4 @@
-"""Predictions of classes whose samples were summed up as they were drawn: memory does not depend on their number."""
+"""Class predictions whose samples were summed up as they were drawn: memory does not depend on their number."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from graphsde.prediction.sample_summary import SampleSummary
 
 
 class SamplesNotKept(BadUsage):
-    """The samples of a prediction were asked for, and only sums over them were kept."""
+    """The samples of a prediction were requested, but only sums over them were kept."""
 
     default_code = "E-SAMPLES"
 
 
 class SummarisedPrediction(ClassPrediction):
-    """A :class:`ClassPrediction` without its samples: what it says of every node is the same.
+    """A :class:`ClassPrediction` without its samples; its values for every node are the same.
 
-    ``mean``, the parts of the uncertainty, conformal sets, decisions, questions and scores are there; ``probs`` and
-    ``logits``, which have every sample, raise :class:`SamplesNotKept`, and so does whatever needs them: the score
+    ``mean``, the parts of the uncertainty, conformal sets, decisions, questions and scores are available; ``probs`` and
+    ``logits``, which have every sample, raise :class:`SamplesNotKept`, and so does anything that needs them: the score
     ``energy`` at another temperature than 1, a further calibrator.
 
     Args:
         summary: sums over the samples.
         ids: of the items predicted.  # [N]
         class_names: one per column.
-        embedding: the last hidden state where the model has one.  # [N, h]
-        temperature: what the logits were divided by; 1 where nothing was.
-        uncalibrated: the prediction before a calibrator was applied, where one was.
+        embedding: the last hidden state, if the model has one.  # [N, h]
+        temperature: what the logits were divided by; 1 if nothing was.
+        uncalibrated: the prediction before a calibrator was applied, if one was.
         known_state: as of a :class:`ClassPrediction`, once for all samples.  # [1, N, C]
         remaining: entropy that is left once the state is known, mean over samples, where a calibrator says so.  # [N]
         plain: the same samples at temperature 1, where ``temperature`` is another and there is no calibrator.
-        redraw: draws the samples of some nodes again; ``None`` where nobody can, as in a file.
+        redraw: draws the samples of some nodes again; ``None`` if that is impossible, as for a file.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class SummarisedPrediction(ClassPrediction):
         found = {name: array.shape for name, array in self.summary.arrays().items()}
         if found != wanted or self.summary.count < 1:
             raise BadInput(
-                f"sums of shapes {found} don't fit {nodes} nodes and {classes} classes",
+                f"sums of shapes {found} don't match {nodes} nodes and {classes} classes",
                 code="E-LEN",
                 expected=str(wanted),
             )
@@ -179,7 +179,7 @@ class SummarisedPrediction(ClassPrediction):
         """The prediction of some items (positions) with its samples, drawn again by the model: the same ones.
 
         Raises:
-            SamplesNotKept: nobody can draw them: the prediction is from a file, or was calibrated.
+            SamplesNotKept: they can't be drawn again: the prediction is from a file, or was calibrated.
         """
         if self.redraw is None:
             raise self._not_kept("probabilities")

@@ -1,1 +1,1 @@
-"""Runs: what was fitted on what, kept in a folder that can be read, resumed and repeated."""
+"""Runs: a fitted model, its data and results, in a folder that can be read, resumed and repeated."""

@@ -1,4 +1,4 @@
-"""Arrays and plain values in one file, without pickle: what a run keeps beside its model."""
+"""Arrays and plain values in one file, without pickle: what a run keeps besides its model."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from graphsde.base.errors import GraphsdeError
 
 FORMAT = 1
 LARGEST = 500_000_000
-"""Bytes of arrays beyond which nothing is kept: reading and comparing them would take as long as solving again."""
+"""Maximum bytes of arrays to keep: reading and verifying more would take as long as computing them again."""
 LARGEST_WITHIN_LIMIT = 4_000_000_000
-"""The same under a limit of memory, where files are mapped and solving again would take most of it."""
+"""The same under a memory limit, where files are mapped and computing again would need most of it."""
 MAPPED = 1 << 26
-"""Bytes of a file from which on it is not read as a whole."""
+"""Files of at least this many bytes are mapped instead of read."""
 _VALUES = "values.json"
 
 
@@ -30,7 +30,7 @@ class Bundle:
     """Arrays by name, and everything else as JSON can hold it.
 
     Args:
-        arrays: numbers and truth values, of any shape.
+        arrays: numbers and booleans, of any shape.
         values: plain ones.
     """
 
@@ -44,7 +44,7 @@ class Bundle:
 
     def write(self, path: Path) -> None:
         """One array after the other: memory for a second copy of all of them is not needed."""
-        # sums go by the layout in memory, and so do their last bits: an array comes back in the order that it had
+        # the last bits of sums depend on the memory layout, so an array is restored in its original order
         orders = {name: _axes(array) for name, array in self.arrays.items() if not array.flags.c_contiguous}
         arrays = {
             name: array.transpose(orders[name]) if name in orders else array for name, array in self.arrays.items()
@@ -57,14 +57,14 @@ class Bundle:
     def read(cls, path: Path) -> Bundle:
         """From a file; arrays are the reader's own and can be written into.
 
-        Those of a large file are maps of it: only pages that are looked at take memory, and the system can drop them.
+        Those of a large file are memory maps: only pages that are read take memory, and the system can drop them.
         """
         from safetensors import SafetensorError, safe_open
 
         try:
-            size = path.stat().st_size  # says what is wrong in the words of the system
-            with safe_open(path, framework="np") as file:  # refuses a file that is not whole
-                if size >= MAPPED and os.name == "posix":  # elsewhere nobody could replace the file meanwhile
+            size = path.stat().st_size  # raises the system's own error
+            with safe_open(path, framework="np") as file:  # refuses an incomplete file
+                if size >= MAPPED and os.name == "posix":  # elsewhere a mapped file could not be replaced
                     arrays = _mapped(path)
                 else:
                     arrays = {name: np.array(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
@@ -77,7 +77,7 @@ class Bundle:
         except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise storage.damaged(path, type(error).__name__) from error
         if not known:
-            raise storage.damaged(path, "its format is not known", "use the version that wrote it, or fit again")
+            raise storage.damaged(path, "unknown format", "use the version that wrote it, or fit again")
         return cls(arrays, values)
 
 
@@ -90,7 +90,7 @@ _BYTES_AT_ONCE = 2**24
 
 
 def _mapped(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of a file that is sound; what is written into them stays with this process."""
+    """The arrays of a valid file; writes to them stay in this process."""
     whole = np.memmap(path, dtype=np.uint8, mode="c")
     start = 8 + int.from_bytes(whole[:8].tobytes(), "little")
     kinds = {kind: np.dtype(name) for name, kind in _KINDS.items()}
@@ -138,7 +138,7 @@ def _axes(array: np.ndarray) -> list[int]:
 
 @contextlib.contextmanager
 def sound(path: Path) -> Iterator[None]:
-    """Whatever does not fit together in a file of ours is damage, and is told as such."""
+    """Report any inconsistency in one of our files as damage."""
     try:
         yield
     except (GraphsdeError, ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError) as error:
@@ -146,7 +146,7 @@ def sound(path: Path) -> Iterator[None]:
 
 
 def require_shape(array: np.ndarray, *shape: int | None) -> np.ndarray:
-    """``array``, where it has this shape; ``None`` stands for any length."""
+    """``array``, if it has this shape; ``None`` matches any length."""
     if array.ndim != len(shape) or any(
         wanted is not None and wanted != found for wanted, found in zip(shape, array.shape, strict=True)
     ):

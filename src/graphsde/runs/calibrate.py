@@ -1,4 +1,4 @@
-"""A calibrator for a run's model: fitted, kept with it, and the predictions written anew."""
+"""A calibrator for a run's model: fitted, saved with it, and the predictions updated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from graphsde.uncertainty.calibration import fit_calibrator, require_calibrator
 
 @dataclass(frozen=True)
 class CalibrationOutcome:
-    """What a calibrator did to the figures on test nodes; empty where there are none with a label."""
+    """How a calibrator changed the metrics on test nodes; empty if none has a label."""
 
     model: Model
     graph: Graph
@@ -33,11 +33,11 @@ def calibrate_run(
     samples: int | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> CalibrationOutcome:
-    """Fit the calibrator ``by`` on the run's validation nodes, or take the present one away with ``None``.
+    """Fit the calibrator ``by`` on the run's validation nodes, or remove the current one with ``None``.
 
-    Model, predictions and test figures are replaced together. Nothing is solved that the run has kept.
+    Model, predictions and test metrics are replaced together. Kept predictions are not computed again.
     """
-    folder.state()  # tells what is wrong with the folder before a lock is put into it
+    folder.state()  # reports problems of the folder before a lock is put into it
     with folder.locked():
         run = folder.opened()
         model, graph, drawn = run.model, run.graph, samples or run.samples
@@ -60,14 +60,14 @@ def calibrate_run(
             write_predictions(files, after, graph)
             write_metrics(files, [*epochs, {**last, **figures}])
             outdated = keep_prediction(files.path, after, model, drawn, say)
-            if EVIDENCE not in folder.state().files:  # else it is as it was: the graph is
+            if EVIDENCE not in folder.state().files:  # otherwise unchanged, like the graph
                 outdated += keep_evidence(files.path, graph, bare, model, say)
             state.commit(outdated=outdated)
         return CalibrationOutcome(model, graph, figures_of(before, graph), figures)
 
 
 def _uncalibrated(run: OpenedRun, before: Prediction, samples: int) -> Prediction:
-    """What a calibrator is fitted to: of classes it is part of the prediction, of numbers it is solved for again."""
+    """What a calibrator is fitted to: part of the prediction for classes, computed again for regression."""
     model = run.model
     if model.calibrator is None:
         return before

@@ -1,4 +1,4 @@
-"""One fit, from a request to a finished folder: resumes what was interrupted, refuses what does not match."""
+"""One fit, from a request to a finished folder: resumes an interrupted one, refuses one that does not match."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class FitOutcome:
 WAY_SETTINGS = ("way", "parts", "gradients")
 """Settings that a way may bring along."""
 LATE_LIBRARIES = 80_000_000
-"""Bytes of libraries that are loaded once there is something to write."""
+"""Bytes of libraries that are loaded for writing."""
 REPLACED_LABELS = "replaced-labels.csv"
 FORMER_CHECKPOINT = "checkpoint.safetensors"
 """Where earlier versions kept it."""
@@ -115,7 +115,7 @@ def fit_run(
         if not overwrite:
             _refuse_another(folder, config, facts)
             if folder.finished:
-                say(f"{folder.path} holds this very run already: nothing to do")
+                say(f"{folder.path} already holds this run: nothing to do")
                 return _finished(folder, request)
         former = folder.path / FORMER_CHECKPOINT
         adopted = former if former.is_file() and not overwrite else None
@@ -125,7 +125,7 @@ def fit_run(
             try:
                 model.fit(graph, callbacks=callbacks, checkpoint=folder.work.checkpoint, interrupt=guard)
             except Interrupted as stop:
-                raise Interrupted(stop.number, fix=f"run the same command again to go on ({folder.path})") from None
+                raise Interrupted(stop.number, fix=f"run the same command again to resume ({folder.path})") from None
         seconds = time.perf_counter() - begin
         give_back_free_memory()  # of the training, before the prediction takes its own
         prediction = model.predict(graph, samples=request.samples)
@@ -134,7 +134,7 @@ def fit_run(
             metrics = evaluate(prediction, graph) | metrics
         board = None
         if with_controls:
-            say("fitting controls to compare with (--no-controls leaves them out)")
+            say("fitting baselines to compare with (--no-controls skips them)")
             board = controls(graph, prediction, name=model.name, seconds=max(seconds, LEAST_SECONDS))
         with NewState(folder.path, anew=True) as state:
             content = RunContent(config, facts, model, prediction, graph, metrics, board, (graph, files), say)
@@ -147,9 +147,9 @@ def fit_run(
 def _by_its_way(
     model: Model, graph: Graph, request: FitRequest, folder: RunFolder | None, say: Callable[[str], None]
 ) -> Model:
-    """``model`` with the settings of the way in which it fits into memory, where the user has not said which.
+    """``model`` with the settings of the way that fits into memory, if the user has not chosen one.
 
-    ``folder`` is where a run may have begun in some way already, which stays.
+    ``folder`` may hold an interrupted run, whose way is kept.
     """
     if not isinstance(model, LGNSDE) or model.settings.way is not None:
         return model
@@ -177,36 +177,36 @@ def _begin(
     former: Path | None,
     say: Callable[[str], None],
 ) -> bool:
-    """Whether an interrupted fit goes on, perhaps one of an earlier version; a new one says what it will cost."""
+    """Whether an interrupted fit is resumed, perhaps one of an earlier version; a new one prints its estimated cost."""
     _require_room(model, graph, asked["config"]["samples"])
     if former is None and folder.work.request() != plain(asked):
         if isinstance(model, LGNSDE) and model.settings.way in ("partitioned", "batched"):
-            # a rehearsal would take the memory of the whole graph
-            say(f"{model.name} on {graph.name}: up to {model.settings.epochs} epochs; the first ones tell how long")
+            # a trial epoch would need the memory of the whole graph
+            say(f"{model.name} on {graph.name}: up to {model.settings.epochs} epochs; the first ones show how long")
         else:
             estimate = estimate_run(model, graph, asked["config"]["samples"])
             say(
                 f"{model.name} on {graph.name}: up to {estimate.epochs} epochs, at most about "
-                f"{_human_time(estimate.seconds)}, about {human_bytes(estimate.peak or 0)} of memory in all"
+                f"{_human_time(estimate.seconds)}, about {human_bytes(estimate.peak or 0)} of memory"
             )
     folder.work.begin(asked)
     if former is not None:
         folder.work.adopt(former)
     resumed = folder.work.checkpoint.path.exists()
     if resumed:
-        say(f"going on with the interrupted run in {folder.path}")
+        say(f"resuming the interrupted run in {folder.path}")
     return resumed
 
 
 def _require_room(model: Model, graph: Graph, samples: int) -> None:
-    """For the samples of the prediction, or for sums over them where they are not kept."""
+    """Memory for the samples of the prediction, or for sums over them if they are not kept."""
     size = samples, graph.num_nodes, max(2, graph.num_classes)
     summed = isinstance(model, NeuralModel) and bool(graph.class_names) and not keeps_samples(*size)
     (require_room_for_sums if summed else require_room_for_samples)(*size)
 
 
 def estimate_run(model: Model, graph: Graph, samples: int = SAMPLES) -> Estimate:
-    """What :meth:`Model.estimate` says, with a ``peak`` that covers controls and writing as well."""
+    """The result of :meth:`Model.estimate`, with a ``peak`` that also covers controls and writing."""
     held = resident_bytes()
     found = model.estimate(graph, samples=samples)
     fitting = max(peak_bytes(), held + found.bytes) if found.peak is None else found.peak
@@ -219,7 +219,7 @@ def _bytes_after_fit(graph: Graph) -> int:
         entries, each = int(graph.features.nnz), 90  # type: ignore[union-attr]
     else:
         entries, each = int(graph.features.size), 16
-    if memory_limit() is not None:  # matrices of features are in files, and controls that do not fit are left out
+    if memory_limit() is not None:  # feature matrices are in files, and controls that do not fit are left out
         rows = float((graph.role("train") | graph.role("val")).mean())
         each_node = 200 + 80 * (graph.num_classes + 2)
         return LATE_LIBRARIES + int(8 * rows * entries) + 12 * graph.num_edges + each_node * graph.num_nodes
@@ -230,7 +230,7 @@ def _bytes_after_fit(graph: Graph) -> int:
 
 
 def _asked_before(folder: RunFolder) -> dict[str, Any]:
-    """What the folder holds or was begun for: configuration and facts."""
+    """The configuration and facts of the run that the folder holds or has started."""
     if folder.finished:
         return {"config": folder.read_config(), "facts": folder.read_facts()}
     if (asked := folder.work.request()) is not None:
@@ -264,7 +264,7 @@ def _refuse_another(folder: RunFolder, config: dict[str, Any], facts: dict[str, 
         raise BadUsage(
             f"{folder.path} holds another run ({'; '.join(differences[:5])})",
             code="E-RUN-EXISTS",
-            fix="choose another --out, or give --overwrite to replace it",
+            fix="choose another --out, or use --overwrite to replace it",
         )
 
 
@@ -276,7 +276,7 @@ def _differences(then: Any, now: Any, name: str = "") -> list[str]:
 
 
 def _save_labels(folder: RunFolder, say: Callable[[str], None]) -> None:
-    """Labels that people gave to a run are in no other file: they outlive it, as ``learn`` would take them again."""
+    """Labels that people gave to a run exist nowhere else: they are kept, in the format that ``learn`` reads."""
     try:
         learned = LabelBook.of_run(folder.path).labels
     except BadInput:
@@ -285,12 +285,12 @@ def _save_labels(folder: RunFolder, say: Callable[[str], None]) -> None:
             shutil.copyfile(folder.path / "labels.json", aside)
         except OSError as error:
             raise storage.io_error("write", aside, error) from error
-        say(f"the labels that the run had learned can't be read; their file is kept as {aside}")
+        say(f"can't read the labels that the run had learned; their file is kept as {aside}")
         return
     if learned:
         path = _free(folder.path / REPLACED_LABELS)
         write_table({"id": [one[0] for one in learned], "label": [one[1] for one in learned]}, path)
-        say(f"the run that is replaced had learned {len(learned):,} labels; they are kept in {path}")
+        say(f"the replaced run had learned {len(learned):,} labels; they are kept in {path}")
 
 
 def _free(path: Path) -> Path:

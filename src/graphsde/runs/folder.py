@@ -108,16 +108,16 @@ _METRIC_LINE: TypeAdapter[_EpochLine | _EvaluationLine] = TypeAdapter(_EpochLine
 class RunFolder:
     """A run on disk.
 
-    ``config.yaml`` says what was asked for (fully resolved), ``graph.json`` which data it was, ``environment.json``
+    ``config.yaml`` has the request (fully resolved), ``graph.json`` which data it was, ``environment.json``
     where it ran, ``model.json`` and ``model.safetensors`` what was learned, ``metrics.jsonl`` how it went,
-    ``predictions.parquet`` what it says of every node, ``controls.json`` how it stands beside controls;
-    ``manifest.json`` guards them all. What would take time to make again is kept in ``graph.safetensors``,
+    ``predictions.parquet`` the prediction for every node, ``controls.json`` the comparison with controls;
+    ``manifest.json`` guards them all. What would be slow to compute again is kept in ``graph.safetensors``,
     ``prediction.safetensors`` and ``evidence.safetensors``. A run that has learned further labels has ``labels.json``,
     ``learned.json`` and its rounds before under ``history/``. ``report.html`` is made from these and can be made again.
 
     Args:
         path: the folder.
-        say: is told what a user should know, in one line.
+        say: called with one-line messages for the user.
     """
 
     def __init__(self, path: str | Path, *, say: Callable[[str], None] = lambda text: None) -> None:
@@ -139,7 +139,7 @@ class RunFolder:
         return has_state(self.path)
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
-        """Only one process changes a run at a time; the lock of a process that died is free again."""
+        """Only one process changes a run at a time; the lock of a dead process is released."""
         return exclusive(self.path)
 
     def state(self) -> State:
@@ -154,13 +154,13 @@ class RunFolder:
             except BadInput:
                 if self._present() == found:
                     raise
-                continue  # another process was putting a new state in place
+                continue  # another process was just installing a new state
             self._read, self._compared = found, stamps
             return found
         raise self.restless()
 
     def consistently(self, read: Callable[[], Value]) -> Value:
-        """What ``read`` gives, all of one state: two halves of two states would make no run."""
+        """The result of ``read``, all from one state: parts of two states must not be mixed."""
         for _ in range(_TRIES):
             before = self.state()
             value = read()
@@ -181,7 +181,7 @@ class RunFolder:
         return self.consistently(lambda: (self.load_model(), self.load_graph()))
 
     def opened(self) -> OpenedRun:
-        """The run as it now is: model, graph and prediction, each read when it is first looked at."""
+        """The run in its current state: model, graph and prediction, each read on first use."""
         from graphsde.runs.opened import OpenedRun
 
         return OpenedRun(self)
@@ -189,7 +189,7 @@ class RunFolder:
     def _present(self) -> State:
         if (self.path / LEARNING / "ready.json").is_file():
             raise BadInput(
-                "an earlier version of graphsde was stopped while it put a round of learning in place",
+                "an earlier version of graphsde was interrupted while saving a round of learning",
                 code="E-UNFINISHED",
                 place=str(self.path / LEARNING),
                 fix="open the run once with that version",
@@ -202,14 +202,14 @@ class RunFolder:
                 f"the run in {self.path} is not finished", code="E-UNFINISHED", fix="run the same fit again: it resumes"
             )
         raise BadInput(
-            f"there is no run in {self.path}",
+            f"no run in {self.path}",
             code="E-NO-RUN",
             place=str(self.path),
-            fix="make one with: graphsde fit GRAPH --out " + str(self.path),
+            fix="create one with: graphsde fit GRAPH --out " + str(self.path),
         )
 
     def _stamps(self, state: State) -> tuple[tuple[int, int], ...]:
-        """What changes when a file is written, so that what was compared once is not compared again."""
+        """A stamp that changes when a file is written, so that files are verified only once."""
         stamps = []
         for name in state.files:
             try:
@@ -249,7 +249,7 @@ class RunFolder:
         return read_document(self.environment, _Environment).model_dump()
 
     def read_controls(self) -> Leaderboard | None:
-        """How the model stood beside the controls; ``None`` where none were fitted, or the model is another by now."""
+        """The comparison with controls; ``None`` if none were fitted, or the model has changed since."""
         files = self.state().files
         if self.controls.name not in files:
             return None
@@ -262,7 +262,7 @@ class RunFolder:
 
     def source(self) -> GraphSource:
         source = GraphSource(**self.read_config()["graph"])
-        # a folder that was called photo or computers used to get the Amazon graphs' split
+        # a folder named photo or computers used to get the Amazon graphs' split
         if source.split is None and not is_benchmark(source.graph) and self.read_facts()["split"] == "shchur":
             return dataclasses.replace(source, split="shchur")
         # files that gave no roles used to get a share of calibration nodes
@@ -271,20 +271,20 @@ class RunFolder:
         return source
 
     def reading(self, path: str, options: dict[str, Any] | None) -> dict[str, Any]:
-        """How to read another graph: as the run's own files, unless ``options`` say otherwise."""
+        """How to read another graph: like the run's own files, unless ``options`` say otherwise."""
         return {**({} if is_benchmark(path) else self.source().options), **(options or {})}
 
     def load_graph(self) -> Graph:
-        """The graph of this run with its split and what it has learned; refused where the data has changed since."""
+        """The graph of this run with its split and learned labels; refused if the data has changed since."""
         graph = LabelBook.of_run(self.path).apply(self.load_source()[0])
         if (bundle := self.kept(kept_evidence.FILE)) is not None:
             kept_evidence.recall_evidence(bundle, graph, self.path / kept_evidence.FILE)
         return graph
 
     def load_source(self) -> tuple[Graph, dict[str, Any]]:
-        """The graph with its split as its source has it, without what the run has learned; and its facts.
+        """The graph with its split, without learned labels, and its facts.
 
-        A kept graph is taken while every file that it was read from is the same, byte for byte, and where all of them
+        A kept graph is used if every file that it was read from is the same, byte for byte, or if all of them
         are gone.
         """
         then, source = self.read_facts(), self.source()
@@ -305,19 +305,19 @@ class RunFolder:
         return _within_limit(graph), facts
 
     def _still_so(self, bundle: Bundle, source: str) -> bool:
-        """Whether a kept graph is what reading its files again would give."""
+        """Whether a kept graph equals what reading its files again would give."""
         if kept_graph.is_gone(source):
-            self.say(f"{source} is gone: going on with the graph that the run has kept")
+            self.say(f"{source} no longer exists: using the graph saved in the run")
             return True
         return kept_graph.source_files(source) == bundle.values.get("files")
 
     def kept(self, name: str) -> Bundle | None:
-        """A file of what was kept; ``None`` where the run has none, or has no manifest that would guard it."""
+        """A kept file; ``None`` if the run has none, or has no manifest to guard it."""
         return Bundle.read(self.path / name) if name in self.state().files else None
 
 
 def _within_limit(graph: Graph) -> Graph:
-    """The graph, in files where a limit of memory asks for it."""
+    """The graph, in memory-mapped files if a memory limit requires it."""
     if memory_limit() is None:
         return graph
     from graphsde.graph.settled import settled_within_limit
@@ -326,7 +326,7 @@ def _within_limit(graph: Graph) -> Graph:
 
 
 def parse_config(path: Path) -> dict[str, Any]:
-    """A run's configuration in present names."""
+    """A run's configuration in current names."""
     text = storage.read_text(path)
     if len(text) > LARGEST_CONFIG:
         raise damaged(path, f"larger than {LARGEST_CONFIG:,} bytes")
@@ -349,16 +349,16 @@ class RunContent:
     """Everything that a finished fit leaves.
 
     Args:
-        config: what was asked for.
+        config: the request.
         facts: which data it was.
         model: what was learned.
-        prediction: what it says of ``graph``.
+        prediction: of ``graph``.
         graph: with its split and the labels that were learned.
-        metrics: test figures and cost.
-        controls: how the model stands beside them.
-        source: the graph as it was read, and the digests of its files from before that; ``None`` where these are not
-            known, or the state before has the same graph already.
-        say: is told what can't be kept.
+        metrics: test metrics and cost.
+        controls: the comparison with them.
+        source: the graph as read, and the digests of its files from before that; ``None`` if these are not
+            known, or the previous state has the same graph.
+        say: called with what can't be kept.
     """
 
     config: dict[str, Any]
@@ -372,7 +372,7 @@ class RunContent:
     say: Callable[[str], None] = lambda text: None
 
     def write(self, into: Path) -> tuple[str, ...]:
-        """Write every file, and name those that would be outdated if the state before had left them."""
+        """Write every file, and return those of the previous state that are now outdated."""
         files = RunFolder(into)
         self.model.save(into)
         write_predictions(files, self.prediction, self.graph)
@@ -391,32 +391,32 @@ class RunContent:
         return outdated
 
     def _keep_graph(self, into: Path, graph: Graph, before: dict[str, str] | None) -> tuple[str, ...]:
-        """Only if its files are still those of before it was read."""
+        """Only if its files have not changed since it was read."""
         known = before is not None and kept_graph.source_files(self.config["graph"]["graph"]) == before
         packed = kept_graph.pack_graph(graph, before, self.facts) if known and before is not None else None
-        return _keep(packed, into / kept_graph.FILE, "the graph", "verbs read its files again", self.say)
+        return _keep(packed, into / kept_graph.FILE, "the graph", "commands will read its files again", self.say)
 
 
 def keep_prediction(
     into: Path, prediction: Prediction, model: Model, samples: int, say: Callable[[str], None]
 ) -> tuple[str, ...]:
-    """Write what need not be solved again; the name of the file where it is not written."""
+    """Write what need not be computed again; returns the name of the file if it is not written."""
     packed = kept_prediction.pack_prediction(prediction, samples=samples, seed=model.settings.seed)
-    return _keep(packed, into / kept_prediction.FILE, "the prediction", "verbs solve for it again", say)
+    return _keep(packed, into / kept_prediction.FILE, "the prediction", "commands will compute it again", say)
 
 
 def keep_evidence(
     into: Path, graph: Graph, prediction: Prediction, model: Model, say: Callable[[str], None]
 ) -> tuple[str, ...]:
-    """Write what the score ``ood`` compares nodes with; the name of the file where it is not written."""
+    """Write the reference of the score ``ood``; returns the name of the file if it is not written."""
     packed = kept_evidence.pack_evidence(graph, prediction, model)
-    return _keep(packed, into / kept_evidence.FILE, "the evidence of the score ood", "it is made when asked for", say)
+    return _keep(packed, into / kept_evidence.FILE, "the evidence of the score ood", "it is computed on demand", say)
 
 
 def _keep(packed: Bundle | None, path: Path, what: str, otherwise: str, say: Callable[[str], None]) -> tuple[str, ...]:
     most = LARGEST if memory_limit() is None else LARGEST_WITHIN_LIMIT
     if packed is not None and packed.bytes > most:
-        say(f"{what} takes {human_bytes(packed.bytes)} and is not kept ({human_bytes(most)} at most): {otherwise}")
+        say(f"{what} takes {human_bytes(packed.bytes)} and is not saved (limit {human_bytes(most)}): {otherwise}")
         packed = None
     if packed is None:
         return (path.name,)
@@ -433,7 +433,7 @@ def write_metrics(files: RunFolder, lines: list[dict[str, Any]]) -> None:
 
 
 def environment() -> dict[str, Any]:
-    """Where a run happened: versions and machine, nothing personal."""
+    """Where a run was made: versions and machine, nothing personal."""
     import torch
 
     packages = {}
@@ -454,10 +454,10 @@ def environment() -> dict[str, Any]:
 
 
 def figures_of(prediction: Prediction, graph: Graph) -> dict[str, Any]:
-    """Test metrics; none where no test node has a label."""
+    """Test metrics; empty if no test node has a label."""
     return without_nan(evaluate(prediction, graph)) if judged_nodes(prediction, graph).any() else {}
 
 
 def without_nan(values: dict[str, Any]) -> dict[str, Any]:
-    """NaN is not JSON: a metric that is undefined becomes null."""
+    """NaN is not JSON: an undefined metric becomes null."""
     return {key: None if isinstance(value, float) and value != value else value for key, value in values.items()}

@@ -1,4 +1,4 @@
-"""A run around a prediction that was made elsewhere: every verb that needs no fit works on it."""
+"""A run from a prediction made elsewhere: every command that needs no model works on it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from graphsde.runs.kept_graph import source_files
 from graphsde.runs.state import NewState
 
 TABLES = "graph"
-"""The folder, or the ``.npz`` file, in a run that holds a graph which came from no files."""
+"""The folder or ``.npz`` file in a run that holds a graph without files of its own."""
 
 
 def save_run(
@@ -36,17 +36,17 @@ def save_run(
     made_by: str = "",
     overwrite: bool = False,
 ) -> Path:
-    """Keep a prediction as a run, so that ``graphsde evaluate``, ``decide``, ``ask``, ``report`` and the page take it.
+    """Save a prediction as a run for ``graphsde evaluate``, ``decide``, ``ask``, ``report`` and the page.
 
-    What needs the model itself does not work on such a run: ``fit``, ``learn``, ``explain``, ``predict --graph``.
+    Commands that need the model itself do not work on such a run: ``fit``, ``learn``, ``explain``, ``predict --graph``.
 
     Args:
         prediction: of all nodes of ``graph``, or a wrapped model, which predicts it and whose calibrator is kept.
         graph: with the roles of its nodes.
         folder: of the run.
-        source: the files that ``graph`` was read from, or the name of a benchmark; the run then opens these. If left
-            out, the graph is written into the run's folder.
-        read: how the files were read, as for :func:`graphsde.read`.
+        source: the files that ``graph`` was read from, or the name of a benchmark; the run then opens these. If
+            omitted, the graph is written into the run's folder.
+        read: how the files were read, see :func:`graphsde.read`.
         made_by: what made the prediction, for the report.
         overwrite: replace a run that is in the folder.
 
@@ -67,7 +67,7 @@ def save_run(
             raise BadUsage(
                 f"{run.path} holds another run",
                 code="E-RUN-EXISTS",
-                fix="choose another folder, or give overwrite=True to replace it",
+                fix="choose another folder, or use overwrite=True to replace it",
             )
         if source is None:
             place, options = _write_graph(graph, run.path)
@@ -92,7 +92,7 @@ def save_run(
 
 
 def _write_graph(graph: Graph, run: Path) -> tuple[str, dict[str, Any]]:
-    """The graph beside the run, and how to read it: as arrays where features are sparse, else as tables."""
+    """Write the graph into the run, and how to read it: as arrays if features are sparse, otherwise as tables."""
     if not graph.is_sparse or graph.categorical:
         write_tables(graph, run / TABLES, format="parquet")
         return str(run / TABLES), {}
@@ -113,7 +113,7 @@ def _write_graph(graph: Graph, run: Path) -> tuple[str, dict[str, Any]]:
     if graph.adjacency.is_weighted:
         arrays["edge_weight"] = graph.adjacency.matrix.data
     stream = io.BytesIO()
-    np.savez(stream, **arrays)  # not compressed: a reader refuses what unpacks to far more than its size
+    np.savez(stream, **arrays)  # not compressed: a reader refuses files that unpack to far more than their size
     path = run / f"{TABLES}.npz"
     storage.write_bytes(path, stream.getvalue())
     options: dict[str, Any] = {"directed": True} if graph.adjacency.directed else {}
@@ -133,17 +133,17 @@ def _given(prediction: Prediction | Wrapped, graph: Graph, made_by: str) -> Give
 
 
 def _require_same(opened: Graph, graph: Graph, place: str) -> None:
-    """What the run will open must be what was predicted on, with the same roles."""
+    """The run must open the graph that was predicted, with the same roles."""
     if content_of(opened) != content_of(graph):
         raise BadInput(
-            f"{place} holds another graph than the one that was predicted on",
+            f"{place} does not hold the graph that was predicted",
             code="E-DATA-CHANGED",
-            fix="give the options with which it was read (read={…}), or leave source out",
+            fix="pass the options it was read with (read={…}), or leave out source",
         )
-    # of a node without a label no role is kept
+    # a node without a label has no role
     if any(((opened.role(name) != graph.role(name)) & graph.labelled).any() for name in MASK_NAMES):
         raise BadInput(
-            f"the nodes of {place} have other roles than those of the graph that was predicted on",
+            f"the nodes of {place} have other roles than in the graph that was predicted",
             code="E-DATA-CHANGED",
-            fix="leave source out: the graph is then written into the run with its roles",
+            fix="leave out source: the graph is then written into the run with its roles",
         )

@@ -1,4 +1,4 @@
-"""What the score ``ood`` compares nodes with, kept: it depends on the graph alone and is dearer than a prediction."""
+"""The reference of the score ``ood``, kept: it depends only on the graph and costs more than a prediction."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from graphsde.uncertainty.surrogates import Surrogates, remember_surrogates, sur
 
 FILE = "evidence.safetensors"
 MOST_NODES = 200_000
-"""Of a graph whose evidence is made at the end of a fit: about a second for every 20,000 nodes."""
+"""Largest graph whose evidence is computed at the end of a fit: about a second per 20,000 nodes."""
 _SURROGATES = "surrogates."
 
 
 def pack_evidence(graph: Graph, prediction: Prediction, model: Model) -> Bundle | None:
-    """Evidence and surrogates of ``graph``; ``None`` where the score ``ood`` is not defined, or would take long."""
+    """Evidence and surrogates of ``graph``; ``None`` if the score ``ood`` is not defined, or would take too long."""
     if graph.num_nodes > MOST_NODES or default_score(prediction, graph, model) != "ood":
         return None
     arrays, values = evidence_of(graph).state()

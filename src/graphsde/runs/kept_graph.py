@@ -1,4 +1,4 @@
-"""The graph of a run, kept beside it: its files are read again only where they have changed."""
+"""The graph of a run, saved with it: its files are read again only if they have changed."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _OGB = ("raw/*.csv.gz", "split/*/*.csv.gz")
 
 
 def source_files(graph: str) -> dict[str, str] | None:
-    """sha256 of every file that reading a path could look at, by name.
+    """sha256 of every file that reading a path could use, by name.
 
-    ``None`` for a benchmark, whose loader compares its files by itself, and for a path that is not there.
+    ``None`` for a benchmark, whose loader verifies its files itself, and for a missing path.
 
     Args:
-        graph: a benchmark's name or a path. Of a folder all tables count, as a new one could be taken for the nodes.
+        graph: a benchmark's name or a path. In a folder all tables count, since a new one could be read as the nodes.
     """
     path = Path(graph)
     if is_benchmark(graph) or not path.exists():
@@ -47,12 +47,12 @@ def source_files(graph: str) -> dict[str, str] | None:
 
 
 def is_gone(graph: str) -> bool:
-    """Whether there is nothing left at the path that a graph was read from."""
+    """Whether the path that a graph was read from no longer exists."""
     return not is_benchmark(graph) and not Path(graph).exists()
 
 
 def pack_graph(graph: Graph, files: Mapping[str, str], facts: Mapping[str, Any]) -> Bundle | None:
-    """``graph`` with what it was made from; ``None`` for a target of a kind of others.
+    """``graph`` with its sources; ``None`` for a target kind that a plugin added.
 
     Args:
         graph: with its split, which may have taken classes away.
@@ -95,7 +95,7 @@ def unpack_graph(bundle: Bundle, facts: Mapping[str, Any], path: Path) -> Graph:
         edges = _unpack_matrix("edges", arrays, values)
         nodes = edges.shape[0]
         if edges.shape != (nodes, nodes) or not sp.issparse(edges):
-            raise ValueError("edges that are no square matrix")
+            raise ValueError("edges are not a square matrix")
         features = _unpack_matrix("features", arrays, values)
         if features.shape[0] != nodes:
             raise ValueError("features of other nodes")
@@ -173,7 +173,7 @@ def _texts(values: list[Any], count: int) -> np.ndarray:
 
 
 def _frozen(values: Any) -> Any:
-    """Nobody writes into the arrays of a graph."""
+    """Make the arrays of a graph read-only."""
     for part in (values.data, values.indices, values.indptr) if sp.issparse(values) else (values,):
         part.setflags(write=False)
     return values

@@ -1,4 +1,4 @@
-"""The prediction of a run, kept whole: whoever asks for it again gets the same bits without solving anything."""
+"""The prediction of a run, saved completely: reading it gives the same bits without computing anything."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _DEEPEST = 8
 
 
 def pack_prediction(prediction: Prediction, *, samples: int, seed: int) -> Bundle | None:
-    """Everything that a prediction is made of, but for the ids, which are the graph's.
+    """Everything in a prediction except the ids, which are the graph's.
 
     Args:
         prediction: of all nodes of the run's graph.
-        samples: that were asked for; a model without any to draw has one.
+        samples: requested; a model that draws none has one.
         seed: that they were drawn for.
 
     Returns:
-        ``None`` for a prediction of a kind of others.
+        ``None`` for a kind of prediction that a plugin added.
     """
     arrays: dict[str, np.ndarray] = {}
     values: dict[str, Any] = {"samples": samples, "seed": seed, "target": prediction.target_kind}
@@ -51,7 +51,7 @@ def pack_prediction(prediction: Prediction, *, samples: int, seed: int) -> Bundl
         for name in names:
             if (array := getattr(level, name)) is None:
                 continue
-            # a calibrator changes probabilities alone: logits and embedding are shared with what was before it
+            # a calibrator only changes probabilities: logits and embedding are shared with the uncalibrated prediction
             shared = next((other for other, known in arrays.items() if known is array), None)
             if shared is None:
                 arrays[before + name] = array

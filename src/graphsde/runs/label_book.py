@@ -41,11 +41,11 @@ class _Kept(_Strict):
 
 @dataclass(frozen=True)
 class LabelBook:
-    """What must be laid over the graph's files to get the graph of the present round.
+    """What must be applied on top of the graph's files to get the graph of the current round.
 
     Args:
-        labels: ``(id, class name or number, round)`` in the order in which they came.
-        roles: ids by role where the graph is another than that of the first fit; ``None`` leaves the split's.
+        labels: ``(id, class name or number, round)`` in order of arrival.
+        roles: ids by role if the graph differs from that of the first fit; ``None`` keeps the split's.
         classes: the model's classes, given with ``roles``; labels of other classes are hidden. ``None`` for numbers.
     """
 
@@ -60,7 +60,7 @@ class LabelBook:
             return cls()
         kept = storage.read_document(path, _Kept)
         if kept.format != FORMAT:
-            raise storage.damaged(path, f"format {kept.format}, and this graphsde reads {FORMAT}")
+            raise storage.damaged(path, f"format {kept.format}, but this graphsde reads {FORMAT}")
         labels = tuple(
             (one.id, one.label if isinstance(one.label, str) else float(one.label), one.round) for one in kept.labels
         )
@@ -108,10 +108,10 @@ def _positions(ids: list[int | str], graph: Graph) -> np.ndarray:
     if (positions < 0).any():
         missing = [str(node) for node, row in zip(ids, positions, strict=True) if row < 0]
         raise BadInput(
-            f"{len(missing):,} nodes that the run knows are not in this graph: {', '.join(missing[:5])}",
+            f"{len(missing):,} nodes of the run are not in this graph: {', '.join(missing[:5])}",
             code="E-NODE-UNKNOWN",
             place=FILE,
-            fix="give a graph that has all nodes of the run",
+            fix="use a graph that has all nodes of the run",
         )
     return positions
 
@@ -120,7 +120,7 @@ SHOWN = 5
 
 
 def roles_in(predictions: Path) -> tuple[list[int | str], dict[str, list[int | str]]]:
-    """Ids of all nodes of a run and ids by role, from its table of predictions: its graph may be gone by now."""
+    """Ids of all nodes of a run and ids by role, from its table of predictions: its graph may no longer exist."""
     import pyarrow as pa
     import pyarrow.parquet as pa_parquet
 
@@ -130,7 +130,7 @@ def roles_in(predictions: Path) -> tuple[list[int | str], dict[str, list[int | s
     except (pa.ArrowException, KeyError) as error:
         raise storage.damaged(predictions, type(error).__name__) from error
     except OSError as error:
-        if error.errno is None:  # pyarrow's way to say that the content is no Parquet
+        if error.errno is None:  # pyarrow raises this if the content is not Parquet
             raise storage.damaged(predictions, str(error)) from error
         raise storage.io_error("read", predictions, error) from error
     roles: dict[str, list[int | str]] = {}
@@ -141,7 +141,7 @@ def roles_in(predictions: Path) -> tuple[list[int | str], dict[str, list[int | s
 
 
 def require_growth(known: list[int | str], graph: Graph, model: Model) -> int:
-    """Refuse a graph that lacks nodes or columns of the run; how many nodes are new.
+    """Refuse a graph that lacks nodes or columns of the run; returns how many nodes are new.
 
     Args:
         known: ids of the run's nodes.

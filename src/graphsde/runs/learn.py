@@ -1,4 +1,4 @@
-"""A run takes in new labels: checked, fitted on from where it stood, every round before kept."""
+"""A run learns new labels: they are checked, training continues, and every earlier round is kept."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ class Learned:
 
     Args:
         run: the folder.
-        round: 1 for the first time that the run learned.
+        round: 1 for the first round of learning.
         added: new training labels.
         from_test: how many of them were test nodes before.
-        known: labels that were given but in use already.
+        known: given labels that were already in use.
         new_nodes: nodes that the graph did not have before.
         training_nodes: how many there are now.
-        warm: whether the fit went on from the model before; ``False`` where it had to begin anew.
+        warm: whether training continued from the previous model; ``False`` if it had to start over.
         epochs: of the fit.
         fit_seconds: what it took.
-        change: the prediction before and after, on nodes that are not for training.
+        change: the prediction before and after, on nodes outside training.
         before, after: test metrics of both models on the same graph and the same, remaining test nodes.
         already_known: nothing was new, so nothing was done; the other values are those of the last round.
     """
@@ -71,7 +71,7 @@ class Learned:
 
     @property
     def history(self) -> Path:
-        """The folder of the round before; it can be read as a run."""
+        """The folder of the previous round; it can be read as a run."""
         return Path(self.run) / "history" / str(self.round - 1)
 
     def as_dict(self) -> dict[str, Any]:
@@ -99,29 +99,29 @@ def learn(
     callbacks: Sequence[Callback] = (),
     say: Callable[[str], None] = lambda text: None,
 ) -> Learned:
-    """Add labels to a run's training nodes, fit on from its model, and say what changed.
+    """Add labels to a run's training nodes, continue training its model, and report what changed.
 
-    The model, predictions and metrics of the round before are kept under ``RUN/history/<n>/``. A process that is
-    killed leaves either the round before or the new one; the same call goes on with an interrupted fit.
+    The model, predictions and metrics of the previous round are kept under ``RUN/history/<n>/``. A process that is
+    killed leaves either the previous round or the new one; the same call resumes an interrupted fit.
 
     Args:
         run: folder of a finished run.
-        labels: class names, or numbers for regression, by node id; empty ones are left out. Labels that
-            are in use already are counted, no more.
-        graph: a benchmark's name or a path, where the graph has grown; its nodes are matched by id, known ones keep
+        labels: class names, or numbers for regression, by node id; empty ones are ignored. Labels that
+            are already in use are only counted.
+        graph: a benchmark's name or a path, if the graph has grown; its nodes are matched by id, known ones keep
             their roles and new ones have none.
         options: how to read it.
-        epochs: at most so many, in place of the run's own setting.
-        fresh: begin with new weights instead of the present ones.
-        callbacks: watch the training, one call an epoch.
-        say: is told what is going on.
+        epochs: maximum number, instead of the run's own setting.
+        fresh: train from new weights instead of the current ones.
+        callbacks: called once per epoch.
+        say: called with progress messages.
 
     Example:
         >>> from graphsde.runs.learn import learn
         >>> learn("runs/first", {"item-3": "toy", "item-8": "book"})  # doctest: +SKIP
     """
     folder = RunFolder(run)
-    folder.state()  # tells what is wrong with the folder before a lock is put into it
+    folder.state()  # reports problems of the folder before a lock is put into it
     given = labels if isinstance(labels, GivenLabels) else GivenLabels.from_mapping(labels)
     with folder.locked():
         model, config = folder.load_model(), folder.read_config()
@@ -147,10 +147,12 @@ def learn(
         }
         work = Work(folder.path, LEARNING)
         if work.begin(request):
-            say(f"going on with the interrupted round in {folder.path}")
+            say(f"resuming the interrupted round in {folder.path}")
         successor, warm, seconds = _fit(folder, work, model, settings, target, fresh, callbacks, say)
-        if model.calibrator is not None:  # else a calibrated "before" would stand beside a bare "after"
-            say(f"fitting the calibrator anew ({model.calibrator.name})")
+        if (
+            model.calibrator is not None
+        ):  # otherwise a calibrated "before" would be compared with an uncalibrated "after"
+            say(f"fitting the calibrator again ({model.calibrator.name})")
             successor.calibrate(target, by=model.calibrator.name, samples=config["samples"])
         before = model.predict(target, samples=config["samples"])
         after = successor.predict(target, samples=config["samples"])
@@ -192,15 +194,15 @@ def learn(
 
 @dataclass(frozen=True)
 class _Ground:
-    """The graph to learn on, without the labels that are only now being given.
+    """The graph to learn on, without the new labels.
 
     Args:
         source: where it is from.
-        graph: as its source has it.
+        graph: from its source.
         facts: which data it is.
-        book: what is laid over it.
+        book: labels and roles applied on top of it.
         new_nodes: how many nodes the run did not know.
-        read: what is to be kept of it, with digests of its files; ``None`` where the run has kept it already.
+        read: what to keep of it, with digests of its files; ``None`` if the run has already kept it.
     """
 
     source: GraphSource
@@ -228,7 +230,7 @@ def _ground(folder: RunFolder, model: Model, path: str | None, options: dict[str
 
 
 def _as_fitted(model: Model, config: dict[str, Any]) -> dict[str, Any]:
-    """The settings of the run; where a race chose them, those that it chose."""
+    """The settings of the run, including those that a race chose."""
     raced = getattr(model.settings, "race", False)
     return {**model.settings.model_dump(mode="json"), "race": False} if raced else dict(config["model"]["settings"])
 
@@ -243,10 +245,10 @@ def _fit(
     callbacks: Sequence[Callback],
     say: Callable[[str], None],
 ) -> tuple[Model, bool, float]:
-    """The next model, whether it went on from ``model``, and the seconds it took."""
+    """The next model, whether it continued from ``model``, and the seconds it took."""
     warm = not fresh and model.goes_on
     begin = time.perf_counter()
-    # signals reach only the main thread; a page that learns in another one has its own way to stop
+    # signals only reach the main thread; the page learns in another one and stops it differently
     guarded = threading.current_thread() is threading.main_thread()
     with InterruptGuard() if guarded else nullcontext() as guard:
         try:
@@ -258,12 +260,12 @@ def _fit(
             except BadInput as error:
                 if not warm or error.code not in MISFITS:
                     raise
-                say(f"the weights no longer fit ({error.message}): beginning anew")
+                say(f"the weights no longer fit ({error.message}): training from new weights")
                 warm = False
                 successor = MODELS.get(model.name)(**settings)
                 successor.fit(graph, callbacks=callbacks, checkpoint=work.checkpoint, interrupt=guard)
         except Interrupted as stop:
-            raise Interrupted(stop.number, fix=f"run the same command again to go on ({folder.path})") from None
+            raise Interrupted(stop.number, fix=f"run the same command again to resume ({folder.path})") from None
     return successor, warm, time.perf_counter() - begin
 
 
@@ -271,9 +273,9 @@ def _nothing_new(folder: RunFolder, new: NewLabels) -> Learned:
     path = folder.path / SUMMARY
     if not path.is_file():
         raise BadUsage(
-            f"all {new.known:,} labels are in use already: there is nothing to learn",
+            f"all {new.known:,} labels are already in use: there is nothing to learn",
             code="E-EMPTY",
-            fix="give labels of nodes that are not for training yet; graphsde ask names some",
+            fix="label nodes outside training; graphsde ask suggests some",
         )
     last = Learned.of_run(folder.path)
     return dataclasses.replace(last, run=str(folder.path), known=new.known, already_known=True)
@@ -282,7 +284,7 @@ def _nothing_new(folder: RunFolder, new: NewLabels) -> Learned:
 def _limited(model: Model, epochs: int) -> dict[str, Any]:
     limited = model.training_settings(epochs=epochs)
     if limited is None:
-        raise BadUsage(f"{model.name} is not trained in epochs", found=epochs, fix="leave --epochs out")
+        raise BadUsage(f"{model.name} is not trained in epochs", found=epochs, fix="leave out --epochs")
     return limited
 
 

@@ -1,4 +1,4 @@
-"""Labels that somebody has given to nodes: read, checked, and refused with the rows that are wrong."""
+"""Labels from a user: read, checked, and refused with the rows that are wrong."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from graphsde.io.opening import safe_cell
 from graphsde.io.parquet import read_parquet
 
 SHOWN = 5
-SAME_NUMBER = 1e-9  # a value that went through a spreadsheet may have lost its last digits
+SAME_NUMBER = 1e-9  # a spreadsheet may have dropped the last digits of a value
 
 
 @dataclass(frozen=True)
 class GivenLabels:
-    """Pairs of id and class name or number as they were given, empty ones left out, with where each stands.
+    """Pairs of id and class name or number as given, without empty ones, with the place of each.
 
-    ``guarded`` says that an apostrophe may have been put before an id, as in CSV files for spreadsheets.
+    ``guarded`` means that ids may have a leading apostrophe, as in CSV files for spreadsheets.
     """
 
     ids: list[Any]
@@ -62,7 +62,7 @@ class GivenLabels:
                     place=table.header_place,
                     found=", ".join(shorten(name, 60) for name in table.names[:10]),
                     expected="the columns id and label",
-                    fix="use the file that graphsde ask --out writes, with the column label filled in",
+                    fix="use the file that graphsde ask writes, with the label column filled in",
                 )
         ids, names = table.ids("id").tolist(), [_text(label) for label in table.values("label").tolist()]
         rows = [row for row, name in enumerate(names) if name is not None]
@@ -79,8 +79,8 @@ class NewLabels:
     Args:
         positions: rows of the nodes that are new to the training.  # [n]
         labels: the class of each by its name, or its value.
-        from_test: how many of them were test nodes so far.
-        known: how many of the given labels were in use already, and are the same.
+        from_test: how many of them were test nodes.
+        known: how many of the given labels were already in use, with the same value.
         empty: how many rows had no label.
     """
 
@@ -91,7 +91,7 @@ class NewLabels:
     empty: int
 
 
-CHECKS: Rules[Callable[[GivenLabels, Graph, Sequence[str]], NewLabels]] = Rules("taking in labels")
+CHECKS: Rules[Callable[[GivenLabels, Graph, Sequence[str]], NewLabels]] = Rules("adding labels")
 
 
 @CHECKS.register("classification")
@@ -99,8 +99,8 @@ def check_labels(given: GivenLabels, graph: Graph, class_names: Sequence[str]) -
     """Compare classes with the graph; every refusal names the rows.
 
     Args:
-        given: what somebody says.
-        graph: with the roles of its nodes so far and labels as positions in ``class_names``.
+        given: the user's labels.
+        graph: with the current roles of its nodes and labels as positions in ``class_names``.
         class_names: the classes that the model knows.
     """
     positions = _nodes(given, graph)
@@ -112,9 +112,9 @@ def check_labels(given: GivenLabels, graph: Graph, class_names: Sequence[str]) -
         classes < 0,
         given.names,
         code="E-LABEL-UNKNOWN",
-        what="the model does not know the class",
+        what="unknown class",
         expected="one of " + shorten(", ".join(class_names)),
-        fix="correct the label; a class that is really new has to be in the graph's files: add it there and fit again",
+        fix="correct the label; to add a new class, add it to the graph's files and fit again",
     )
     said = np.full(graph.num_nodes, UNLABELLED) if graph.labels is None else graph.labels
     has = [class_names[said[p]] if said[p] != UNLABELLED else None for p in positions]
@@ -142,7 +142,7 @@ def _nodes(given: GivenLabels, graph: Graph) -> np.ndarray:
             "no row has a label",
             code="E-EMPTY",
             found=f"{given.empty:,} rows without a label",
-            fix="fill in the column label",
+            fix="fill in the label column",
         )
     positions = _locate(given, graph)
     _refuse(
@@ -150,9 +150,9 @@ def _nodes(given: GivenLabels, graph: Graph) -> np.ndarray:
         positions < 0,
         given.ids,
         code="E-NODE-UNKNOWN",
-        what="no node of the graph has the id",
+        what="unknown node id",
         expected="ids as in the graph's own files",
-        fix="correct the id, or give the graph that has it with --graph",
+        fix="correct the id, or pass the graph that has it with --graph",
     )
     _, first, inverse = np.unique(positions, return_index=True, return_inverse=True)
     _refuse(
@@ -160,8 +160,8 @@ def _nodes(given: GivenLabels, graph: Graph) -> np.ndarray:
         first[inverse] != np.arange(len(positions)),
         given.ids,
         code="E-LABEL-DUP",
-        what="a node is there more than once",
-        expected="every node once",
+        what="duplicate node",
+        expected="unique ids",
         fix="keep one row per node",
     )
     _refuse(
@@ -169,9 +169,9 @@ def _nodes(given: GivenLabels, graph: Graph) -> np.ndarray:
         _any(graph, "ood", "exposure")[positions],
         given.ids,
         code="E-LABEL-CONFLICT",
-        what="the split has set the node aside as OOD",
+        what="the split reserves the node as OOD",
         expected="nodes that are not OOD",
-        fix="leave these rows out",
+        fix="remove these rows",
     )
     return positions
 
@@ -191,7 +191,7 @@ def _refuse_others(given: GivenLabels, other: np.ndarray, has: Sequence[str | No
 def _new(
     given: GivenLabels, graph: Graph, positions: np.ndarray, known: np.ndarray, labels: Sequence[str | float]
 ) -> NewLabels:
-    """Of checked labels those that the training does not have yet; ``known`` tells which the graph has.  # [n] bool"""
+    """Checked labels that are new to the training; ``known`` marks those that the graph has.  # [n] bool"""
     in_use = _any(graph, "train")[positions] | (_any(graph, "val", "calibration")[positions] & known)
     fresh = np.flatnonzero(~in_use).tolist()
     tested = int((_any(graph, "test")[positions] & known & ~in_use).sum())
@@ -199,7 +199,7 @@ def _new(
 
 
 def answers_in(path: Path) -> bool:
-    """Whether a table of questions is there and somebody has filled in a label; also where the file can't be read."""
+    """Whether a table of questions exists and has a label filled in; also true if the file can't be read."""
     if not path.exists():
         return False
     try:
@@ -210,11 +210,11 @@ def answers_in(path: Path) -> bool:
 
 
 def _require_role(table: Table, path: Path, role: str) -> None:
-    """Labels drawn at random for calibration are kept apart from those that were chosen for training."""
+    """Labels drawn at random for calibration are kept separate from those chosen for training."""
     drawn = "role" in table.names and "calibration" in set(table.values("role").tolist())
     if drawn and role == "training":
         raise BadUsage(
-            f"the labels in {path.name} were drawn for calibration, and training on them would void the guarantee",
+            f"the labels in {path.name} are for calibration; training on them would void the guarantee",
             code="E-CAL-USED",
             place=str(path),
             fix="use them with: graphsde decide RUN --further-labels " + path.name,
@@ -234,7 +234,7 @@ def _open(path: Path) -> Table:
     if suffix not in (".csv", ".parquet"):
         raise BadUsage(f"can't read labels from '{path.name}'", expected="a .csv or .parquet file")
     if not path.is_file():
-        raise BadInput(f"there is no file {path}", code="E-NOT-A-FILE", place=str(path), fix="check the spelling")
+        raise BadInput(f"no such file: {path}", code="E-NOT-A-FILE", place=str(path), fix="check the spelling")
     return read_csv(path, wanted=("id", "label")) if suffix == ".csv" else read_parquet(path)
 
 
@@ -242,7 +242,7 @@ def _locate(given: GivenLabels, graph: Graph) -> np.ndarray:
     positions = locate(given.ids, graph.node_ids)
     if graph.node_ids.dtype != object:
         return positions
-    # ids that could be taken for a formula got an apostrophe when the questions were written
+    # ids that look like a formula got an apostrophe when the questions were written
     guarded = {safe: row for row, node in enumerate(graph.node_ids.tolist()) if (safe := safe_cell(node)) != node}
     found = np.array([guarded.get(str(node), -1) for node in given.ids], dtype=np.int64)
     if given.guarded:
@@ -251,9 +251,9 @@ def _locate(given: GivenLabels, graph: Graph) -> np.ndarray:
             (found >= 0) & (positions >= 0),
             given.ids,
             code="E-NODE-UNKNOWN",
-            what="an id may mean two nodes, one with an apostrophe and one without",
-            expected="ids that stay different where formulas are guarded by an apostrophe",
-            fix="give the labels as .parquet, which needs no guard, or rename one of the nodes",
+            what="an id matches two nodes, one with an apostrophe and one without",
+            expected="ids that differ by more than a leading apostrophe",
+            fix="use a .parquet file, which needs no apostrophes, or rename one of the nodes",
         )
     return np.where(positions < 0, found, positions)
 
@@ -264,7 +264,7 @@ def _text(label: object) -> str | None:
 
 
 def _whole(name: str, place: Mapping[str, int]) -> int:
-    """``7.0`` for ``7``: what a spreadsheet makes of a column of whole numbers with gaps."""
+    """``7.0`` for ``7``: how a spreadsheet writes a column of integers with gaps."""
     head, dot, tail = name.partition(".")
     return place.get(head, -1) if dot and tail.strip("0") == "" else -1
 

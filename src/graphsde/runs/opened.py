@@ -1,4 +1,4 @@
-"""A finished run, opened: its model, its graph and what it says, each read when it is first looked at."""
+"""A finished run, opened: its model, graph and prediction, each read on first use."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Value = TypeVar("Value")
 class OpenedRun:
     """A finished run as it was when it was opened; made by :func:`open_run`.
 
-    Nothing is solved that the run has kept. What is read later must be of the same state: a run that another process
-    changes meanwhile is refused (``E-RUN-CHANGED``), as a model of one state and a prediction of another make no run.
+    Kept predictions are not computed again. Later reads must be of the same state: a run that another process
+    changes meanwhile is refused (``E-RUN-CHANGED``), so that parts of two states are never mixed.
 
     Args:
         folder: of the run.
@@ -40,7 +40,7 @@ class OpenedRun:
 
     @cached_property
     def graph(self) -> Graph:
-        """With its split and what the run has learned; refused where the data has changed since the fit."""
+        """With its split and learned labels; refused if the data has changed since the fit."""
         return self._of_this_state(self.folder.load_graph)
 
     @cached_property
@@ -49,10 +49,10 @@ class OpenedRun:
         return int(self._of_this_state(self.folder.read_config)["samples"])
 
     def prediction(self, samples: int | None = None, seed: int | None = None) -> Prediction:
-        """What the model says of every node of the run's graph.
+        """The prediction for every node of the run's graph.
 
         Args:
-            samples: how many; those of the fit have been kept, any other number is solved for.
+            samples: how many; those of the fit have been kept, any other number is computed.
             seed: of the samples, in the same way; default: the model's.
         """
         drawn = samples or self.samples
@@ -64,7 +64,7 @@ class OpenedRun:
         return self._predictions[drawn, seed]
 
     def _kept(self, samples: int, seed: int | None) -> Prediction | None:
-        graph = self.graph  # first: nothing is said of data that has changed
+        graph = self.graph  # first: no prediction for data that has changed
         bundle = self.folder.kept(FILE)
         if bundle is None or bundle.values.get("samples") != samples:
             return None
@@ -80,13 +80,13 @@ class OpenedRun:
 
 
 def open_run(path: str | os.PathLike[str]) -> OpenedRun:
-    """Open the folder of a finished run, as the verbs of the command line do.
+    """Open the folder of a finished run, as the command line does.
 
     Args:
         path: the folder.
 
     Raises:
-        BadInput: there is no finished run, or a file of it is not the one that was written.
+        BadInput: there is no finished run, or one of its files is damaged.
 
     Example:
         >>> run = open_run("runs/first")  # doctest: +SKIP

@@ -1,7 +1,7 @@
-"""The state of a run: a manifest with the sha256 of its files, and a change that happens whole or not at all.
+"""The state of a run: a manifest with the sha256 of its files, and atomic changes.
 
-A new state is prepared in a folder beside the present files. Its manifest is written last: from then on the new state
-counts, and whoever opens the run next moves its files into place if the process that made it did not live to do so.
+A new state is prepared in a folder next to the current files. Its manifest is written last: from then on the new state
+is valid, and the next process that opens the run moves its files into place if the one that made it died.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ GUARDED = (
 )
 """Files that a state can have, in the order in which they move into place."""
 DERIVED = ("report.html", "decisions.csv", "review.csv", "predictions.csv")
-"""Files that are made from a state, and would be wrong beside the next one."""
+"""Files derived from a state, which would be wrong for the next one."""
 MARK = "manifest"
 """What ``environment.json`` says of a run that must have a manifest."""
 _PREPARED = ".state-"
@@ -69,7 +69,7 @@ class _Plan(_Document):
     """What is left to do once the manifest is there.
 
     Args:
-        round: the number under ``history/`` that the state before is kept as; ``None`` lets go of it.
+        round: the number under ``history/`` to keep the previous state as; ``None`` discards it.
         removed: files and folders that the new state makes superfluous, by their names in the run's folder.
     """
 
@@ -95,7 +95,7 @@ class State:
 
 
 def read_state(run: Path) -> State | None:
-    """The present state, its files in place but not yet compared; ``None`` where there is none."""
+    """The current state, its files in place but not yet verified; ``None`` if there is none."""
     settle(run)
     path = run / MANIFEST
     if path.is_file():
@@ -109,7 +109,7 @@ def read_state(run: Path) -> State | None:
             )
         unknown = sorted(set(found.files) - set(GUARDED))
         if unknown:
-            raise damaged(path, f"{unknown[0]} is no file of a run")
+            raise damaged(path, f"{unknown[0]} is not a file of a run")
         return State(found.state, {name: guard.sha256 for name, guard in found.files.items()})
     if not _has_files(run):
         return None
@@ -118,13 +118,13 @@ def read_state(run: Path) -> State | None:
             f"{MANIFEST} is missing",
             code="E-CORRUPT",
             place=str(path),
-            fix="put the file back from a copy, or fit again with --overwrite",
+            fix="restore the file from a backup, or fit again with --overwrite",
         )
     return State(0)
 
 
 def _marked(environment: Path) -> bool:
-    """Whether the run was made by a version that writes manifests; those before said nothing of it."""
+    """Whether the run was made by a version that writes manifests."""
     try:
         return bool(json.loads(environment.read_bytes()).get(MARK))
     except (OSError, ValueError, AttributeError, RecursionError):
@@ -132,7 +132,7 @@ def _marked(environment: Path) -> bool:
 
 
 def has_state(run: Path) -> bool:
-    """Whether there is a finished run, without a look at what is in it."""
+    """Whether there is a finished run, without checking its content."""
     if (run / MANIFEST).is_file() or _has_files(run):
         return True
     return any((folder / MANIFEST).is_file() for folder in _prepared(run))
@@ -143,13 +143,13 @@ def _has_files(run: Path) -> bool:
 
 
 def require_whole(run: Path, state: State) -> None:
-    """Refuse a run in which a file is not the one that was written, is missing, or is there though it should not be."""
+    """Refuse a run with a changed, missing or unexpected file."""
     for name, expected in state.files.items():
         path = run / name
         if not path.is_file():
             raise _misfit(path, "is missing")
         if storage.sha256(path) != expected:
-            raise _misfit(path, "is not the file that was written")
+            raise _misfit(path, "was changed after the run was written")
     if state.guarded:
         for name in GUARDED:
             if name not in state.files and (run / name).exists():
@@ -158,21 +158,21 @@ def require_whole(run: Path, state: State) -> None:
 
 def _misfit(path: Path, what: str) -> BadInput:
     return BadInput(
-        f"{path.name} {what}, says {MANIFEST}",
+        f"{path.name} {what}, according to {MANIFEST}",
         code="E-CORRUPT",
         place=str(path),
-        fix="put the file back from a copy, or fit again with --overwrite",
+        fix="restore the file from a backup, or fit again with --overwrite",
     )
 
 
 class NewState:
-    """A new state of a run in the making; call it under the run's lock.
+    """A new state of a run being prepared; use it under the run's lock.
 
-    Files are written into :attr:`folder`; those that are not written again stay as they are.
+    Files are written into :attr:`folder`; those not written again stay unchanged.
 
     Args:
         run: its folder.
-        anew: the new state has nothing of the one before, which may be damaged.
+        anew: the new state takes nothing from the previous one, which may be damaged.
 
     Example:
         >>> with NewState(run) as new:  # doctest: +SKIP
@@ -208,12 +208,12 @@ class NewState:
     def commit(
         self, *, round_before: int | None = None, removed: Iterable[str] = (), outdated: Iterable[str] = ()
     ) -> None:
-        """Let the files in :attr:`folder` become the run's.
+        """Make the files in :attr:`folder` the run's.
 
         Args:
-            round_before: keep the state before as this round under ``history/``.
-            removed: names of work that is done with, in the run's folder.
-            outdated: files of the state before that the new one has no successor of, and must not go on with.
+            round_before: keep the previous state as this round under ``history/``.
+            removed: names of finished work in the run's folder.
+            outdated: files of the previous state that the new one does not have and must not keep.
         """
         left_out = set(outdated)
         files = {name: _guard(self.folder / name) for name in GUARDED if (self.folder / name).is_file()}
@@ -244,7 +244,7 @@ class NewState:
 
 
 def settle(run: Path) -> None:
-    """Finish a change whose manifest is there; does nothing in all other cases.
+    """Finish a change whose manifest exists; otherwise do nothing.
 
     Safe to repeat at any point and for several processes at once: every file is moved by one of them, and a prepared
     folder has a number of its own, so that a slow process never moves a file of a later change.
@@ -255,7 +255,7 @@ def settle(run: Path) -> None:
                 _finish(run, folder)
             except OSError as error:
                 failed = storage.io_error("write", run, error)
-                failed.fix = "the new state is whole on disk: mend the disk, and the next command puts it in place"
+                failed.fix = "the new state is complete on disk: fix the disk, and the next command will install it"
                 raise failed from error
 
 
@@ -264,13 +264,13 @@ def _finish(run: Path, folder: Path) -> None:
         plan = read_document(folder / _PLAN, _Plan)
         manifest = read_document(folder / MANIFEST, _Manifest)
     except StorageError:
-        if not (folder / MANIFEST).exists():  # another process has finished it meanwhile
+        if not (folder / MANIFEST).exists():  # another process finished it meanwhile
             return
         raise
     if plan.round is not None:
         kept = run / HISTORY / str(plan.round)
         kept.parent.mkdir(exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):  # moved already, by whoever was stopped here
+        with contextlib.suppress(FileNotFoundError):  # already moved by an interrupted process
             os.rename(folder / _OLD, kept)
         storage.sync_folder(kept.parent)
     for name in GUARDED:
@@ -279,7 +279,7 @@ def _finish(run: Path, folder: Path) -> None:
                 os.replace(folder / name, run / name)
     for name in plan.removed:
         if Path(name).name != name:
-            raise damaged(folder / _PLAN, f"'{name}' is no file of a run")
+            raise damaged(folder / _PLAN, f"'{name}' is not a file of a run")
         _remove(run / name)
     storage.sync_folder(run)
     with contextlib.suppress(FileNotFoundError):
@@ -289,7 +289,7 @@ def _finish(run: Path, folder: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    if path.name == HISTORY:  # only what a run puts there; the rest is the user's
+    if path.name == HISTORY:  # only files of runs; the rest belongs to the user
         for folder in past_rounds(path.parent):
             remove_tree(folder)
         with contextlib.suppress(OSError):
@@ -324,7 +324,7 @@ def _guard(path: Path) -> _Guard:
 
 
 def past_rounds(run: Path) -> list[Path]:
-    """Folders of the rounds before the present one, the oldest first; each can be read as a run."""
+    """Folders of earlier rounds, oldest first; each can be read as a run."""
     folder = run / HISTORY
     if not folder.is_dir():
         return []
@@ -332,13 +332,13 @@ def past_rounds(run: Path) -> list[Path]:
 
 
 def present_round(run: Path) -> int:
-    """0 for a run as it was first fitted; one more for every time it has learned."""
+    """0 for a run as first fitted, plus one for every round of learning."""
     past = past_rounds(run)
     return int(past[-1].name) + 1 if past else 0
 
 
 def remove_tree(folder: Path) -> None:
-    """Delete a folder; one that is gone already is no failure, even while two processes delete it."""
+    """Delete a folder; it is fine if it is already gone or two processes delete it at once."""
     for _ in range(3):
         try:
             shutil.rmtree(folder)
@@ -352,7 +352,7 @@ def remove_tree(folder: Path) -> None:
 
 
 def _same_file(source: Path, target: Path) -> None:
-    """A second name where the disk can, else a copy: files of a run are replaced, never written into."""
+    """A hard link if the disk supports it, otherwise a copy: files of a run are replaced, never modified."""
     try:
         os.link(source, target)
     except OSError:

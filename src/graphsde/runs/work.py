@@ -1,6 +1,6 @@
-"""Work on a run that is not finished: what was asked for and the checkpoint, in a folder of its own.
+"""Unfinished work on a run: the request and the checkpoint, in a separate folder.
 
-A run that is there stays as it is until the work is done, and the work outlives the process that did it.
+An existing run is unchanged until the work is done, and the work survives the process that did it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class Work:
         self.checkpoint = Checkpoint(self.folder / "checkpoint.safetensors")
 
     def request(self) -> dict[str, Any] | None:
-        """What was asked for, in present names; ``None`` where there is no work, or nothing readable to go on with."""
+        """The request, in current names; ``None`` if there is no work, or nothing readable to resume."""
         with contextlib.suppress(OSError, ValueError, RecursionError, AttributeError):
             return as_currently(json.loads(self._request.read_text(encoding="utf-8")))
         return None
 
     def begin(self, request: dict[str, Any]) -> bool:
-        """Whether work on the same ``request`` was there already, to be gone on with; else it begins now."""
+        """Whether there is work on the same ``request`` to resume; otherwise it starts now."""
         if self.request() == plain(request):
             return True
         remove_tree(self.folder)
@@ -48,7 +48,7 @@ class Work:
         return False
 
     def adopt(self, checkpoint: Path) -> None:
-        """Go on from a checkpoint that an earlier version kept elsewhere."""
+        """Resume from a checkpoint that an earlier version kept elsewhere."""
         with contextlib.suppress(FileNotFoundError):
             try:
                 os.replace(checkpoint, self.checkpoint.path)

@@ -1,4 +1,4 @@
-"""Several processes that train one model: workers of Ray, or those that torchrun has started."""
+"""Several processes that train one model: Ray workers, or processes started by torchrun."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ LONGEST_PLACE = 17
 
 @contextlib.contextmanager
 def ray_session(address: str | None, workers: int, *, stopper: Stopper | InterruptGuard, say: Say) -> Iterator[Any]:
-    """The module ``ray``, connected. A session that is open already is used and left open.
+    """The module ``ray``, connected. An open session is reused and left open.
 
     Args:
-        address: of a cluster; ``None`` starts a session on this machine with a token that nobody else has, without
+        address: of a cluster; ``None`` starts a session on this machine with a private token, without
             dashboard or usage statistics, bound to loopback.
         workers: processors of a local session.
     """
@@ -65,7 +65,7 @@ def ray_session(address: str | None, workers: int, *, stopper: Stopper | Interru
             try:
                 ray = stack.enter_context(start)
             except SystemExit:
-                stopper.stop(signal.SIGTERM)  # while it starts, Ray answers that signal with an exit of its own
+                stopper.stop(signal.SIGTERM)  # while it starts, Ray exits on that signal by itself
             stopper.reclaim()
         else:
             ray = _import_ray()
@@ -74,12 +74,12 @@ def ray_session(address: str | None, workers: int, *, stopper: Stopper | Interru
 
 @contextlib.contextmanager
 def rows_by_ray(workers: int | None, address: str | None, say: Say) -> Iterator[None]:
-    """Fits by batches inside of the block have their rows of the solution operator made by workers of Ray."""
+    """Inside the block, batched fits compute their rows of the solution operator on Ray workers."""
 
     def over(work: Work, operator: sp.csr_array, blocks: Sequence[np.ndarray]) -> Iterator[Block]:
         before = {number: signal.getsignal(number) for number in InterruptGuard.SIGNALS}
         with ray_session(address, workers or os.cpu_count() or 1, stopper=InterruptGuard(), say=say):
-            for number, handler in before.items():  # Ray has put its own in their place
+            for number, handler in before.items():  # Ray has replaced them with its own
                 signal.signal(number, handler)
             yield from in_ray()(work, operator, blocks)
 
@@ -89,7 +89,7 @@ def rows_by_ray(workers: int | None, address: str | None, say: Say) -> Iterator[
 
 @functools.cache
 def _token() -> str:
-    """Of all sessions of this process: Ray reads it once, and goes on with what it has read."""
+    """For all sessions of this process: Ray reads it only once."""
     return secrets.token_hex(32)
 
 
@@ -98,8 +98,8 @@ def _local_session(workers: int, say: Say) -> Iterator[Any]:
     say("starting Ray on this machine")
     settings = {**LOCAL_SETTINGS, "RAY_AUTH_TOKEN": _token(), "PYTHONPATH": search_path()}
     before = {name: os.environ.get(name) for name in settings}
-    # Ray's default folder is shared by all users of the machine, and it opens the one it is given to everybody: it gets
-    # one inside of ours
+    # Ray's default folder is shared by all users of the machine, and it makes its folder readable to all: it gets
+    # one inside ours
     with private_folder(FOLDER_PREFIX, longest_place=LONGEST_PLACE) as folder:
         os.environ.update(settings)
         try:
@@ -117,7 +117,7 @@ def _local_session(workers: int, say: Say) -> Iterator[Any]:
                 )
                 if ray.util.get_node_ip_address() != "127.0.0.1":
                     raise GraphsdeError(
-                        "Ray would listen to the whole network",
+                        "Ray would listen on all network interfaces",
                         code="E-CLUSTER",
                         found=ray.util.get_node_ip_address(),
                         expected="127.0.0.1",
@@ -166,7 +166,7 @@ def _import_ray() -> Any:
 
 
 def _apply_settings() -> None:
-    """Ray reads its settings when it is imported, which somebody may have done before; then it is told again."""
+    """Ray reads its settings on import; if it was imported earlier, they are set again."""
     with contextlib.suppress(ImportError, AttributeError):
         from ray._private import ray_constants
         from ray._raylet import Config  # type: ignore[attr-defined, unused-ignore]
@@ -176,7 +176,7 @@ def _apply_settings() -> None:
 
 
 RESTARTS = 3
-"""How often workers may be lost before the training gives up."""
+"""How often workers may be lost before training gives up."""
 SECONDS_PER_LOOK = 0.25
 STOP, TOLD, ENDED = "stop", "told.jsonl", "ended.json"
 
@@ -185,13 +185,13 @@ STOP, TOLD, ENDED = "stop", "told.jsonl", "ended.json"
 class RayLaunch:
     """Trains the parts of a job with Ray Train: one process for each worker, each with some of the parts.
 
-    A worker that dies takes the others with it, and all are started again from the last checkpoint. The job's folder
-    must be seen by all machines under the same name; through it come progress and the wish to stop.
+    If a worker dies, all are stopped and restarted from the last checkpoint. The job's folder
+    must be visible to all machines under the same path; progress and stop requests go through it.
 
     Args:
-        workers: how many; by default one for each processor of this machine, at most one for each part.
+        workers: how many; default one per processor of this machine, at most one per part.
         address: of a cluster; ``None`` starts Ray on this machine, reachable from it alone.
-        say: for words on what happens.
+        say: called with progress messages.
     """
 
     workers: int | None = None
@@ -207,7 +207,7 @@ class RayLaunch:
         interrupt: InterruptGuard | None,
     ) -> NeuralModel:
         workers = min(_processors(), parts) if self.workers is None else self.workers
-        shares(parts, workers)  # refused before anything is started
+        shares(parts, workers)  # refuse before anything is started
         folder = folder.resolve()
         kept = _kept(folder, checkpoint)
         guard = interrupt or InterruptGuard()
@@ -229,7 +229,7 @@ class RayLaunch:
             for callback in callbacks:
                 callback.on_failure()
             raise
-        # the workers leave the last state: what remains to be done once the best epoch is restored, is done here
+        # the workers leave the last state: what follows after restoring the best epoch is done here
         fitted = work(folder, range(parts), None, checkpoint=kept)
         assert fitted is not None
         return fitted
@@ -256,14 +256,14 @@ class RayLaunch:
             if guard.received is not None and not stopping:
                 stopping = True
                 storage.write_text(folder / STOP, str(guard.received))
-            if stopping and not listener.begun:  # nobody is there yet who could stop in good order
+            if stopping and not listener.begun:  # no worker is ready to stop in an orderly way yet
                 raise Interrupted(guard.received or signal.SIGINT)
         listener.hear()
         if failures and not (folder / ENDED).is_file():
             raise GraphsdeError(
                 f"the workers were lost {RESTARTS + 1} times: {_last_line(failures[0])}",
                 code="E-WORKER",
-                fix="run the same command again to go on from the last checkpoint",
+                fix="run the same command again to resume from the last checkpoint",
             ) from None
 
 
@@ -280,7 +280,7 @@ def _trainer(workers: int, settings: dict[str, Any]) -> Any:
         raise MissingExtra("ray[train]", "cluster") from None
 
     class OwnGroup(TorchConfig):
-        """The processes join by themselves: Ray Train's own store would listen to the whole network."""
+        """The processes join by themselves: Ray Train's own store would listen on all network interfaces."""
 
         @property
         def backend_cls(self) -> Any:
@@ -320,15 +320,15 @@ def train_part(settings: dict[str, Any]) -> None:
             )
     except ProcessLost:
         if not (folder / ENDED).is_file():
-            raise  # Ray starts all of them again
+            raise  # Ray restarts all of them
     except Interrupted as stop:
         storage.write_json(folder / ENDED, {"interrupted": stop.number})
-    except GraphsdeError as error:  # would come again and again
+    except GraphsdeError as error:  # would repeat on every restart
         storage.write_json(folder / ENDED, {"error": error.as_dict(), "exit_code": error.exit_code})
 
 
 def _store_of_ray(folder: Path, rank: int, size: int, *, local: bool) -> Any:
-    """Where the workers find each other: a file on one machine, else a socket of the first one's."""
+    """Where the workers find each other: a file on one machine, otherwise a socket of the first one's."""
     from ray.train.collective import broadcast_from_rank_zero
     from torch import distributed
 
@@ -358,7 +358,7 @@ class _StopFile(InterruptGuard):
 
 
 class _Teller(Callback):
-    """Writes down what the process that started the workers shows."""
+    """Records what the process that started the workers shows."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -385,7 +385,7 @@ class _Teller(Callback):
 
 @dataclass
 class _Listener:
-    """Hands on what a :class:`_Teller` has written; epochs that are done again after a loss are told once."""
+    """Forwards what a :class:`_Teller` has written; epochs repeated after a loss are reported once."""
 
     path: Path
     callbacks: Sequence[Callback]
@@ -405,7 +405,7 @@ class _Listener:
         if name in ("epoch", "race", "start"):
             reached = int(values[0]["epoch"] if name == "epoch" else values[0])
             if name == "start" and self.begun:
-                self.say(f"a worker was lost: going on from the last checkpoint, with epoch {values[1]}")
+                self.say(f"a worker was lost: resuming from the last checkpoint, at epoch {values[1]}")
             self.begun = True
             if reached <= self._last.get(name, 0):
                 return
@@ -417,7 +417,7 @@ class _Listener:
 
 
 def _raise_what_ended_it(folder: Path) -> None:
-    """What the workers say of an end that was not the last epoch."""
+    """How the workers ended before the last epoch."""
     if not (folder / ENDED).is_file():
         return
     ended = storage.read_json(folder / ENDED)
@@ -451,14 +451,14 @@ def started_by_torchrun() -> bool:
 
 
 class Torchrun:
-    """The processes that torchrun has started: the first carries out the verb, the others join its trainings."""
+    """The processes that torchrun started: the first runs the command, the others join its training."""
 
     def __init__(self) -> None:
         from torch.distributed import PrefixStore
         from torch.distributed.rendezvous import rendezvous
 
         store, self.rank, self.size = next(iter(rendezvous("env://", timeout=timedelta(days=1))))
-        # what processes have said before they were started again must not be heard
+        # messages from before a restart must be ignored
         self.store = PrefixStore(f"graphsde/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
         self._local = int(os.environ.get("LOCAL_WORLD_SIZE", "0")) == self.size
         self._messages = 0
@@ -481,11 +481,11 @@ class Torchrun:
         return fitted
 
     def end(self, code: int) -> None:
-        """Tell the others how the verb has ended."""
+        """Tell the others how the command has ended."""
         self._post({"exit": code})
 
     def follow(self) -> int:
-        """Join trainings until the first process ends; its exit code."""
+        """Join training until the first process ends; returns its exit code."""
         while True:
             message = self._next()
             assert message is not None
@@ -496,11 +496,11 @@ class Torchrun:
                 with InterruptGuard() as guard, within_memory(message["memory"]):
                     self._join(Path(message["folder"]), message["parts"], checkpoint, guard)
             except ProcessLost:
-                # if the first process has an error of its own it says so at once
+                # if the first process has an error of its own, it reports it at once
                 farewell = self._next(FAREWELL_SECONDS)
                 return FAULT if farewell is None else int(farewell.get("exit", FAULT))
             except GraphsdeError:
-                pass  # the first process has met the same, and will say so
+                pass  # the first process has the same error and will report it
 
     def _join(
         self,

@@ -1,1 +1,1 @@
-"""How hidden states move: tensors, operators and time; nothing here knows of labels."""
+"""Dynamics of hidden states: tensors, operators and time; nothing here uses labels."""

@@ -1,4 +1,4 @@
-"""Step sizes that follow the path: step doubling on a Brownian tree, each path on its own."""
+"""Adaptive step sizes: step doubling on a Brownian tree, each path on its own."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ DEEPEST = 50
 class BrownianBridge:
     """One path of K × d Brownian motions on [0, T], as a tree: interval ``index`` of level l has length T / 2^l.
 
-    The draws of an interval are keyed by its level and index, so the path does not depend on the order of questions.
-    The ancestors of the last question are kept, which makes a walk from left to right cheap.
+    The draws of an interval are keyed by its level and index, so the path does not depend on the order of queries.
+    The ancestors of the last query are kept, which makes a walk from left to right cheap.
 
     Args:
         seed, keys, path, width, horizon, dtype: as in :class:`~graphsde.sde.brownian.BrownianMotion`; one path.
@@ -50,7 +50,7 @@ class BrownianBridge:
     def increment(self, level: int, index: int) -> Increment:
         """The interval ``[index, index + 1] · T / 2^level``, with its area."""
         if not (0 <= level <= DEEPEST and 0 <= index < 2**level):
-            raise BadUsage(f"there is no interval {index} on level {level}", expected=f"level 0 to {DEEPEST}")
+            raise BadUsage(f"no interval {index} on level {level}", expected=f"level 0 to {DEEPEST}")
         known = level
         while (known, index >> (level - known)) not in self._kept:
             known -= 1
@@ -78,7 +78,7 @@ class BrownianBridge:
         return standard_normals(stream, self.keys, [self.path], (1 << level) + index, self.width, self.dtype)
 
     def _forget(self, level: int, index: int) -> None:
-        """Keep the line of ancestors and their siblings: a walk forward asks for nothing else."""
+        """Keep the ancestors and their siblings: a forward walk needs nothing else."""
         line = {(up, index >> (level - up)) for up in range(level + 1)}
         line |= {(up, position ^ 1) for up, position in line if up > 0}
         self._kept = {place: kept for place, kept in self._kept.items() if place in line}
@@ -113,12 +113,12 @@ def integrate_adaptive(
         horizon: T.
         seed, keys: name the Brownian motions.  # keys [K]
         paths: index of each path.  # S of them
-        solver: a step solver that carries nothing but the state.
+        solver: a step solver that carries only the state.
         diffusion, noise_kind: g, and what it depends on.
         bind_prior: as ``bind_drift``, for the path KL.
         rtol, atol: tolerances; the error of a step is the root mean square over nodes and dimensions of the difference
             between one step and two, divided by ``atol + rtol · |H|``.
-        shallowest: no step is longer than T / 2^shallowest, lest something short is stepped over unseen.
+        shallowest: no step is longer than T / 2^shallowest, so that nothing short is missed.
         deepest: no step is shorter than T / 2^deepest.
 
     Raises:
@@ -232,7 +232,7 @@ class _Walk:
 
 
 def step_error(before: Tensor, one: Tensor, two: Tensor, rtol: float, atol: float) -> float:
-    """Root mean square of (one − two) / (atol + rtol · |H|); infinite where a state is not finite."""
+    """Root mean square of (one − two) / (atol + rtol · |H|); infinite if a state is not finite."""
     with torch.no_grad():
         if not (all_finite(one) and all_finite(two)):
             return math.inf
@@ -264,7 +264,7 @@ def _check(
             expected="a state of shape [nodes, paths, width], and one index per path",
         )
     if not (rtol >= 0 and atol > 0):
-        raise BadUsage(f"rtol {rtol}, atol {atol}", expected="rtol at least 0 and atol above 0")
+        raise BadUsage(f"invalid tolerances: rtol {rtol}, atol {atol}", expected="rtol at least 0 and atol above 0")
     if not 0 <= levels[0] < levels[1] <= DEEPEST:
         raise BadUsage(
             f"shallowest is {levels[0]}, deepest is {levels[1]}", expected=f"0 <= shallowest < deepest <= {DEEPEST}"

@@ -1,6 +1,6 @@
 r"""Replayable Brownian motion on a grid: any step can be drawn again, in any order, to the same bits.
 
-A step of a strong order 1.5 method needs, beside the increment :math:`W_{s,t}`, the *space-time Lévy area*
+A step of a strong order 1.5 method needs, besides the increment :math:`W_{s,t}`, the *space-time Lévy area*
 
 .. math:: H_{s,t} = \frac1h \int_s^t \Bigl( W_{s,r} - \frac{r-s}{h} W_{s,t} \Bigr) dr \sim N(0, h/12),
 
@@ -34,8 +34,8 @@ class Increment:
     Args:
         dt: the step's length h.
         dw: W at the end minus W at the start.  # [K, S, d]
-        area: the space-time Lévy area H, if it was asked for.  # [K, S, d]
-        spent: nobody will look at the tensors after the step, which may build its result in their memory.
+        area: the space-time Lévy area H, if requested.  # [K, S, d]
+        spent: the tensors are not used after the step, which may reuse their memory.
     """
 
     dt: float
@@ -45,7 +45,7 @@ class Increment:
 
     def levy(self) -> Tensor:
         if self.area is None:
-            raise BadUsage("this step needs the space-time Lévy area", fix="ask for increments with area=True")
+            raise BadUsage("this step needs the space-time Lévy area", fix="request increments with area=True")
         return self.area
 
 
@@ -55,7 +55,7 @@ def keys_of(graph: Graph) -> Tensor:
 
 
 def spent(noise: Increment | None) -> Increment | None:
-    """The same noise, whose memory the step may take."""
+    """The same noise, whose memory the step may reuse."""
     return None if noise is None else replace(noise, spent=True)
 
 
@@ -93,7 +93,7 @@ class BrownianMotion:
         dtype: torch.dtype = torch.float32,
     ) -> None:
         if not (math.isfinite(horizon) and horizon > 0):
-            raise BadUsage(f"a horizon of {horizon} is no length of time", found=horizon, expected="a number above 0")
+            raise BadUsage(f"invalid horizon {horizon}", found=horizon, expected="a number above 0")
         if cells < 1 or width < 1 or len(paths) < 1:
             raise BadUsage(f"{cells} cells, width {width}, {len(paths)} paths", expected="at least one of each")
         self.seed, self.keys, self.paths = seed, keys, paths
@@ -110,9 +110,7 @@ class BrownianMotion:
     def increment(self, first: int, last: int, area: bool = False) -> Increment:
         """What happened from the start of cell ``first`` to the start of cell ``last``."""
         if not 0 <= first < last <= self.cells:
-            raise BadUsage(
-                f"there is no step from cell {first} to cell {last}", expected=f"0 <= first < last <= {self.cells}"
-            )
+            raise BadUsage(f"no step from cell {first} to cell {last}", expected=f"0 <= first < last <= {self.cells}")
         h = self.horizon / self.cells
         total = self.cell_increment(first)
         if not area:
@@ -139,11 +137,11 @@ class BrownianMotion:
         return self._normals(self._area_stream, cell, math.sqrt(self.horizon / self.cells / 12))
 
     def _normals(self, stream: int, cell: int, scale: float) -> Tensor:
-        """Small draws are made for several cells to come; each number is handed out once, as it is the caller's."""
+        """Small draws are made for several cells ahead; each tensor is handed out once, since the caller owns it."""
         waiting = self._waiting.setdefault(stream, {})
         if cell not in waiting:
             together = max(1, _DRAWN_TOGETHER // math.prod(self.shape))
-            # whoever goes back, or to and fro, gets what is asked for and no more
+            # for backward or random access, draw only what is requested
             cells = range(cell, min(cell + together, self.cells) if self._goes_on(stream, cell) else cell + 1)
             drawn = normals_of_cells(stream, self.keys, self.paths, cells, self.width, self.dtype, scale=scale)
             waiting.clear()

@@ -1,4 +1,4 @@
-"""What moves a hidden state: drift, diffusion, prior; how they are registered, checked and bound to one graph."""
+"""The parts of the dynamics: drift, diffusion, prior; how they are registered, checked and bound to one graph."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def even_width(width: int) -> int:
 
 
 def check_state(component: str, width: int, adjacency: SparseMatrix, initial: Tensor) -> None:
-    """Refuse a state that does not fit the component or the graph."""
+    """Refuse a state that does not match the component or the graph."""
     if initial.ndim != 3 or initial.shape[0] != adjacency.shape[0] or initial.shape[2] != width:
         raise BadUsage(
-            f"'{component}' of width {width} can't move this state",
+            f"'{component}' of width {width} does not match this state",
             code="E-SHAPE",
             found=tuple(initial.shape),
             expected=f"[N, S, d] = [{adjacency.shape[0]}, any, {width}]",
@@ -42,17 +42,17 @@ Noise = Literal["none", "additive", "diagonal"]
 
 
 class BoundDrift(Protocol):
-    """A drift at work on one graph: ``f(t, h)``."""
+    """A drift bound to one graph: ``f(t, h)``."""
 
     tensors: tuple[Tensor, ...]
-    """Everything besides ``h`` that gradients must reach: parameters, and the initial state where it is a source."""
+    """Everything besides ``h`` that gradients must reach: parameters, and the initial state if it is a source."""
 
     def __call__(self, t: float, h: Tensor) -> Tensor:
         """``[N, S, d] -> [N, S, d]``"""
 
 
 class BoundDiffusion(Protocol):
-    """A diffusion at work on one graph."""
+    """A diffusion bound to one graph."""
 
     tensors: tuple[Tensor, ...]
 
@@ -63,14 +63,14 @@ class BoundDiffusion(Protocol):
         """``g(t, h) · noise``.  # noise [K, S, d] -> [N, S, d]"""
 
     def whiten(self, t: float, h: Tensor, difference: Tensor) -> Tensor:
-        """The ``u`` with ``g(t, h) · u = difference``; refused (:class:`BadUsage`) where there is none or many."""
+        """The ``u`` with ``g(t, h) · u = difference``; refused (:class:`BadUsage`) if there is none or many."""
 
 
 class Component(nn.Module):
-    """Base of drifts, diffusions and priors: a name, one line, where it comes from, and what it can do.
+    """Base of drifts, diffusions and priors: a name, a summary, its source, and its capabilities.
 
-    Models ask a part what it can do and never what it is called. ``relative`` says that a drift or prior is made for
-    noise in proportion to the signal: only with both of that kind does an LGNSDE take such noise by default.
+    Models check what a part can do, never its name. ``relative`` means that a drift or prior is made for
+    noise in proportion to the signal: only with both of that kind does an LGNSDE use such noise by default.
     """
 
     name: ClassVar[str]
@@ -85,10 +85,10 @@ class Drift(Component, ABC):
 
     Args of a subclass's constructor: ``width`` (d), its own settings, ``generator`` for its weights.
 
-    What a drift may say of itself, and what follows from it:
+    Attributes of a drift, and what follows from them:
 
-    ``linear``: f(t, H) = M H + (terms without H), which lets noise and mean be simulated apart, unless ``learns_rate``:
-    M itself is learned. ``pulls_back``: f leads to a rest by itself, so that as a force it needs no spring.
+    ``linear``: f(t, H) = M H + (terms without H), so noise and mean can be simulated apart, unless ``learns_rate``:
+    M itself is learned. ``pulls_back``: f is restoring by itself, so that as a force it needs no spring.
     ``kept_states``: how many states the gradient of one evaluation keeps, for the estimate of memory.
     """
 
@@ -102,20 +102,20 @@ class Drift(Component, ABC):
         """``initial`` is H(0) of all paths.  # [N, S, d]"""
 
     def lipschitz(self, adjacency: SparseMatrix) -> float:
-        """A certified upper bound of the Lipschitz constant in H; infinite where none is known."""
+        """A certified upper bound of the Lipschitz constant in H; infinite if none is known."""
         return float("inf")
 
     def source_lipschitz(self, adjacency: SparseMatrix) -> float:
-        """How much f at a fixed H changes with H(0), where that is a source; infinite where it is not known."""
+        """How much f at a fixed H changes with H(0), if that is a source; infinite if unknown."""
         return float("inf")
 
     def relaxation(self, adjacency: SparseMatrix) -> tuple[float, float, bool] | None:
-        """α, ν, and whether N is symmetric, of a linear drift with M = α(N − I), ‖N‖ ≤ ν; ``None`` where it is not of
-        that form. With it come bounds that don't grow with time."""
+        """α, ν, and whether N is symmetric, of a linear drift with M = α(N − I), ‖N‖ ≤ ν; ``None`` if it is not of
+        that form. It gives bounds that don't grow with time."""
         return None
 
     def coefficients(self) -> Tensor | None:
-        """κ of every channel, where an Euler step of length one takes H to κÂH and terms without H: then the law of
+        """κ of every channel, if an Euler step of length one maps H to κÂH and terms without H: then the law of
         each node's state is known (:mod:`graphsde.sde.marginals`). ``None`` for any other drift.  # [d]"""
         return None
 
@@ -125,16 +125,16 @@ class Drift(Component, ABC):
         return False
 
     def control(self, initial: Tensor) -> Tensor:
-        """u of :meth:`closed_kl`; asked for only where that is true.  # [N, S, d] -> [N, S, d]"""
+        """u of :meth:`closed_kl`; called only if that is true.  # [N, S, d] -> [N, S, d]"""
         raise NotImplementedError(f"the drift '{self.name}' has no control")
 
     @classmethod
     def suited(cls, options: Mapping[str, Any], channel: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Options of this drift and of its prior that make :meth:`closed_kl` true where a preset chose the other ones.
+        """Options of this drift and of its prior that make :meth:`closed_kl` true if a preset chose the other ones.
 
         Args:
-            options: of the drift, as somebody gave them.
-            channel: of the noise, where somebody chose one.
+            options: of the drift, as given.
+            channel: of the noise, if given.
         """
         return {}, {}
 
@@ -142,8 +142,8 @@ class Drift(Component, ABC):
 class Diffusion(Component, ABC):
     """g in dH = f dt + g dW; ``noise`` tells solvers what it depends on: nothing, or the state (entry by entry).
 
-    ``channel`` names C where g dW = g C dW with a number g: ``identity``, ``smoothing`` (B of the diffusion
-    ``smoothed``), or a name of your own that a drift of your own knows. ``full_rank``: a path KL can be had from the
+    ``channel`` names C if g dW = g C dW with a number g: ``identity``, ``smoothing`` (B of the diffusion
+    ``smoothed``), or a name that your own drift knows. ``full_rank``: a path KL can be computed from the
     difference of drifts, by ``whiten``.
     """
 
@@ -155,7 +155,7 @@ class Diffusion(Component, ABC):
     def bind(self, adjacency: SparseMatrix) -> BoundDiffusion: ...
 
     def power(self, nodes: int, width: int) -> float:
-        """q ≥ tr g gᵀ over all nodes and dimensions, whatever the state; infinite where it is not known."""
+        """q ≥ tr g gᵀ over all nodes and dimensions, for any state; infinite if unknown."""
         return float("inf")
 
     def lipschitz(self) -> float:
@@ -178,7 +178,7 @@ class ElementwiseDiffusion(Diffusion):
 
 
 class Prior(Component, ABC):
-    """The drift that the posterior is held against; it shares the posterior's diffusion."""
+    """The prior's drift; it shares the posterior's diffusion."""
 
     @abstractmethod
     def bind(self, adjacency: SparseMatrix, initial: Tensor) -> BoundDrift: ...
@@ -195,7 +195,7 @@ def refuse_infinite_kl(name: str) -> BadUsage:
     return BadUsage(
         f"the path KL is infinite or undefined under the diffusion '{name}'",
         code="E-KL",
-        fix="use a diffusion with full rank, as 'constant', or set kl_weight=0",
+        fix="use a diffusion of full rank, such as 'constant', or set kl_weight=0",
     )
 
 

@@ -1,6 +1,6 @@
-"""How gradients reach back through a solve: ``store`` (time), ``checkpoint`` (memory √L), ``reversible`` (memory 1).
+"""How gradients go through a solve: ``store`` (time), ``checkpoint`` (memory √L), ``reversible`` (memory 1).
 
-All three are exact derivatives of the same discrete computation; they differ in memory and time alone.
+All three are exact derivatives of the same discrete computation; they differ only in memory and time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Pullback:
 
     Args:
         ctx: of the solve: its plan, and the tensors, from :func:`gathering_tensors`.
-        grads: of the states after one step or more and, where there is a prior, of the KL.
+        grads: of the states after one step or more and, if there is a prior, of the KL.
     """
 
     def __init__(self, ctx: Any, grads: Sequence[Tensor | None]) -> None:
@@ -39,7 +39,7 @@ class Pullback:
         self.carry_grads: Grads = []
 
     def step(self, step: int, carry: Carry, noise: Increment | None) -> None:
-        """Through step ``step``, which began with ``carry`` and is redone under autograd."""
+        """Through step ``step``, which started with ``carry`` and is recomputed under autograd."""
         plan = self.plan
 
         def redo(inputs: Carry) -> list[Tensor | None]:
@@ -72,7 +72,7 @@ class Pullback:
         ]
         if not wanted:
             return [None] * len(leaves)
-        # what the parameters were made into before the solve (a normalised weight, say) belongs to every step's graph
+        # tensors computed from parameters before the solve (a normalised weight, say) belong to every step's graph
         grads = torch.autograd.grad(
             [out for out, _ in wanted],
             [*leaves, *self.tensors],
@@ -93,7 +93,7 @@ def needs_gradient(plan: Plan, initial: Tensor) -> bool:
 def gathering_tensors(system: System) -> tuple[Tensor, ...]:
     """The tensors of ``system`` at which step-wise gradients are gathered, such that none is counted twice.
 
-    A tensor that was computed from others on the list (an inverse beside the thing itself) is left out, as its gradient
+    A tensor that was computed from others on the list (such as an inverse) is left out, since its gradient
     reaches them through every step's graph. If it was also computed from something that is not on the list, there is
     no such choice, and it is refused.
     """
@@ -122,7 +122,7 @@ def _made_of_others(x: Tensor, places: set[tuple[Any, int]]) -> bool:
             "a tensor of the drift, diffusion or prior was computed from another one of them, and from something else",
             code="E-GRADIENTS",
             found=f"a tensor of shape {tuple(x.shape)}",
-            fix="list in 'tensors' all that it was computed from and not itself, or use gradients='store'",
+            fix="list in 'tensors' what it was computed from instead of the tensor itself, or use gradients='store'",
         )
     return listed
 
@@ -147,13 +147,13 @@ def run_stored(plan: Plan, initial: Tensor) -> tuple[list[Tensor], Tensor | None
     return ([initial, *states] if plan.saved[0] == 0 else states), kl
 
 
-FEWEST = 10  # states: the graph of one step holds more, so that saving below this would not be felt
-FEWEST_OF_LARGE = 3  # where a state is so large that saving is felt, at the price of taking steps once more
+FEWEST = 10  # states: the graph of one step holds more, so saving fewer makes no difference
+FEWEST_OF_LARGE = 3  # for large states, where saving matters, at the cost of recomputing steps
 NOISE = 2  # states: increment and area of one step
 
 
 def run_checkpointed(plan: Plan, initial: Tensor) -> tuple[list[Tensor], Tensor | None]:
-    """As :func:`~graphsde.sde.gradients.run_stored`, in less memory."""
+    """Like :func:`~graphsde.sde.gradients.run_stored`, in less memory."""
     if not needs_gradient(plan, initial):
         return run_stored(plan, initial)
     tensors = plan.system.drift.tensors if is_written(plan) else gathering_tensors(plan.system)
@@ -161,7 +161,7 @@ def run_checkpointed(plan: Plan, initial: Tensor) -> tuple[list[Tensor], Tensor 
 
 
 def fewest_alive(state: Tensor) -> int:
-    """How many states may be alive at any rate."""
+    """How many states may always be alive."""
     return FEWEST if state.numel() * state.element_size() <= LARGE_BYTES else FEWEST_OF_LARGE
 
 
@@ -184,7 +184,7 @@ def segment_starts(steps: int, fewest: int = FEWEST) -> list[int]:
 
 
 def _longest(alive: int) -> list[int]:
-    """How long segments may be, so that their carries and most of their noise fit beside the starts before them."""
+    """How long segments may be, so that their carries and most of their noise fit along with the starts before them."""
     return [(alive + NOISE + 3 - before) // (1 + NOISE) for before in range(alive)]
 
 
@@ -197,7 +197,7 @@ class _Kept:
 
     def keep(self, step: int, carry: Carry) -> None:
         if step in self.starts:
-            # detached, as a state that is handed out would otherwise hold itself alive
+            # detached, since a returned state would otherwise keep itself alive
             kept = tuple(to_file(x.detach(), parts=world().parts) for x in carry)
             self.carries[step] = kept, [x._version for x in kept]
 
@@ -222,9 +222,9 @@ class _Checkpointed(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         plan: Plan = ctx.plan
-        initial = ctx.saved_tensors[0]  # asking also checks that nothing was changed in place since
+        initial = ctx.saved_tensors[0]  # access also checks that nothing was changed in place since
         kept: _Kept = ctx.kept
-        if len(kept.carries) < len(kept.starts):  # a second way back through the same graph
+        if len(kept.carries) < len(kept.starts):  # a second backward pass through the same graph
             with torch.no_grad():
                 plan.walk(initial, kept.keep)
         back = WayBack(ctx, grads) if is_written(plan) else Pullback(ctx, grads)
@@ -256,7 +256,7 @@ def _retrace(plan: Plan, carry: Carry, start: int, end: int, noises: int) -> lis
 
 
 def run_reversible(plan: Plan, initial: Tensor) -> tuple[list[Tensor], Tensor | None]:
-    """As :func:`~graphsde.sde.gradients.run_stored`, in memory that does not grow with the steps."""
+    """Like :func:`~graphsde.sde.gradients.run_stored`, in memory that does not grow with the steps."""
     if not isinstance(plan.solver, ReversibleSolver):
         raise BadUsage(
             f"solver '{plan.solver.name}' can't undo its steps",

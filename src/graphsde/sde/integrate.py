@@ -28,7 +28,7 @@ class Path:
         times: when they were saved; the last is the horizon.
         kl: path KL of each path against the prior, summed over nodes and dimensions; ``None`` without a prior or
             without noise.  # [S]
-        evaluations: how often the drift was evaluated on the way forward.
+        evaluations: how often the drift was evaluated in the forward pass.
     """
 
     saved: tuple[Tensor, ...]
@@ -49,7 +49,7 @@ class Path:
 
 @dataclass(frozen=True)
 class AdaptivePath:
-    """What an adaptive solve hands back: final states and, path by path, what they took.
+    """The result of an adaptive solve: final states and, path by path, their cost.
 
     Args:
         final: the states at the horizon.  # [N, S, d]
@@ -89,21 +89,21 @@ def integrate(
         drift: f, bound to a graph.
         initial: H(0).  # [N, S, d]
         horizon: T.
-        steps: L, a whole number; :func:`~graphsde.sde.plan.steps_for` makes it from a step length.
+        steps: L, an integer; :func:`~graphsde.sde.plan.steps_for` makes it from a step length.
         solver: a name from ``SOLVERS`` or a solver.
         diffusion: g; ``None`` for an ordinary differential equation.
-        noise_kind: what g depends on; ``"none"`` switches noise and KL off whatever else is given, and so does a
+        noise_kind: what g depends on; ``"none"`` disables noise and KL whatever else is given, and so does a
             diffusion that is zero.
         brownian: the noise, with as many cells as steps or a multiple of that.
         prior: p; with one, the path KL against it is integrated.
         save: ``"last"`` state only, ``"all"`` from H(0) on, or a number of states evenly spread over the steps, the
             first and the last among them.
-        gradients: how they reach back: ``"store"`` (fastest), ``"checkpoint"`` (memory of √L states) or
+        gradients: how they are computed: ``"store"`` (fastest), ``"checkpoint"`` (memory of √L states) or
             ``"reversible"`` (constant memory; needs solver ``"reversible-heun"``).
 
     Raises:
         SolverDiverged: a state or the KL is not finite.
-        BadUsage: the parts don't fit together.
+        BadUsage: the parts don't match.
 
     Example:
         >>> import torch
@@ -142,7 +142,7 @@ def integrate(
 def _unit_walk(
     method: Solver, drift: BoundDrift, initial: Tensor, horizon: float, steps: int, saved: tuple[int, ...]
 ) -> Tensor | None:
-    """The last state by the drift's own walk in Euler steps of length one, where it has one and all is finite."""
+    """The last state by the drift's own walk in Euler steps of length one, if it has one and all is finite."""
     walk = getattr(drift, "unit_walk", None)
     if walk is None or type(method) is not Euler or horizon != steps or saved != (steps,):
         return None
@@ -193,12 +193,12 @@ def _adaptive_ode(
 def _check_grid(initial: Tensor, horizon: float, steps: int) -> None:
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise BadUsage(
-            f"{steps!r} is no number of steps", code="E-STEP", found=steps, expected="a whole number, at least 1"
+            f"invalid number of steps: {steps!r}", code="E-STEP", found=steps, expected="an integer, at least 1"
         )
     require_horizon(horizon)
     if initial.dim() != 3 or not initial.is_floating_point():
         raise BadUsage(
-            "the initial state has the wrong form",
+            "the initial state has the wrong shape or type",
             code="E-STATE",
             found=f"{initial.dtype} of shape {tuple(initial.shape)}",
             expected="floating point of shape [nodes, paths, width]",
@@ -212,14 +212,14 @@ def _check_noise(brownian: BrownianMotion | None, initial: Tensor, horizon: floa
         )
     if brownian.cells % steps or not math.isclose(brownian.horizon, horizon, rel_tol=1e-12):
         raise BadUsage(
-            f"the Brownian motion does not fit {steps} steps up to {horizon}",
+            f"the Brownian motion does not match {steps} steps up to {horizon}",
             code="E-NOISE",
             found=f"{brownian.cells} cells up to {brownian.horizon}",
             expected="the same horizon, and cells a multiple of steps",
         )
     if brownian.shape[1:] != initial.shape[1:] or brownian.dtype != initial.dtype:
         raise BadUsage(
-            "the Brownian motion does not fit the state",
+            "the Brownian motion does not match the state",
             code="E-NOISE",
             found=f"noise {brownian.shape} {brownian.dtype}, state {tuple(initial.shape)} {initial.dtype}",
             expected="the same paths, width and dtype",

@@ -1,4 +1,4 @@
-"""Upper bounds that hold: spectral norms of weights and of graph operators."""
+"""Certified upper bounds: spectral norms of weights and of graph operators."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def spectral_norm_bound(weight: Tensor) -> float:
 
 
 def operator_norm_bound(matrix: SparseMatrix) -> float:
-    r"""An upper bound of a sparse matrix's spectral norm that can't be wrong, and is tight for graph operators.
+    r"""A certified upper bound of a sparse matrix's spectral norm, tight for graph operators.
 
     For every positive y, ‖A‖² ≤ max_j (|A|ᵀ|A| y)_j / y_j (Schur's test; Collatz and Wielandt). With y = 1 this is at
-    most ‖A‖₁‖A‖_∞; with y = D̃^{1/2}, which the diagonal of Â tells, it is one; power steps tighten the rest.
+    most ‖A‖₁‖A‖_∞; with y = D̃^{1/2}, read from the diagonal of Â, it is one; power steps tighten the rest.
     """
     from graphsde.nn.operators import diagonal
 
@@ -49,7 +49,7 @@ def operator_norm_bound(matrix: SparseMatrix) -> float:
         for _ in range(_POWER_STEPS):
             image = back @ (forward @ y)
             best = min(best, float(torch.where(used, image / y, 0.0).max()))
-            # squares of tiny entries may underflow; a floor keeps y positive, which is all the bound asks for
+            # squares of tiny entries may underflow; a floor keeps y positive, which is all the bound needs
             y = torch.where(used, image / image.max().clamp_min(1e-300), 1.0).clamp_min(1e-150)
     return best**0.5
 

@@ -1,4 +1,4 @@
-r"""Exact marginals of a linear graph SDE: nothing has to be simulated to know the law of a node's state.
+r"""Exact marginals of a linear graph SDE: the law of a node's state without simulation.
 
 The equation :math:`dH = [(\kappa \hat A - I) H + (1 - |\kappa|) H(0)]\,dt + g D\,dW` in Euler steps of length one is
 
@@ -8,10 +8,10 @@ so that after K steps a node's state is Gaussian around the solution without noi
 
 .. math:: g^2 \sum_{k < K} \kappa^{2k} \sum_j (\hat A^k)_{ij}^2\, s_j^2
 
-in every channel. Where loss and prediction are sums over nodes, these marginals are all that matters.
+in every channel. If loss and prediction are sums over nodes, these marginals are all that matters.
 
 Powers of a sparse matrix are dense, so they are never built as a whole. Small graphs get exact sums, one block of
-columns at a time. Elsewhere signs z_j = ±1 stand in: :math:`E (\sum_j m_{ij} z_j)^2 = \sum_j m_{ij}^2 =: a`, with the
+columns at a time. Elsewhere signs z_j = ±1 are used: :math:`E (\sum_j m_{ij} z_j)^2 = \sum_j m_{ij}^2 =: a`, with the
 variance :math:`2 (a^2 - \sum_j m_{ij}^4) \le 2 a^2`, so that the mean over :math:`\lceil 2/\varepsilon^2 \rceil` probes
 has a relative standard error of at most ε.
 """
@@ -31,14 +31,14 @@ from graphsde.graph.sparse import SparseMatrix
 from graphsde.nn.operators import Kept, rows_of, smoothing_scale
 
 NOISE_CHANNELS = ("identity", "smoothing")
-"""What noise goes through before it reaches the nodes: nothing, or B = Â/ρ as in the ``smoothed`` diffusion."""
+"""The noise channel: the identity, or B = Â/ρ as in the ``smoothed`` diffusion."""
 
 EXACT_ENERGIES = 4_000_000_000
-"""Multiplications that exact row energies may take, a second or two of one core; beyond it there are probes."""
+"""Maximum multiplications for exact row energies, a second or two of one core; beyond it probes are used."""
 EXACT_WEIGHTS = 30_000_000_000
 """The same of :func:`propagation_weights`, which save products through the graph at every later call."""
 KEPT_ENTRIES = 40_000_000
-"""Entries of such weights at most, 160 MB in single precision."""
+"""Maximum entries of such weights, 160 MB in single precision."""
 _LEAST_COLUMNS = 8
 _BLOCK_ENTRIES = 1 << 19  # of one dense block: small enough for a cache, measured as the fastest
 
@@ -47,7 +47,7 @@ _WEIGHTS: Kept[Tensor] = Kept(2)
 
 
 def probes_for(relative_error: float) -> int:
-    """How many probes have this relative standard error at most: ⌈2/ε²⌉.
+    """How many probes give at most this relative standard error: ⌈2/ε²⌉.
 
     Example:
         >>> probes_for(0.1)
@@ -58,12 +58,12 @@ def probes_for(relative_error: float) -> int:
 
 
 def row_energies(adjacency: SparseMatrix, steps: int, *, relative_error: float = 0.1, seed: int = 0) -> Tensor:
-    """Squared norms of the rows of Â⁰, Â¹, …, one column per power; computed once per graph, not to be written to.
+    """Squared norms of the rows of Â⁰, Â¹, …, one column per power; cached per graph, read-only.
 
     Args:
         adjacency: Â.
         steps: K, the number of powers.
-        relative_error: ε of the probes on large graphs, as a standard error; 0 asks for exact sums at any cost.
+        relative_error: ε of the probes on large graphs, as a standard error; 0 for exact sums at any cost.
         seed: of the probes; the same seed gives the same numbers.
 
     Returns:
@@ -80,7 +80,7 @@ def row_energies(adjacency: SparseMatrix, steps: int, *, relative_error: float =
     whole(steps, "steps", at_least=1)
     error = number(relative_error, "relative_error", at_least=0.0)
     key = (steps, error, check_seed(seed))
-    if adjacency.found is not None:  # a part's rows of what was found on the whole graph
+    if adjacency.found is not None:  # a part's rows of the whole graph's result
         return adjacency.found.energies(steps)
     return _ENERGIES.once(adjacency, key, lambda: _energies(adjacency, *key))
 
@@ -91,7 +91,7 @@ def _energies(adjacency: SparseMatrix, steps: int, error: float, seed: int) -> T
     dtype = adjacency.values.dtype
     total = torch.zeros(size, steps, dtype=widest_type(adjacency.device), device=adjacency.device)
     total[:, 0] = 1.0
-    if steps > 1:  # the first power is there: its squares cost nothing
+    if steps > 1:  # the first power is known: its squares cost nothing
         squares = widened(adjacency.values).square()
         total[:, 1] = squares.new_zeros(size).index_add_(0, rows_of(adjacency), squares)
     if steps <= 2:
@@ -119,7 +119,7 @@ def unit_variance(
     relative_error: float = 0.1,
     seed: int = 0,
 ) -> Tensor:
-    """Variance of every node's state where g and all s_j are one: Σ_k κ^{2k} ‖row i of Âᵏ‖², a polynomial in κ.
+    """Variance of every node's state if g and all s_j are one: Σ_k κ^{2k} ‖row i of Âᵏ‖², a polynomial in κ.
 
     Args:
         adjacency: Â.
@@ -152,19 +152,19 @@ def propagated_variance(
     relative_error: float = 0.1,
     seed: int = 0,
 ) -> Tensor:
-    """Variance of some nodes' states where every node has noise of its own: Σ_k κ^{2k} Σ_j (Âᵏ)_ij² s_j².
+    """Variance of some nodes' states if every node has its own noise: Σ_k κ^{2k} Σ_j (Âᵏ)_ij² s_j².
 
     Exact while the matrix of weights between those nodes and all is small enough to keep, so that calls for the same
-    rows with other variances are one product. Otherwise by probes ±s_j, drawn anew from the seed at every call.
+    rows with other variances are one product. Otherwise by probes ±s_j, redrawn from the seed at every call.
 
     Args:
         adjacency: Â.
         kappa: κ.
         steps: K.
         node_variance: s², not negative; gradients flow to it, with probes where it is positive.  # [N]
-        rows: positions of the nodes asked for; all if not given.  # [n] int64
+        rows: positions of the nodes; default all.  # [n] int64
         channel: ``identity``, or ``smoothing``: then D comes first and B = Â/ρ spreads the noise.
-        relative_error: standard error of the probes; 0 asks for exact sums at any cost.
+        relative_error: standard error of the probes; 0 for exact sums at any cost.
         seed: of the probes.
 
     Returns:
@@ -205,7 +205,7 @@ def propagated_variance(
 def propagation_weights(
     adjacency: SparseMatrix, kappa: float, steps: int, rows: Tensor, *, channel: str = "identity"
 ) -> Tensor:
-    """M with v = M s²: M_ij = Σ_k κ^{2k} (Âᵏ)_ij² for some rows i, exactly; kept for the last rows asked for.
+    """M with v = M s²: M_ij = Σ_k κ^{2k} (Âᵏ)_ij² for some rows i, exactly; cached for the last rows.
 
     ``exact_rows`` says for how many rows this is cheap.  # [n, N]
     """

@@ -1,4 +1,4 @@
-"""One solve on a grid, laid out before the first step: which equation, which method, which noise."""
+"""The plan of one solve on a grid: which equation, which method, which noise."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def require_horizon(horizon: float) -> None:
 
 
 def steps_for(horizon: float, dt: float) -> int:
-    """How many steps of at most ``dt`` lead to ``horizon``: ⌈T/dt − 10⁻⁹⌉, a whole number.
+    """How many steps of at most ``dt`` reach ``horizon``: ⌈T/dt − 10⁻⁹⌉, an integer.
 
     Example:
         >>> steps_for(1.0, 0.01), steps_for(1.0, 0.3)
@@ -47,7 +47,7 @@ class Plan:
         horizon: T.
         steps: L; step k goes from kT/L to (k + 1)T/L.
         brownian: the noise; ``None`` for an equation without.
-        saved: step counts after which the state is handed out, increasing; the last is L.
+        saved: step counts after which the state is returned, increasing; the last is L.
     """
 
     system: System
@@ -65,7 +65,7 @@ class Plan:
         return self.horizon * step / self.steps  # not a running sum, which would drift away from the grid
 
     def noise(self, step: int) -> Increment | None:
-        """What the Brownian motion does during step ``step``; drawn anew at every call."""
+        """The Brownian increment of step ``step``; redrawn at every call."""
         if self.brownian is None:
             return None
         cells = self.brownian.cells // self.steps
@@ -76,7 +76,7 @@ class Plan:
         return self.solver.step(self.system, self.time(step), self.dt, carry, noise)
 
     def advance(self, step: int, carry: Carry) -> tuple[Carry, Tensor | None]:
-        """As :meth:`step` under the noise that belongs to it; a state that is not finite is refused."""
+        """Like :meth:`step` with its own noise; a nonfinite state is refused."""
         carry, kl = self.step(step, carry, spent(self.noise(step)))
         self.require_finite(carry[0], step + 1)
         return carry, kl
@@ -84,7 +84,7 @@ class Plan:
     def walk(
         self, initial: Tensor, before_step: Callable[[int, Carry], None] | None = None
     ) -> tuple[list[Tensor], Tensor | None, Carry]:
-        """From 0 to the horizon: the states wanted after one step or more, the path KL, the last carry."""
+        """From 0 to the horizon: the requested states after one step or more, the path KL, the last carry."""
         wanted = set(self.saved)
         states: list[Tensor] = []
         kl: Tensor | None = None
@@ -102,7 +102,7 @@ class Plan:
 
     def handed_out(self, initial: Tensor, outputs: Sequence[Tensor]) -> tuple[list[Tensor], Tensor | None]:
         """The states after ``saved`` steps and the path KL, from those after one step or more and the KL behind them
-        where there is a prior."""
+        if there is a prior."""
         states = list(outputs)
         kl = states.pop() if self.system.prior is not None else None
         return ([initial, *states] if self.saved[0] == 0 else states), kl

@@ -1,4 +1,4 @@
-"""Priors: the drift that the posterior is held against."""
+"""Priors: the drift of the prior process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["PRIORS", "ConstantPrior", "GraphOUPrior", "OrnsteinUhlenbeckPrior", 
 
 @dataclass
 class _Fixed:
-    """A bound prior without anything to learn."""
+    """A bound prior without parameters."""
 
     value: Callable[[float, Tensor], Tensor]
     tensors: tuple[Tensor, ...] = ()
@@ -63,14 +63,14 @@ class ConstantPrior(Prior):
 
 @register_prior
 class GraphOUPrior(Prior):
-    r"""Graph Ornstein–Uhlenbeck: nodes return to a share of what their neighbours are,
+    r"""Graph Ornstein–Uhlenbeck: nodes revert to a share of their neighbours' mean,
     :math:`p(H) = -(I - (1 - a)\hat A) H`.
 
     Paper: Chamberlain et al., "GRAND: graph neural diffusion", ICML 2021 (the flow; here as the drift of a graph
     Ornstein–Uhlenbeck process, stable for a > 0, in the sense of Courgeau and Veraart, "Likelihood theory for the graph
     Ornstein-Uhlenbeck process", 2022).
 
-    The ``graph-heat`` drift with the same ``teleport`` differs from it by the source alone, so that the path KL is
+    The ``graph-heat`` drift with the same ``teleport`` differs from it only by the source, so that the path KL is
     ½ T a² ‖H(0)‖² / g².
 
     Args:
@@ -87,7 +87,7 @@ class GraphOUPrior(Prior):
     """
 
     name = "graph-ou"
-    summary = "nodes return to a share of what their neighbours are"
+    summary = "nodes revert to a share of their neighbours' mean"
     paper, year = "Chamberlain et al., GRAND: graph neural diffusion", 2021
     relative = True
 
@@ -104,13 +104,13 @@ class GraphOUPrior(Prior):
 
 @register_prior
 class OrnsteinUhlenbeckPrior(Prior):
-    r"""Every entry returns to μ on its own: :math:`p(H) = \theta (\mu - H)`.
+    r"""Every entry reverts to μ on its own: :math:`p(H) = \theta (\mu - H)`.
 
     Paper: Uhlenbeck and Ornstein, "On the theory of the Brownian motion", 1930.
 
     Args:
         width: d of the state.
-        theta: θ ≥ 0, the speed of return; the variance settles at σ²/(2θ).
+        theta: θ ≥ 0, the speed of reversion; the variance converges to σ²/(2θ).
         mu: μ.
 
     Example:
@@ -123,7 +123,7 @@ class OrnsteinUhlenbeckPrior(Prior):
     """
 
     name = "ou"
-    summary = "every entry returns to a mean"
+    summary = "every entry reverts to a mean"
     paper, year = "Uhlenbeck and Ornstein, On the theory of the Brownian motion", 1930
 
     def __init__(self, width: int, *, theta: float = 1.0, mu: float = 0.0) -> None:

@@ -1,7 +1,7 @@
 r"""Euler steps of length one of a linear graph filter, the whole walk as one operation.
 
-:math:`H_{k+1} = \kappa \hat A H_k + B` with B the source needs one sparse product and one pass over the state a step.
-The way back, :math:`G_k = \kappa \hat A^\top G_{k+1}`, needs no state at all unless κ is learned: the gradient of H(0)
+:math:`H_{k+1} = \kappa \hat A H_k + B` with B the source needs one sparse product and one pass over the state per step.
+Its gradient, :math:`G_k = \kappa \hat A^\top G_{k+1}`, needs no state at all unless κ is learned: the gradient of H(0)
 is :math:`G_0`, that of B is :math:`\sum_{k \ge 1} G_k`. So memory does not grow with the number of steps.
 """
 
@@ -18,7 +18,7 @@ from graphsde.graph.sparse import LARGE_BYTES, SparseMatrix
 
 
 def walk_unit_steps(adjacency: SparseMatrix, initial: Tensor, source: Tensor, kappa: Tensor, steps: int) -> Tensor:
-    """H after so many steps; differentiable in H(0), B and κ.
+    """H after ``steps`` steps; differentiable in H(0), B and κ.
 
     Args:
         adjacency: Â.
@@ -38,7 +38,7 @@ def _by_steps(adjacency: SparseMatrix, steps: int, initial: Tensor, source: Tens
 
 
 class _Rooms:
-    """Memory for one step after another where a state is large: two pieces in turns."""
+    """Memory for consecutive steps if a state is large: two alternating buffers."""
 
     def __init__(self) -> None:
         self.rooms: list[Tensor] = []
@@ -78,7 +78,7 @@ class _Walk(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
         initial, source, kappa, *heard = ctx.saved_tensors
         wanted = ctx.needs_input_grad[2:]
-        if torch.is_grad_enabled():  # a derivative of the derivative is asked for
+        if torch.is_grad_enabled():  # a second derivative is requested
             asked = [x for x, want in zip((initial, source, kappa), wanted, strict=True) if want]
             again = _by_steps(ctx.adjacency, ctx.steps, initial, source, kappa)
             found = iter(torch.autograd.grad(again, asked, grads[0], create_graph=True))

@@ -1,4 +1,4 @@
-"""Checks that anybody can run on a model, drift, prior, diffusion, solver or score of their own.
+"""Checks for your own model, drift, prior, diffusion, solver or score.
 
 One call each; the lists of checks, for parametrised tests, are in the modules.
 """

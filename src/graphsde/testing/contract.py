@@ -16,7 +16,7 @@ CheckT = TypeVar("CheckT", bound=Callable[..., None])
 
 
 class Broken(AssertionError):
-    """A guarantee that is not kept."""
+    """A broken guarantee."""
 
 
 def contract(*lists: list[CheckT]) -> Callable[[CheckT], CheckT]:
@@ -44,14 +44,14 @@ def refuses(kind: type[GraphsdeError], action: Callable[[], object], words: str)
 
 
 def run_checks(checks: Iterable[Callable[..., None]], arguments: Callable[[], Iterable[Any]]) -> int:
-    """Run checks one after another; the first that fails, for whatever reason, is named.
+    """Run checks one after another; the error names the first that fails, for whatever reason.
 
     Args:
         checks: of one contract.
-        arguments: makes what each of them is given.
+        arguments: makes the arguments of each of them.
 
     Returns:
-        How many guarantees were kept.
+        Number of checks passed.
 
     Raises:
         Broken: an ``AssertionError``.
@@ -69,7 +69,7 @@ def run_checks(checks: Iterable[Callable[..., None]], arguments: Callable[[], It
 
 @contextmanager
 def untouched_randomness() -> Iterator[None]:
-    """Everybody's shared generators, which nothing of ours may draw from, must be at the end as they were."""
+    """The global random generators, which nothing of ours may use, must be unchanged at the end."""
     before = _global_randomness()
     yield
     same = all(np.array_equal(then, now) for then, now in zip(before, _global_randomness(), strict=True))

@@ -1,4 +1,4 @@
-"""What every model guarantees, as checks that anybody can run on a model of their own.
+"""What every model guarantees, as checks for your own model.
 
 Example: ``gs.testing.check_model(MyModel, {"epochs": 3})``, or one by one in a test file of yours::
 
@@ -53,7 +53,7 @@ class ModelCase:
         uses_features: the prediction depends on node features.
         uses_edges: the prediction depends on edges.
         inductive: predicts on a graph that has none of the training nodes.
-        fixed_samples: how many samples there are is up to the model, as in an ensemble, not to the caller.
+        fixed_samples: the model decides on the number of samples, as in an ensemble, not the caller.
     """
 
     def __init__(
@@ -209,7 +209,7 @@ def somebody_elses_seed_changes_nothing(case: ModelCase, folder: Path) -> None:
     before = torch.get_rng_state()
     torch.random.default_generator.manual_seed(4711)
     try:
-        same(case.refit(case.graph), case.prediction, "an OOD global seed")
+        same(case.refit(case.graph), case.prediction, "another global seed")
     finally:
         torch.set_rng_state(before)
 
@@ -332,7 +332,7 @@ def predict_does_not_train(case: ModelCase, folder: Path) -> None:
     before = copy.deepcopy(case.fitted.state()[0])
     case.fitted.predict(case.graph, samples=SAMPLES)
     after = case.fitted.state()[0]
-    expect(all(torch.equal(before[name], after[name]) for name in before), "predict leaves the model alone")
+    expect(all(torch.equal(before[name], after[name]) for name in before), "predict does not change the model")
 
 
 @contract
@@ -346,7 +346,7 @@ def more_samples_extend_the_same_samples(case: ModelCase, folder: Path) -> None:
     if case.fixed_samples:
         expect(longer.num_samples == case.prediction.num_samples, "always as many samples")
     elif case.prediction.kind == "samples":
-        expect(longer.num_samples == SAMPLES + 2, "as many samples as asked for")
+        expect(longer.num_samples == SAMPLES + 2, "as many samples as requested")
     gap = float(np.abs(longer.probs[: case.prediction.num_samples] - case.prediction.probs).max())
     expect(gap == 0, f"sample k does not depend on how many are drawn (differs by {gap:.2g})")
 
@@ -396,7 +396,10 @@ def another_graph_is_predicted(case: ModelCase, folder: Path) -> None:
         return
     other = contract_graph(seed=5)
     other = dataclasses.replace(other, node_ids=np.array([f"other {i}" for i in range(30)], dtype=object))
-    expect(case.fitted.predict(other.subgraph(np.arange(12)), samples=SAMPLES).num_items == 12, "a smaller, OOD graph")
+    expect(
+        case.fitted.predict(other.subgraph(np.arange(12)), samples=SAMPLES).num_items == 12,
+        "a smaller, different graph",
+    )
 
 
 @contract
@@ -486,7 +489,7 @@ def a_calibrator_is_kept_with_the_model(case: ModelCase, folder: Path) -> None:
         model.calibrate(case.graph, by=None)
     expect(calibrated.uncalibrated is not None, "predict applies the calibrator")
     same(load_model(folder).predict(case.graph, samples=SAMPLES), calibrated, "calibrated, after save and load")
-    same(calibrated.untempered(), case.prediction.untempered(), "what the calibrator did can be undone")
+    same(calibrated.untempered(), case.prediction.untempered(), "calibration can be undone")
 
 
 def check_model(
@@ -498,15 +501,15 @@ def check_model(
     inductive: bool = True,
     fixed_samples: bool = False,
 ) -> int:
-    """Hold a model to all that every model guarantees; it is fitted some twenty times on thirty nodes.
+    """Check a model against everything that models guarantee; it is fitted some twenty times on thirty nodes.
 
     Args:
         make: the model's class.
-        settings: that make it small and quick, as ``{"epochs": 5}``.
+        settings: that make it small and fast, such as ``{"epochs": 5}``.
         uses_features, uses_edges, inductive, fixed_samples: see :class:`ModelCase`.
 
     Returns:
-        How many guarantees were kept.
+        Number of checks passed.
 
     Raises:
         AssertionError: the first broken guarantee, with the name of its check.

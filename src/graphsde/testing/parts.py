@@ -1,4 +1,4 @@
-"""What every drift, prior and diffusion guarantees, as checks that anybody can run on one of their own.
+"""What every drift, prior and diffusion guarantees, as checks for your own.
 
 Example: ``gs.testing.check_drift(MyDrift)``, or one by one in a test file of yours::
 
@@ -66,7 +66,7 @@ class ComponentCase(Generic[ComponentT]):
         return self.make(self.width, torch_stream(0, "contract", "weights"))
 
     def shaken(self, dtype: torch.dtype = torch.float64) -> ComponentT:
-        """With every parameter moved, so that those that start at zero play a part."""
+        """With every parameter changed, so that those that start at zero matter."""
         component = self.fresh().to(dtype)
         stream = torch_stream(0, "contract", "shake")
         with torch.no_grad():
@@ -106,7 +106,7 @@ def bind_field(component: Component, adjacency: SparseMatrix, initial: Tensor) -
 
 def bind_diffusion(component: Component, adjacency: SparseMatrix) -> BoundDiffusion:
     if not isinstance(component, Diffusion):
-        raise Broken(f"{type(component).__name__} is no Diffusion")
+        raise Broken(f"{type(component).__name__} is not a Diffusion")
     return component.bind(adjacency)
 
 
@@ -347,7 +347,7 @@ def _with_gain(case: ComponentCase[Diffusion], gain: float) -> Diffusion:
 
 
 def _whitened(bound: BoundDiffusion, h: Tensor, difference: Tensor) -> Tensor | None:
-    """``None`` where the diffusion refuses, which it must do in the agreed way."""
+    """``None`` if the diffusion refuses, which it must do as agreed."""
     try:
         return bound.whiten(TIME, h, difference)
     except BadUsage as error:
@@ -369,7 +369,7 @@ def its_keys_name_its_noise(case: ComponentCase[Diffusion]) -> None:
     expect(case.fresh().noise in ("additive", "diagonal"), "noise is 'additive' or 'diagonal'")
     keys = bind_diffusion(case.shaken(), small_graph()).keys(NODE_KEYS)
     expect(keys.ndim == 1 and keys.dtype == torch.int64, "keys are a vector of int64")
-    expect(keys.unique().numel() == keys.numel(), "each Brownian motion has a key of its own")
+    expect(keys.unique().numel() == keys.numel(), "each Brownian motion has its own key")
 
 
 @contract(DIFFUSION_CHECKS)
@@ -442,7 +442,7 @@ def the_gain_multiplies(case: ComponentCase[Diffusion]) -> None:
 def no_gain_is_no_noise(case: ComponentCase[Diffusion]) -> None:
     diffusion = _with_gain(case, 0.0)
     bound, h = bind_diffusion(diffusion, small_graph()), case.state(1)
-    expect(getattr(diffusion, "is_zero", None) is True, "'is_zero' tells it")
+    expect(getattr(diffusion, "is_zero", None) is True, "'is_zero' is true")
     expect(getattr(case.shaken(), "is_zero", None) is False, "'is_zero' is false otherwise")
     expect(not bound.apply(TIME, h, _noise(case, bound)).any(), "zeros")
     expect(_whitened(bound, h, torch.ones_like(h)) is None, "whitening is refused")
@@ -492,7 +492,7 @@ def tensors_lists_all_that_gradients_of_noise_must_reach(case: ComponentCase[Dif
 
 
 def check_drift(make: Callable[..., Drift], *, width: int = 4, **settings: Any) -> int:
-    """Hold a drift to all that every drift guarantees.
+    """Check a drift against everything that drifts guarantee.
 
     Args:
         make: the drift's class, called as ``make(width, generator=generator, **settings)``.
@@ -505,12 +505,12 @@ def check_drift(make: Callable[..., Drift], *, width: int = 4, **settings: Any) 
 
 
 def check_prior(make: Callable[..., Prior], *, width: int = 4, **settings: Any) -> int:
-    """Hold a prior, made as ``make(width, **settings)``, to all that every prior guarantees; as :func:`check_drift`."""
+    """Check a prior, made as ``make(width, **settings)``, like :func:`check_drift`."""
     return _check(PRIOR_CHECKS, lambda d, generator: make(d, **settings), width)
 
 
 def check_diffusion(make: Callable[..., Diffusion], *, width: int = 4, **settings: Any) -> int:
-    """Hold a diffusion, made as ``make(width, **settings)``, to all that every one guarantees (:func:`check_drift`)."""
+    """Check a diffusion, made as ``make(width, **settings)``, like :func:`check_drift`."""
     return _check(DIFFUSION_CHECKS, lambda d, generator: make(d, **settings), width)
 
 

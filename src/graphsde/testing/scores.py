@@ -1,4 +1,4 @@
-"""What every score guarantees, as checks that anybody can run on a score of their own.
+"""What every score guarantees, as checks for your own score.
 
 Example: ``gs.testing.check_score("my-score")``, or one by one in a test file of yours::
 
@@ -91,7 +91,7 @@ def is_one_number_per_node(case: ScoreCase) -> None:
 def the_same_question_has_the_same_answer(case: ScoreCase) -> None:
     for model, prediction in case.answers():
         one, two = (case.of(prediction, case.graph, model) for _ in range(2))
-        expect(np.array_equal(one, two), "asked twice, the same bits")
+        expect(np.array_equal(one, two), "two calls give the same bits")
 
 
 @contract
@@ -132,7 +132,7 @@ def only_training_labels_are_read(case: ScoreCase) -> None:
 
 @contract
 def higher_is_more_uncertain(case: ScoreCase) -> None:
-    """Of a score that reads what a model says; one that asks it again, or learns from embeddings, is not tried."""
+    """For a score of the outputs alone; one that predicts again, or learns from embeddings, is not checked."""
     facts = SCORES.entry(case.name).facts
     expect(facts["direction"] == DIRECTION, f"the direction is '{DIRECTION}'")
     clique = np.stack(np.nonzero(np.triu(np.kron(np.eye(2), np.ones((10, 10))), 1)))
@@ -142,12 +142,12 @@ def higher_is_more_uncertain(case: ScoreCase) -> None:
             case.name in available_scores(prediction, graph)
         ):
             values = case.of(prediction, graph, None)
-            words = f"doubtful nodes have {values[10:].mean():.3g} on average, clear ones {values[:10].mean():.3g}"
+            words = f"uncertain nodes have {values[10:].mean():.3g} on average, certain ones {values[:10].mean():.3g}"
             expect(values[10:].mean() > values[:10].mean(), words)
 
 
 def half_doubtful() -> Iterator[Prediction]:
-    """Of each kind: ten nodes that are clear to every sample, then ten that are doubtful and disputed."""
+    """Of each kind: ten nodes that every sample is certain about, then ten that are uncertain and disputed."""
     rng, ids, names = numpy_stream(0, "contract", "doubt"), np.arange(20), ("a", "b", "c")
     logits = np.zeros((SAMPLES, 20, 3))
     logits[:, :10, 0] = rng.uniform(7, 9, (SAMPLES, 10))
@@ -163,7 +163,7 @@ def half_doubtful() -> Iterator[Prediction]:
 
 
 def check_score(which: str | Callable[..., np.ndarray], **options: Any) -> int:
-    """Hold a score to all that every score guarantees.
+    """Check a score against everything that scores guarantee.
 
     Args:
         which: the registered function, or its name.

@@ -1,4 +1,4 @@
-"""What every solver guarantees, as checks that anybody can run on a solver of their own.
+"""What every solver guarantees, as checks for your own solver.
 
 Example: ``gs.testing.check_solver(MySolver)``, or one by one in a test file of yours::
 
@@ -30,7 +30,7 @@ from graphsde.testing.contract import expect, run_checks
 
 
 class Field:
-    """A drift from a plain function, counting how often it is asked.
+    """A drift from a plain function that counts its evaluations.
 
     Args:
         function: ``(t, h) -> [N, S, d]``.
@@ -147,7 +147,7 @@ class SolverCase:
         initial: Tensor | None = None,
         **options: Any,
     ) -> Path:
-        """The case's equation with its usual diffusion of ``kind``, unless ``options`` name another."""
+        """The case's equation with its usual diffusion of ``kind``, unless ``options`` set another."""
         if kind != "none":
             options = {"diffusion": self.diffusion(kind), **options}
         return integrate(
@@ -384,7 +384,7 @@ def steps_can_be_undone_if_claimed(case: SolverCase) -> None:
 
 
 def _gradients(case: SolverCase, kind: Noise, mode: str) -> list[Tensor]:
-    """Of a loss on the final state, a state on the way and the KL: by rate, level, size and initial state."""
+    """Of a loss on the final state, an intermediate state and the KL: by rate, level, size and initial state."""
     rate, level, size = (torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in (1.2, 0.4, 0.5))
     start = case.initial(0.8).requires_grad_()
     path = case.solve(
@@ -402,7 +402,7 @@ def _gradients(case: SolverCase, kind: Noise, mode: str) -> list[Tensor]:
 
 
 def check_solver(make: Callable[..., Solver], *, horizon: float = 1.0, **settings: Any) -> int:
-    """Hold a solver to all that every solver guarantees: its orders, its KL, its count of evaluations, its gradients.
+    """Check a solver against everything that solvers guarantee: orders, KL, count of evaluations, gradients.
 
     Args:
         make: the solver's class, called as ``make(**settings)``.

@@ -1,1 +1,1 @@
-"""How sure a prediction is: scores, calibration, conformal sets and intervals."""
+"""Uncertainty of predictions: scores, calibration, conformal sets and intervals."""

@@ -1,4 +1,4 @@
-"""Exact binomial arithmetic: Clopper–Pearson bounds, the test of an error limit, its power, the nodes it takes."""
+"""Exact binomial arithmetic: Clopper–Pearson bounds, the test of an error limit, its power, the nodes it needs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def clopper_pearson_upper(events: Counts, trials: Counts, delta: float) -> np.nd
     """One-sided upper confidence bound of a probability (Clopper and Pearson, 1934).
 
     The largest r with ``P(Bin(n, r) ≤ k) ≥ δ``: the ``1 − δ`` quantile of Beta(k + 1, n − k). It is exceeded by the
-    true probability with a chance of at most ``delta``, whatever n is. 1 where all trials are events or there are none.
+    true probability with probability at most ``delta``, for any n. 1 if all trials are events or there are none.
 
     Example:
         >>> float(clopper_pearson_upper(0, 59, 0.05)) < 0.05 < float(clopper_pearson_upper(0, 58, 0.05))
@@ -28,7 +28,7 @@ def clopper_pearson_upper(events: Counts, trials: Counts, delta: float) -> np.nd
 
 
 def clopper_pearson_interval(events: int, trials: int, delta: float = 0.05) -> tuple[float, float]:
-    """Both ends of the exact interval of a probability; each end is missed with a chance of at most ``delta / 2``.
+    """Both ends of the exact interval of a probability; each end is missed with probability at most ``delta / 2``.
 
     Example:
         >>> clopper_pearson_interval(0, 10) == (0.0, float(clopper_pearson_upper(0, 10, 0.025)))
@@ -39,9 +39,9 @@ def clopper_pearson_interval(events: int, trials: int, delta: float = 0.05) -> t
 
 
 def binomial_p_value(errors: Counts, nodes: Counts, max_error: float | np.ndarray) -> np.ndarray:
-    """``P(Bin(n, ε) ≤ k)``: how likely so few errors are where the error rate is at the limit; 1 without nodes.
+    """``P(Bin(n, ε) ≤ k)``: the probability of so few errors if the error rate is at the limit; 1 without nodes.
 
-    At most ``delta`` exactly where the Clopper–Pearson bound at ``1 − delta`` is at most ``max_error``.
+    At most ``delta`` exactly if the Clopper–Pearson bound at ``1 − delta`` is at most ``max_error``.
 
     Example:
         >>> round(float(binomial_p_value(0, 59, 0.05)), 4)
@@ -54,7 +54,7 @@ def binomial_p_value(errors: Counts, nodes: Counts, max_error: float | np.ndarra
 
 
 def most_errors(nodes: Counts, max_error: float, delta: float) -> np.ndarray:
-    """The most errors with which so many nodes still pass the test; −1 where even none is one too many.
+    """The most errors with which n nodes still pass the test; −1 if they fail even without errors.
 
     Example:
         >>> most_errors(np.array([58, 59, 93, 124]), 0.05, 0.05).tolist()
@@ -70,7 +70,7 @@ def most_errors(nodes: Counts, max_error: float, delta: float) -> np.ndarray:
 
 
 def power_of_test(nodes: Counts, error: float | np.ndarray, max_error: float, delta: float) -> np.ndarray:
-    """How likely so many accepted nodes pass the test where a share ``error`` of the accepted nodes is wrong.
+    """The probability that n accepted nodes pass the test if a share ``error`` of the accepted nodes is wrong.
 
     Example:
         >>> power_of_test(np.array([58, 59]), 0.0, 0.05, 0.05).tolist()
@@ -106,15 +106,15 @@ def nodes_to_certify(max_error: float, delta: float, errors: int = 0) -> int:
 
 
 MOST_NODES = 200_000
-"""Beyond this no number of nodes is searched for: nobody labels so many."""
+"""Largest number of nodes to search for: more is impractical."""
 
 
 def nodes_for_power(max_error: float, error: float, delta: float, power: float) -> int | None:
-    """The fewest accepted nodes from which on the test passes with a chance of at least ``power``.
+    """The fewest accepted nodes from which on the test passes with probability at least ``power``.
 
-    The power rises in a sawtooth, since the most errors that pass are a whole number; what is returned is the end of
-    the last tooth below ``power``, so that more nodes are never worse. ``None`` where no number of nodes is enough,
-    because ``error`` is not below the limit, or where it would be above :data:`MOST_NODES`.
+    The power rises in a sawtooth, since the most errors that pass are an integer; the result is the end of
+    the last tooth below ``power``, so that more nodes are never worse. ``None`` if no number of nodes is enough,
+    because ``error`` is not below the limit, or if it would exceed :data:`MOST_NODES`.
 
     Example:
         >>> nodes_for_power(0.05, 0.0, 0.05, 0.8), nodes_for_power(0.05, 0.05, 0.05, 0.8)
@@ -128,7 +128,7 @@ def nodes_for_power(max_error: float, error: float, delta: float, power: float) 
     about = (spread / (max_error - error)) ** 2
     if about > MOST_NODES:
         return None
-    # twice as far as where the normal approximation ends: the teeth shrink, and none as deep comes after
+    # twice as far as the normal approximation says: the teeth shrink, and no deeper one follows
     nodes = np.arange(1, 2 * max(nodes_to_certify(max_error, delta), math.ceil(about)) + 1)
     below = np.flatnonzero(power_of_test(nodes, error, max_error, delta) < power)
     return int(nodes[below[-1]]) + 1 if len(below) else 1

@@ -1,4 +1,4 @@
-"""Tests that may be looked at as often as labels arrive: an e-process for an error rate, its confidence sequence."""
+"""Anytime-valid tests: an e-process for an error rate, and its confidence sequence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def log_e_process(errors: Counts, nodes: Counts, max_error: float | np.ndarray) 
         \Big(\frac{q}{\varepsilon}\Big)^k \Big(\frac{1-q}{1-\varepsilon}\Big)^{n-k} dq
         = \frac{B(k+1, n-k+1)\, I_\varepsilon(k+1, n-k+1)}{\varepsilon^{k+1} (1-\varepsilon)^{n-k}}
 
-    For each q the product is a martingale where the error rate is ε and a supermartingale where it is higher, so by
+    For each q the product is a martingale if the error rate is ε and a supermartingale if it is higher, so by
     Ville's inequality ``P(E ≥ 1/δ at any time) ≤ δ``. It depends on the counts only, not on the order of the labels.
 
     Example:
@@ -35,7 +35,7 @@ def log_e_process(errors: Counts, nodes: Counts, max_error: float | np.ndarray) 
 
 
 def anytime_p_value(errors: Counts, nodes: Counts, max_error: float | np.ndarray) -> np.ndarray:
-    """``min(1, 1/E)``: at most δ at *any* time with a chance of at most δ where the error rate is not below the limit.
+    """``min(1, 1/E)``: at most δ at *any* time with probability at most δ if the error rate is not below the limit.
 
     Example:
         >>> float(anytime_p_value(0, 91, 0.05)) <= 0.05 < float(anytime_p_value(0, 59, 0.05))
@@ -45,14 +45,14 @@ def anytime_p_value(errors: Counts, nodes: Counts, max_error: float | np.ndarray
 
 
 def anytime_upper(errors: Counts, nodes: Counts, delta: float) -> np.ndarray:
-    """Upper end of a confidence sequence: with probability ``1 − delta`` no look at all finds the error rate above it.
+    """Upper end of a confidence sequence: with probability ``1 − delta`` the error rate never exceeds it.
 
-    The largest limit that the e-process does not refute at ``1/delta``, by bisection; 1 without nodes or where all are
-    wrong. Wider than :func:`~graphsde.uncertainty.binomial.clopper_pearson_upper`, which may be looked at once.
+    The largest limit that the e-process does not refute at ``1/delta``, by bisection; 1 without nodes or if all are
+    wrong. Wider than :func:`~graphsde.uncertainty.binomial.clopper_pearson_upper`, which is valid only once.
 
     Args:
         errors, nodes: k errors among n nodes so far.
-        delta: how often the bound may be too low at any look.
+        delta: probability that the bound is ever too low.
 
     Example:
         >>> anytime_upper(np.array([0, 2]), np.array([100, 100]), 0.05).round(3).tolist()

@@ -1,4 +1,4 @@
-"""Evidence before training: is a node like the training nodes of some class, more than like any node of the graph?"""
+"""Training-free evidence: does a node resemble the training nodes of some class more than any node of the graph?"""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from graphsde.nn.encoding import FeatureEncoder
 MOST_AXES = 128
 MOST_BACKGROUND = 2_000
 MOST_CENTRES = 2_000
-"""Training nodes per class: beyond that the mean of the kernel hardly moves, and the cost is linear in them."""
+"""Maximum training nodes per class: more hardly change the mean of the kernel, and the cost is linear in them."""
 POWERS = (0.0, 0.5)
 WIDTHS = (0.05, 0.1, 0.2)
 STEPS, RETURN = 4, 0.1
-# right singular vectors of so many rows are those of all rows, for all that this needs
+# the right singular vectors of this many rows are close enough to those of all rows
 _ROWS_FOR_AXES = 50_000
 _NODES_TO_SELECT_ON = 5_000
 _COLUMNS_AT_ONCE, _MANY_NODES = 32, 50_000
 _KERNELS_AT_ONCE = 2_000_000
-# of the mean eigenvalue: an axis that hardly varies would be blown up without bound
+# of the mean eigenvalue: whitening would blow up an axis that hardly varies
 _RIDGE = 1e-3
 _SMALLEST = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """Where nodes are compared: features on at most 128 axes, averaged over neighbours, centred.
+    """The space in which nodes are compared: features on at most 128 axes, averaged over neighbours, centred.
 
     Args:
         encoder: of the features.
-        axes: right singular vectors of the encoded features; ``None`` where there are few columns.  # [d, r]
+        axes: right singular vectors of the encoded features; ``None`` if there are few columns.  # [d, r]
         centre: mean over nodes, after averaging.  # [r]
         rotation, variance: eigenvectors and eigenvalues of the covariance.  # [r, r], [r]
     """
@@ -52,7 +52,7 @@ class Space:
 
     @classmethod
     def fit(cls, graph: Graph, rows: np.ndarray | None) -> tuple[Space, np.ndarray]:
-        """The space, and where the nodes of ``graph`` lie in it; statistics are of ``rows``, or of all.  # [N, r]"""
+        """The space, and the points of ``graph`` in it; statistics are of ``rows``, or of all.  # [N, r]"""
         encoder = FeatureEncoder.fit(graph if rows is None else graph.subgraph(rows))
         features = encoder.transform(graph)
         everybody = np.arange(graph.num_nodes) if rows is None else rows
@@ -78,7 +78,7 @@ class Space:
         offset = places - self.centre.astype(np.float32)
         moved = offset @ whitening
         length = np.linalg.norm(moved, axis=1, keepdims=True)
-        # what differs from the centre only by rounding has no direction: it is equally like everybody
+        # what differs from the centre only by rounding has no direction: it is equally similar to all
         rounding = max(1e-6 * float(np.linalg.norm(self.centre)), 1e-9)
         distinct = np.linalg.norm(offset, axis=1, keepdims=True) > rounding
         return np.divide(moved, length, out=np.zeros_like(moved), where=distinct & (length > 0))
@@ -103,7 +103,7 @@ class Landmarks:
         return cls(graph.node_ids[rows], rows, places[rows])
 
     def positions_in(self, graph: Graph, fitted_ids: np.ndarray) -> np.ndarray:
-        """Where the same nodes are in ``graph``, -1 where it does not have them.  # [m]"""
+        """Positions of the same nodes in ``graph``, -1 if missing.  # [m]"""
         if graph.node_ids is fitted_ids or np.array_equal(graph.node_ids, fitted_ids):
             return self.rows
         return np.array([graph.position.get(node, -1) for node in self.ids.tolist()], dtype=np.int64)
@@ -111,7 +111,7 @@ class Landmarks:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """How little a node looks like the training nodes of any class: a density ratio, with nothing trained.
+    """How little a node resembles the training nodes of any class: a density ratio, without training.
 
     With ``q`` the features on at most 128 axes, averaged over neighbours, centred, whitened to a power and of unit
     length, and ``k(i, j) = exp(q_i·q_j / τ)``,
@@ -119,14 +119,14 @@ class Evidence:
         e_i = −log( max_c mean_{j in training nodes of c} k(i, j)  /  mean_{j in background} k(i, j) ).
 
     Power and τ are those of the largest KLIEP objective (Sugiyama et al., 2008) on validation nodes: the mean of −e
-    there, less the logarithm of the mean of exp(−e) over the background. A node is never compared with itself. The
-    background is at most 2,000 random nodes of the graph, of whatever class: the evidence is transductive, and knows
-    what many unlabelled nodes look like. Read are features, edges, labels of training nodes and which nodes are
+    there, minus the logarithm of the mean of exp(−e) over the background. A node is never compared with itself. The
+    background is at most 2,000 random nodes of the graph, of any class: the evidence is transductive, and knows
+    what many unlabelled nodes look like. It uses features, edges, labels of training nodes and which nodes are
     validation nodes of known classes; no label or feature decides which nodes are OOD.
 
     Args:
-        values: e of the graph fitted on, higher = less like anything trained on.  # [N]
-        without_nearest: e if the class most like the node had no training nodes; ``None`` with one class.  # [N]
+        values: e of the graph fitted on, higher = less like the training nodes.  # [N]
+        without_nearest: e if the most similar class had no training nodes; ``None`` with one class.  # [N]
         propagated: ``values`` averaged with the neighbours' (:func:`graphsde.uncertainty.scores.propagate`).  # [N]
         reference: ``propagated`` of the validation nodes, ascending.  # [V]
         power, width: p and τ that were selected.
@@ -143,7 +143,7 @@ class Evidence:
     _space: Space
     _fitted_ids: np.ndarray
     _centres: Landmarks
-    _starts: np.ndarray  # where each class begins among the centres
+    _starts: np.ndarray  # where each class starts among the centres
     _background: Landmarks
 
     @property
@@ -156,10 +156,10 @@ class Evidence:
 
         Args:
             graph: with classes and labelled training nodes. Validation nodes of known classes select (p, τ) and are
-                what tail shares refer to; without any, training nodes take their place, each judged without itself.
-            alone: take axes, centre, whitening and background from training and validation nodes alone, so that a
-                node is judged one at a time: what other unknown nodes look like matters only through edges. For a lone
-                OOD node and for graphs to come; it detects less where unknown nodes are many.
+                what tail shares refer to; without any, training nodes are used, each compared without itself.
+            alone: use axes, centre, whitening and background of training and validation nodes only, so that a
+                node is scored one at a time: other unknown nodes matter only through edges. For a single
+                OOD node and for future graphs; it detects less if there are many unknown nodes.
 
         Raises:
             BadUsage: (``E-TARGET``) the graph has no classes; (``E-SCORE``) no labelled training node.
@@ -178,7 +178,7 @@ class Evidence:
         centres = Landmarks.of(graph, rows, places)
         everybody = np.arange(graph.num_nodes) if known is None else known
         background = Landmarks.of(graph, _draw(graph, everybody, MOST_BACKGROUND, "background"), places)
-        # a sample is enough to select by: all of them are judged once afterwards
+        # a sample is enough for selection: all of them are scored once afterwards
         nodes = _draw(graph, held_out, _NODES_TO_SELECT_ON, "selection")
         power, width = _select(space, centres, starts, background, nodes, places)
         ratios = _log_ratios(space, places, power, width, centres, starts, background, (rows, background.rows))
@@ -190,7 +190,7 @@ class Evidence:
         )  # fmt: skip
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Arrays and plain values that :meth:`from_state` makes the same evidence of."""
+        """Arrays and plain values from which :meth:`from_state` restores the evidence."""
         space = self._space
         arrays = {
             "values": self.values, "propagated": self.propagated, "reference": self.reference,
@@ -207,7 +207,7 @@ class Evidence:
         """What :meth:`state` gave, for the graph that it was fitted on.
 
         Raises:
-            ValueError, KeyError: they are of another graph, or not whole.
+            ValueError, KeyError: they are of another graph, or incomplete.
         """
         landmarks = []
         for name in ("centres", "background"):
@@ -235,8 +235,8 @@ class Evidence:
     def of(self, graph: Graph) -> np.ndarray:
         """e of the nodes of another graph with the same columns: a shifted copy, or one with new nodes.  # [N]
 
-        Axes, centre, whitening, training and background points stay those of the graph fitted on. A node whose id was
-        among these points there is not compared with its own.
+        Axes, centre, whitening, training and background points are those of the graph fitted on. A node whose id was
+        among these points is not compared with itself.
         """
         places = self._space.places(graph)
         own = (
@@ -249,12 +249,12 @@ class Evidence:
         return _evidence(ratios)[0]
 
     def tail_share(self, graph: Graph | None = None) -> np.ndarray:
-        """Share of validation nodes that look at least as unfamiliar, neighbours included: near 0 = OOD.  # [N]
+        """Share of validation nodes that look at least as unusual, neighbours included: near 0 = OOD.  # [N]
 
         ``p_i = (1 + #{v: ẽ_v ≥ ẽ_i}) / (n_val + 1)``, ẽ the propagated evidence.
 
         Args:
-            graph: whose nodes to judge, as for :meth:`of`; the one fitted on if not given.
+            graph: whose nodes to score, as for :meth:`of`; default: the one fitted on.
         """
         propagated = self.propagated if graph is None else _propagate(self.of(graph), graph)
         return upper_tail(propagated, self.reference)
@@ -264,7 +264,7 @@ _FITTED: WeakKeyDictionary[Graph, dict[bool, Evidence]] = WeakKeyDictionary()
 
 
 def evidence_of(graph: Graph, *, alone: bool = False) -> Evidence:
-    """:meth:`Evidence.fit`, once per graph: training, scores and decisions ask for the same."""
+    """:meth:`Evidence.fit`, cached per graph: training, scores and decisions share it."""
     kept = _FITTED.setdefault(graph, {})
     if alone not in kept:
         kept[alone] = Evidence.fit(graph, alone=alone)
@@ -288,12 +288,12 @@ def upper_tail(values: np.ndarray, reference: np.ndarray) -> np.ndarray:
 
 
 def validation_nodes(graph: Graph) -> np.ndarray:
-    """Validation nodes of classes that were trained on, none that is marked as OOD.  # [V]"""
+    """Validation nodes of trained classes that are not marked as OOD.  # [V]"""
     return np.flatnonzero(graph.role("val") & graph.familiar & ~graph.role("ood"))
 
 
 def reference_nodes(graph: Graph) -> np.ndarray:
-    """:func:`validation_nodes`; where there are none, the training nodes."""
+    """:func:`validation_nodes`; if there are none, the training nodes."""
     found = validation_nodes(graph)
     return found if len(found) else _training_nodes(graph)[0]
 
@@ -302,7 +302,7 @@ def _training_nodes(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
     """Labelled training nodes and their classes.  # [n], [n]"""
     if graph.labels is None and graph.values is not None:
         raise BadUsage(
-            f"the evidence compares nodes with the classes of training nodes, and '{graph.name}' has numbers",
+            f"the evidence compares nodes with classes, but '{graph.name}' has numbers",
             code="E-TARGET",
             fix="use the score total",
         )
@@ -317,7 +317,7 @@ def _training_nodes(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _centre_rows(graph: Graph, train: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Training nodes class by class, at most so many of each; where each class begins.  # [m], [G]"""
+    """Training nodes class by class, a limited number of each; and where each class starts.  # [m], [G]"""
     groups = [
         _draw(graph, train[labels == one], MOST_CENTRES, "centres", graph.class_names[one]) for one in np.unique(labels)
     ]
@@ -326,7 +326,7 @@ def _centre_rows(graph: Graph, train: np.ndarray, labels: np.ndarray) -> tuple[n
 
 
 def in_order_of_ids(graph: Graph, rows: np.ndarray) -> np.ndarray:
-    """The same rows, in an order that does not depend on where they stand: what is drawn from them doesn't either."""
+    """The same rows, in an order independent of their position, so that draws from them are, too."""
     return rows[np.argsort(graph.node_ids[rows], kind="stable")]
 
 
@@ -339,7 +339,7 @@ def _draw(graph: Graph, rows: np.ndarray, most: int, *purpose: object) -> np.nda
 def _singular_vectors(features: np.ndarray | sp.csr_array, rows: np.ndarray) -> np.ndarray | None:
     if features.shape[1] <= MOST_AXES:
         return None  # all of them span the same space
-    # random directions among columns, never among rows: the order of nodes must not matter
+    # random directions over columns, never over rows: the order of nodes must not matter
     vectors = leading_directions(
         features[rows], min(MOST_AXES, len(rows)), iterations=3, seed=derive(0, "evidence", "svd") >> 31
     )
@@ -368,10 +368,10 @@ def leading_directions(matrix: np.ndarray | sp.csr_array, count: int, *, iterati
 
 
 def _average(graph: Graph, features: Any, axes: np.ndarray | None) -> np.ndarray:
-    """A few axes at a time: they don't mix, and a graph of a million nodes needs one such matrix, not four."""
+    """In blocks of axes: they don't mix, and a graph of a million nodes needs one such matrix, not four."""
     width = features.shape[1] if axes is None else axes.shape[1]
     places = scratch_array((graph.num_nodes, width), np.float32)
-    # of a large graph fewer; those of a product stay together, as its bits depend on how many there are
+    # fewer for a large graph; columns of a product stay together, since its bits depend on their number
     few = _COLUMNS_AT_ONCE if graph.num_nodes <= _MANY_NODES else _COLUMNS_AT_ONCE // 4
     for start in range(0, width, _COLUMNS_AT_ONCE):
         part = slice(start, start + _COLUMNS_AT_ONCE)
@@ -432,7 +432,7 @@ def _log_ratios(
 ) -> np.ndarray:
     """Logarithms of the two largest density ratios of each row, in blocks of rows.  # [n, 1 or 2]
 
-    ``own`` says in which row each centre and each background point would be compared with itself, -1 in none.
+    ``own`` is the row in which each centre and background point would be compared with itself, -1 for none.
     """
     columns = [space.points(one.places, power) for one in (centres, background)]
     ends = np.append(starts[1:], len(columns[0]))
@@ -446,7 +446,7 @@ def _log_ratios(
         total = np.add.reduceat(inside, starts, axis=1, dtype=np.float64)
         counts = np.tile((ends - starts).astype(np.float64), (len(points), 1))
         counts[own[0][itself] - start, of_class[itself]] -= 1.0
-        # the only training node of a class says nothing of how well that class is known
+        # the only training node of a class says nothing about how well that class is known
         with np.errstate(divide="ignore", invalid="ignore"):
             by_class = np.where(counts > 0, np.log(total) - np.log(counts), -np.inf)
         around, itself = _kernel(points, columns[1], width, own[1] - start)
@@ -455,7 +455,7 @@ def _log_ratios(
         density = np.log(np.maximum(around.sum(axis=1, dtype=np.float64), 1e-300)) - np.log(np.maximum(others, 1.0))
         top = -np.partition(-by_class, keep - 1, axis=1)[:, :keep]
         top.sort(axis=1)
-        # nobody left to compare with: as much like the classes as like everybody
+        # nothing left to compare with: as similar to the classes as to all nodes
         found[start : start + step] = np.where(np.isfinite(top), top - density[:, None], 0.0)[:, ::-1]
     return found
 
@@ -463,7 +463,7 @@ def _log_ratios(
 def _kernel(points: np.ndarray, landmarks: np.ndarray, width: float, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """``exp((q·q' − 1) / τ)`` without the entries of a point with itself, and which landmarks these are.
 
-    The 1 cancels in a ratio and bounds the kernel by 1. An own entry is set to 0, not taken off the sum afterwards: it
+    The 1 cancels in a ratio and bounds the kernel by 1. An own entry is set to 0, not subtracted from the sum: it
     can be 10¹⁶ times all others together.
     """
     kernel = points @ landmarks.T
@@ -480,6 +480,6 @@ def _evidence(ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
 
 
 def _propagate(values: np.ndarray, graph: Graph) -> np.ndarray:
-    from graphsde.uncertainty.scores.propagation import propagate  # the scores stand on this module
+    from graphsde.uncertainty.scores.propagation import propagate  # the scores import this module
 
     return propagate(values, graph)

@@ -1,4 +1,4 @@
-"""Nodes that speak for those to come (labelled, untouched by training and selection), and those a score learns from."""
+"""Held-out nodes (labelled, unused by training and selection), and the nodes that a score learns from."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class TrainingNodes:
 
     @property
     def residuals(self) -> np.ndarray:
-        """Embeddings less the mean of their class.  # [n, h]"""
+        """Embeddings minus the mean of their class.  # [n, h]"""
         return self.embedding - self.means[self.group]
 
 
@@ -60,7 +60,7 @@ def training_nodes(prediction: ClassPrediction, graph: Graph) -> TrainingNodes:
         raise BadUsage(
             f"the graph '{graph.name}' has no labelled training nodes to learn from",
             code="E-SCORE",
-            fix="give reference=(prediction, graph) of the graph that the model was fitted on",
+            fix="pass reference=(prediction, graph) of the graph that the model was fitted on",
         )
     classes, group = np.unique(labels[nodes], return_inverse=True)
     return TrainingNodes(embedding[nodes], group, classes)
@@ -77,7 +77,7 @@ def require_same_nodes(prediction: Prediction, graph: Graph) -> None:
     require_prediction_of(prediction, graph)
     if prediction.num_items != graph.num_nodes:
         raise BadInput(
-            f"a prediction of {prediction.num_items} nodes does not fit a graph of {graph.num_nodes} nodes",
+            f"a prediction of {prediction.num_items} nodes does not match a graph of {graph.num_nodes} nodes",
             code="E-LEN",
             expected="the graph that was predicted on",
         )
@@ -86,7 +86,7 @@ def require_same_nodes(prediction: Prediction, graph: Graph) -> None:
 def align_labels(graph: Graph, class_names: tuple[str, ...]) -> np.ndarray:
     """Labels of ``graph`` as positions in ``class_names``, which may hold more classes or another order.  # [N]
 
-    −1 where there is no label, or one that is not in ``class_names``.
+    −1 if there is no label, or it is not in ``class_names``.
     """
     if graph.labels is None:
         return np.full(graph.num_nodes, UNKNOWN, dtype=np.int64)
@@ -94,7 +94,7 @@ def align_labels(graph: Graph, class_names: tuple[str, ...]) -> np.ndarray:
         return graph.labels
     place = {name: position for position, name in enumerate(class_names)}
     table = np.array([place.get(name, UNKNOWN) for name in graph.class_names] + [UNKNOWN], dtype=np.int64)
-    return table[graph.labels]  # -1 picks the last entry, which is "unknown"
+    return table[graph.labels]  # -1 selects the last entry, which is "unknown"
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ class HeldOut:
 
     Args:
         nodes: their positions.  # [n]
-        labels: what is true of them: columns of the prediction, or values.  # [n]
+        labels: their true columns of the prediction, or values.  # [n]
         source: where they came from.
     """
 
@@ -133,9 +133,9 @@ def held_out(
     Args:
         prediction: of all nodes of ``graph``.
         graph: with the masks that the model was fitted with.
-        calibration: mask or positions; refused where it touches training or validation nodes, on which a model looks
+        calibration: mask or positions; refused if it includes training or validation nodes, on which a model looks
             better than it is. If not given, :func:`~graphsde.datasets.splits.calibration.calibration_nodes`.
-        size, seed: of the draw, where the graph has no calibration mask; without a size, all test nodes.
+        size, seed: of the draw, if the graph has no calibration mask; without a size, all test nodes.
     """
     require_same_nodes(prediction, graph)
     if calibration is None:
@@ -151,7 +151,7 @@ def held_out(
 
 
 def validation_held(prediction: Prediction, graph: Graph) -> HeldOut:
-    """The validation nodes with their labels, for what is fixed before any calibration label is looked at."""
+    """The validation nodes with their labels, for what is fixed before any calibration label is used."""
     require_same_nodes(prediction, graph)
     truth, known = TRUTH.of(prediction)(prediction, graph)
     mask = graph.role("val") & graph.familiar & known & ~graph.role("ood")
@@ -167,11 +167,11 @@ def validation_held(prediction: Prediction, graph: Graph) -> HeldOut:
 
 
 TRUTH: Rules[Callable[[Any, Graph], tuple[np.ndarray, np.ndarray]]] = Rules("the truth about a prediction")
-"""What is true of every item, in the terms of a prediction, and of which items that is known.  # [N], [N] bool"""
+"""The truth for every item, in the terms of a prediction, and for which items it is known.  # [N], [N] bool"""
 
 
 def known_items(prediction: Prediction, graph: Graph) -> np.ndarray:
-    """Items of which the truth is known in the terms of a prediction.  # [N] bool"""
+    """Items whose truth is known in the terms of a prediction.  # [N] bool"""
     return TRUTH.of(prediction)(prediction, graph)[1]
 
 
@@ -188,7 +188,7 @@ def _true_values(prediction: RegressionPrediction, graph: Graph) -> tuple[np.nda
 
 
 def too_few(found: int, needed: int, purpose: str, fix: str, *, of: str = "calibration nodes") -> BadInput:
-    """``E-CAL-SMALL``: says how many nodes there are and how many it takes."""
+    """``E-CAL-SMALL``: says how many nodes there are and how many are needed."""
     return BadInput(
         f"{found} {of} are too few {purpose}: {needed} are needed",
         code="E-CAL-SMALL",
@@ -210,9 +210,9 @@ def _given(calibration: np.ndarray, graph: Graph) -> np.ndarray:
             not np.issubdtype(chosen.dtype, np.integer) or chosen.min() < 0 or chosen.max() >= graph.num_nodes
         ):
             raise BadInput(
-                "these are no positions of nodes",
+                "not valid positions of nodes",
                 code="E-LEN",
-                expected=f"whole numbers from 0 to {graph.num_nodes - 1}",
+                expected=f"integers from 0 to {graph.num_nodes - 1}",
             )
         chosen = mask_of(chosen.astype(np.int64), graph.num_nodes)
     if chosen.shape != (graph.num_nodes,):
@@ -224,6 +224,6 @@ def _given(calibration: np.ndarray, graph: Graph) -> np.ndarray:
             raise BadUsage(
                 f"{used} of the calibration nodes are {role} nodes, on which the model looks better than it is",
                 code="E-CAL-USED",
-                fix="calibrate on nodes that neither training nor selection has seen",
+                fix="calibrate on nodes that training and selection have not seen",
             )
     return chosen

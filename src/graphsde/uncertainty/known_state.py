@@ -6,8 +6,8 @@ distribution. What is learned about the class by learning z is their mutual info
 .. math:: I(y; z) = E\,\mathrm{KL}(p(z) \,\|\, E p(z)) = \tfrac{v}{2} \operatorname{tr}(\mathrm{diag}(p) - p p^\top)
     + O(v^2) = \tfrac{v}{2} \sum_c p_c (1 - p_c) + O(v^2),
 
-since diag(p) − ppᵀ is the Fisher information of a softmax. For large v nearly every z names one class, and doubt is
-left only where the two largest logits are closer than about 1, which happens with a probability of order 1/√v. So the
+since diag(p) − ppᵀ is the Fisher information of a softmax. For large v nearly every z favours one class, and doubt is
+left only if the two largest logits are closer than about 1, which happens with a probability of order 1/√v. So the
 entropy h of p falls to
 
 .. math:: E\,H(p(z)) = h - I \approx \frac{h}{\sqrt{1 + v\, g / h}}, \qquad g = \sum_c p_c (1 - p_c),
@@ -16,8 +16,8 @@ with the right slope at v = 0 and the right order for large v; in between, again
 five classes and .1 h for twenty.
 
 MacKay's closed form softmax(m/√(1 + πv/8)) says how far the *mean* softmax is flattened. The softmax at the mean state
-m is no measure of the aleatoric part, though: it is flat wherever p is, so that a node of which nothing is known at all
-would have nothing epistemic. The expected entropy is what is wanted.
+m does not measure the aleatoric part, though: it is flat wherever p is, so that a node about which nothing is known
+would have no epistemic part. The expected entropy is the right quantity.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from graphsde.prediction.sample_summary import SampleSummary
 _ROWS_AT_ONCE = 50_000
 _TOLERANCE = 1e-10  # nats
 _ROUNDS = 60
-# exponents beyond this tell apart only probabilities that rounding made different
+# larger exponents only separate probabilities that differ by rounding
 _LARGEST = 20.0
-_FLAT = 1e-12  # a slope below this has nothing to say but that the bracket must be halved
+_FLAT = 1e-12  # with a slope below this, halve the bracket
 _SMALLEST = 1e-300
 
 
@@ -73,7 +73,7 @@ def _remaining(own: np.ndarray, spread: np.ndarray, variance: np.ndarray) -> np.
 def known_state(probs: np.ndarray, variance: np.ndarray) -> np.ndarray:
     """The mean of ``probs``, sharpened node by node until it has the :func:`remaining_entropy`.  # [1, N, C]
 
-    It stands for what the prediction would be if the state were known; its most probable class is the same.
+    It represents the prediction if the state were known; its most probable class is the same.
     """
     mean = probs.mean(axis=0, dtype=np.float64)
     mean /= mean.sum(axis=-1, keepdims=True)
@@ -89,7 +89,7 @@ def known_state_of(summary: SampleSummary, variance: np.ndarray) -> np.ndarray:
 def sharpened(probs: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """``p^γ``, normalised, with γ ≥ 1 such that its entropy is ``wanted``.  # [N, C], [N] -> [N, C]
 
-    Where two classes are equally probable, no power can tell them apart, and their common entropy remains.
+    If two classes are equally probable, no power can separate them, and their common entropy remains.
     """
     found = np.empty_like(probs, dtype=np.float64)
     for start in range(0, len(probs), _ROWS_AT_ONCE):

@@ -1,4 +1,4 @@
-"""How far a node's features are from those of its neighbours: what mixed or mistaken features change first."""
+"""How far a node's features are from those of its neighbours: the first sign of mixed or wrong features."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _ROWS_AT_ONCE = 8_192
 def feature_mismatch(graph: Graph, encoder: FeatureEncoder) -> np.ndarray:
     """``1 − cos(x_i, mean of x_j over neighbours j)``, from 0 to 2.  # [N]
 
-    0 where there is nothing to compare: no neighbours, or no features on one of the sides. On a graph whose neighbours
-    differ anyway it is large for all nodes, and says little.
+    0 if there is nothing to compare: no neighbours, or no features on one side. On a graph whose neighbours
+    differ anyway, it is large for all nodes and says little.
 
     Args:
         graph: whose features and edges; of a directed graph the incoming ones, of a weighted graph with their weights.

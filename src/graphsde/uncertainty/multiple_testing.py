@@ -11,12 +11,12 @@ import numpy as np
 def conformal_p_values(values: np.ndarray, calibration: np.ndarray, nodes: int | None = None) -> np.ndarray:
     """``p_i = (1 + #{j: c_j ≥ v_i}) / (n + 1)`` (Vovk, Gammerman and Shafer, 2005).  # like values
 
-    Of a value that is exchangeable with the n calibration values, ``P(p ≤ a) ≤ a`` for every a, ties or not.
+    For a value exchangeable with the n calibration values, ``P(p ≤ a) ≤ a`` for every a, ties or not.
 
     Args:
-        values: of the nodes to test; higher = stranger.  # [m]
+        values: of the nodes to test; higher = more unusual.  # [m]
         calibration: to compare with.  # [c]
-        nodes: n, where ``calibration`` holds only those of the n calibration nodes that can count.
+        nodes: n, if ``calibration`` holds only those of the n calibration nodes that can count.
 
     Example:
         >>> conformal_p_values(np.array([0.0, 2.5, 9.0]), np.array([1.0, 2.0, 3.0])).tolist()
@@ -28,7 +28,7 @@ def conformal_p_values(values: np.ndarray, calibration: np.ndarray, nodes: int |
 
 
 def rank_p_values(values: np.ndarray) -> np.ndarray:
-    """The conformal p-value of each calibration node against the other ones: ``#{j: c_j ≥ c_i} / n``.  # [n]
+    """The conformal p-value of each calibration node against the others: ``#{j: c_j ≥ c_i} / n``.  # [n]
 
     Example:
         >>> rank_p_values(np.array([3.0, 1.0, 2.0, 3.0])).tolist()
@@ -43,7 +43,7 @@ def benjamini_hochberg(p_values: np.ndarray, level: float) -> np.ndarray:
 
     The k smallest p-values are rejected, with the largest k such that the k-th smallest is at most ``level · k / m``.
     For independent p-values, and for conformal ones (Bates et al., 2023), the expected share of false ones among
-    those rejected is at most ``level``; where all hypotheses are true, so is the chance of rejecting any.
+    those rejected is at most ``level``; if all hypotheses are true, so is the probability of rejecting any.
 
     Example:
         >>> benjamini_hochberg(np.array([0.01, 0.9, 0.04, 0.03]), 0.05).tolist()
@@ -56,7 +56,7 @@ def benjamini_hochberg(p_values: np.ndarray, level: float) -> np.ndarray:
 
 
 def smallest_rejectable(tests: int, calibration: int, level: float) -> int:
-    """How many of ``tests`` nodes must be as strange as can be before Benjamini–Hochberg rejects any.
+    """How many of ``tests`` nodes must have the smallest possible p-value before Benjamini–Hochberg rejects any.
 
     No conformal p-value is below ``1 / (n + 1)``, and k of them are rejected where that is at most ``level · k / m``.
 
@@ -70,8 +70,8 @@ def smallest_rejectable(tests: int, calibration: int, level: float) -> int:
 def fixed_sequence(p_values: Sequence[float] | np.ndarray, delta: float) -> np.ndarray:
     """Which hypotheses are rejected when they are tested in this order, each at ``delta``, up to the first failure.
 
-    The chance of rejecting any true hypothesis is at most ``delta``: the first true one in the order must be rejected
-    for that, and it is with a chance of at most ``delta`` (Maurer, Hothorn and Lehmacher, 1995). The order must not
+    A true hypothesis is rejected with probability at most ``delta``: the first true one in the order must be rejected
+    for that, and it is with probability at most ``delta`` (Maurer, Hothorn and Lehmacher, 1995). The order must not
     depend on the data.  # [K] bool
 
     Example:

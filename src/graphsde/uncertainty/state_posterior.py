@@ -17,7 +17,7 @@ matrix inversion lemma; the first costs the square of the width, whatever the nu
 training node adds a positive semidefinite term to FᵀF, so that no v_i rises.
 
 Why f and not ψ: with rectified features a node that excites no unit has a short ψ. Its variance would be small for want
-of any signal, which is the wrong way round: on Cora with four of seven classes left out, v of the plain ψ ranks
+of any signal, which is backwards: on Cora with four of seven classes left out, v of the plain ψ ranks
 out-of-distribution nodes below the others (AUROC .21), v of f above them (.90).
 """
 
@@ -35,7 +35,7 @@ from graphsde.base.errors import BadInput, BadUsage
 from graphsde.nn.over_parts import node_mean, total
 
 _ROWS_AT_ONCE = 50_000
-# of the centre's length: what is nearer to it than rounding has no direction
+# of the centre's length: points within rounding of it have no direction
 _ROUNDING = 1e-6
 
 

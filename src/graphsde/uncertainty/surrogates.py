@@ -1,4 +1,4 @@
-"""Stand-ins for OOD nodes, made of validation nodes: what a score can be weighed on before it meets a real one."""
+"""Surrogate OOD nodes made of validation nodes, to tune a score without real OOD nodes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from graphsde.uncertainty.mismatch import feature_mismatch
 
 @dataclass(frozen=True, eq=False)
 class Surrogates:
-    """What validation nodes would look like if they were OOD, as fields over the whole graph.
+    """What validation nodes would look like if they were OOD, as values over the whole graph.
 
     Args:
         mixed_evidence, mixed_mismatch: with the features of every node replaced by a mixture of two known nodes'.
             # [N], [N]
-        unknown_evidence: as if the class most like a node had never been trained on; ``None`` with one class.  # [N]
+        unknown_evidence: as if the most similar class had never been trained on; ``None`` with one class.  # [N]
     """
 
     mixed_evidence: np.ndarray
@@ -33,7 +33,7 @@ _MADE: WeakKeyDictionary[Graph, dict[bool, Surrogates]] = WeakKeyDictionary()
 
 
 def surrogates_of(graph: Graph, *, alone: bool = False) -> Surrogates:
-    """The surrogates of a graph, once per graph; no test node, OOD node or label of these is touched."""
+    """The surrogates of a graph, cached per graph; no test node, OOD node or label of these is used."""
     kept = _MADE.setdefault(graph, {})
     if alone not in kept:
         evidence = evidence_of(graph, alone=alone)

@@ -1,1 +1,1 @@
-"""What people look at."""
+"""Views for people: report, page, figures."""

@@ -222,10 +222,10 @@ def test_the_token_is_asked_for(chromium: Any, folder: Path) -> None:
     with server(folder, "--host", "127.0.0.1", GRAPHSDE_TOKEN=token) as guarded:
         visit = Visit(chromium, guarded)
         visit.open("nodes")
-        visit.sees("needs the token")
+        visit.sees("Enter the token")
         visit.page.get_by_label("Token").fill("a guess")
         visit.press("Open the page")
-        visit.sees("That was not the token.")
+        visit.sees("Wrong token.")
         visit.page.get_by_label("Token").fill(token)
         visit.press("Open the page")
         visit.page.get_by_test_id("stApp").wait_for()

@@ -1,4 +1,4 @@
-"""What an engine is: it decides where and when cells run, and nothing else; how many fit on this machine at once."""
+"""Base of engines, which decide where and when cells run; how many cells fit on this machine at once."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from graphsde.graph.graph import Graph
 
 # an interpreter with torch and everything that a fit imports
 BASE_BYTES = 500 * 2**20
-# what prediction samples, scores and copies take beyond the fit itself, by experience
+# memory for samples, scores and copies beyond the fit itself, by experience
 SLACK = 3
 
 
 def worker_count(cells: Iterable[Cell]) -> int:
-    """One worker per processor, fewer where the hungriest cell would not fit as often into free memory."""
+    """One worker per processor, fewer if the largest cell would not fit that often into free memory."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     needed = BASE_BYTES + SLACK * max(_hungers(cells), default=0)
     return max(1, min(cores, available_bytes() // needed))
@@ -44,7 +44,7 @@ def _hungers(cells: Iterable[Cell]) -> Iterable[int]:
 
 
 def _memory_of(cell: Cell, graph: Graph) -> int:
-    """The model's own estimate where it makes one, otherwise a multiple of the graph."""
+    """The model's own estimate if it has one, otherwise a multiple of the graph."""
     model = cell.make_model()
     memory = getattr(model, "memory", None)
     if memory is not None:
@@ -52,7 +52,7 @@ def _memory_of(cell: Cell, graph: Graph) -> int:
             model.resolve(graph)
             return int(memory(graph))
         except GraphsdeError:
-            pass  # the cell itself will say what is wrong
+            pass  # the cell itself will report what is wrong
     features = graph.features.nnz if sp.issparse(graph.features) else graph.features.size  # type: ignore[union-attr]
     return 12 * int(features) + 40 * (graph.num_edges + graph.num_nodes * max(graph.num_classes, 1))
 
@@ -66,10 +66,10 @@ class Limits:
     """When to give up.
 
     Args:
-        cpu_seconds: the most processor time of a cell; beyond, it has failed with the cause ``time``.
-        wall_seconds: without an answer for so long a worker counts as hung; by default thrice the processor time and a
-            minute, since a busy machine is no fault of the cell.
-        start_seconds: the most time until a worker is ready.
+        cpu_seconds: CPU-time limit of a cell; a cell that exceeds it fails with the cause ``time``.
+        wall_seconds: a worker without an answer for this long counts as hung; default: three times the CPU time and a
+            minute, since a busy machine is not the cell's fault.
+        start_seconds: time limit until a worker is ready.
         attempts: how often a cell may lose its worker.
     """
 
@@ -98,7 +98,7 @@ class Job:
 
 
 class Engine(ABC):
-    """Runs cells somewhere. Subclasses set ``name`` and ``summary`` and are put into :data:`ENGINES`.
+    """Runs cells somewhere. Subclasses set ``name`` and ``summary`` and are registered in :data:`ENGINES`.
 
     Args:
         workers: how many cells at once; ``None`` lets the engine choose.
@@ -110,23 +110,23 @@ class Engine(ABC):
 
     def __init__(self, workers: int | None = None, address: str | None = None) -> None:
         if workers is not None and workers < 1:
-            raise BadUsage(f"{workers} workers can't do anything", expected="at least 1")
+            raise BadUsage(f"invalid number of workers: {workers}", expected="at least 1")
         self.workers, self.address = workers, address
 
     @abstractmethod
     def run(self, cells: Sequence[Cell], limits: Limits, *, stopper: Stopper, say: Say) -> Finished:
-        """Every cell once with what became of it, in whatever order they finish; close the iterator to stop early.
+        """Every cell once with its outcome, in the order they finish; close the iterator to stop early.
 
         The same cell gives the same metrics, bit by bit, on every engine.
         """
 
 
-# so many workers in a row that end before they are ready are no accident
+# this many workers in a row that end before they are ready are no accident
 MOST_FAILED_STARTS = 3
 
 
 class Busy(Protocol):
-    """Whoever works; without a job it is idle or starting."""
+    """A worker; without a job it is idle or starting."""
 
     job: Job | None
 
@@ -135,7 +135,7 @@ W = TypeVar("W", bound=Busy)
 
 
 class Shift(Generic[W]):
-    """Who works and what waits, from the first cell to the last."""
+    """Active workers and waiting cells, from the first cell to the last."""
 
     def __init__(self, cells: Sequence[Cell], size: int, limits: Limits, say: Say) -> None:
         self.waiting = deque(Job(cell) for cell in cells)
@@ -148,9 +148,9 @@ class Shift(Generic[W]):
         return len(self.waiting) + sum(worker.job is not None for worker in self.crew)
 
     def try_again(self, job: Job, cause: str, who: str) -> Iterator[tuple[Cell, Outcome]]:
-        """What follows from a lost worker: another attempt, or a failure with its cause."""
+        """Handle a lost worker: another attempt, or a failure with its cause."""
         if job.attempt < self.limits.attempts:
-            self.say(f"{who} was lost ({cause}): {job.cell.label} is tried again")
+            self.say(f"{who} was lost ({cause}): retrying {job.cell.label}")
             self.waiting.appendleft(Job(job.cell, job.attempt + 1))
         else:
             yield job.cell, Outcome.failed(cause, job.attempt)

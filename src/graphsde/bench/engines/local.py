@@ -1,4 +1,4 @@
-"""Cells on this machine: in worker processes that may die without harm, or one after the other in this very process."""
+"""Cells on this machine: in worker processes that may crash safely, or one after the other in this process."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from graphsde.bench.engines.base import Engine, Finished, Job, Limits, Say, Shif
 from graphsde.bench.execute import LIMITS_CPU, run_cell
 from graphsde.bench.journal import Outcome
 
-# one can wait for the pipes of several processes at once everywhere but on Windows
+# waiting for the pipes of several processes at once works everywhere but on Windows
 WAITS_FOR_PIPES = os.name != "nt"
-# seconds that a worker which has hung up gets to end by itself, on a machine that may be busy
+# seconds that a worker that has closed its pipe gets to exit, on a possibly busy machine
 LAST_BREATH = 60.0
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
 
 
 class WorkerProcess:
-    """A child process with a pipe for orders and a pipe for answers; what it prints goes to a file of its own.
+    """A child process with a pipe for requests and a pipe for answers; its output goes to a separate file.
 
     Args:
-        limits: how long it may take to start and to answer.
+        limits: time limits to start and to answer.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -49,7 +49,7 @@ class WorkerProcess:
         debug = bool(os.environ.get("GRAPHSDE_DEBUG"))
         self._words = None if debug else tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the worker)
         self.process = subprocess.Popen(
-            # -P: the current folder is no place for modules unless it is one for this process
+            # -P: no modules from the current folder unless this process uses it
             [sys.executable, "-P", "-m", "graphsde.bench.worker", str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -76,12 +76,12 @@ class WorkerProcess:
         self.deadline = time.monotonic() + self.limits.patience
         order = {"cell": job.cell.as_dict(), "cpu_seconds": self.limits.cpu_seconds}
         assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # its end is noticed where answers are read
+        with contextlib.suppress(BrokenPipeError):  # its end is noticed when answers are read
             self.process.stdin.write(json.dumps(order).encode() + b"\n")
             self.process.stdin.flush()
 
     def listen(self) -> list[dict[str, Any]] | None:
-        """The answers that have arrived; ``None`` once the worker has hung up. Call it when there is something."""
+        """The answers that have arrived; ``None`` once the worker has closed its pipe. Call it if there are any."""
         arrived = os.read(self.answers, 1 << 16)
         if not arrived:
             return None
@@ -94,10 +94,12 @@ class WorkerProcess:
             self.process.kill()
 
     def bury(self) -> str:
-        """Wait for its end and tell the cause; ends it first if it still runs."""
+        """Wait for its end and return the cause; kills it first if it still runs."""
         if self.process.poll() is None and not self._hung:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(timeout=LAST_BREATH)  # it has hung up and is about to end: let it say with which code
+                self.process.wait(
+                    timeout=LAST_BREATH
+                )  # it has closed its pipe and is about to exit: wait for its exit code
         self.kill(self._hung)
         code = self.process.wait()
         words = self._last_words()
@@ -124,7 +126,7 @@ class WorkerProcess:
 
 
 def oom_kills() -> int:
-    """How often the system has ended a process for want of memory; 0 where it does not tell."""
+    """How often the system has killed a process for lack of memory; 0 if unknown."""
     with contextlib.suppress(OSError, ValueError):
         for line in Path("/proc/vmstat").read_text().splitlines():
             if line.startswith("oom_kill "):
@@ -134,20 +136,20 @@ def oom_kills() -> int:
 
 @register_engine
 class ProcessEngine(Engine):
-    """Long-lived workers, one thread each, that speak JSON over pipes.
+    """Long-lived workers, one thread each, that exchange JSON over pipes.
 
     A worker that is killed, runs out of memory or does not answer costs its cell one attempt; the other workers don't
-    notice. Workers end with this process, however it ends. Where one can't wait for their pipes (Windows), cells run
+    notice. Workers end with this process, however it ends. Where waiting for pipes is impossible (Windows), cells run
     one after the other in this process.
     """
 
-    name, summary = "processes", "one worker process per processor, as far as memory allows"
+    name, summary = "processes", "one worker process per processor, as memory allows"
 
     def run(self, cells: Sequence[Cell], limits: Limits, *, stopper: Stopper, say: Say) -> Finished:
         if not cells:
             return
         if not WAITS_FOR_PIPES:
-            say("this system has no worker processes for a bench: its cells run one after the other")
+            say("worker processes are not supported on this system: running cells one after the other")
             yield from SerialEngine().run(cells, limits, stopper=stopper, say=say)
             return
         shift = _Shift(cells, min(self.workers or worker_count(cells), len(cells)), limits, say)
@@ -176,7 +178,7 @@ class _Shift(Shift[WorkerProcess]):
                 worker.give(self.waiting.popleft())
 
     def wait(self) -> tuple[list[WorkerProcess], list[WorkerProcess]]:
-        """Those who have answered or hung up, and those who have taken too long."""
+        """Workers that have answered or closed their pipe, and those that have taken too long."""
         deadlines = [worker.deadline for worker in self.crew if not worker.idle]
         with selectors.DefaultSelector() as selector:
             for worker in self.crew:
@@ -196,7 +198,7 @@ class _Shift(Shift[WorkerProcess]):
                 yield job.cell, outcome
 
     def _retire(self, worker: WorkerProcess) -> None:
-        """A cell that was cut off anywhere may have left anything behind: the next one gets a new process."""
+        """An interrupted cell may leave its process in any state: the next one gets a new process."""
         self.crew.remove(worker)
         worker.kill()
         worker.bury()
@@ -218,13 +220,13 @@ class _Shift(Shift[WorkerProcess]):
 
 @register_engine
 class SerialEngine(Engine):
-    """Nothing to start and easy to debug; a crash or a hang of a cell is one of the whole bench."""
+    """Nothing to start and easy to debug; a crash or hang of a cell affects the whole bench."""
 
     name, summary = "serial", "one cell after the other in this process"
 
     def run(self, cells: Sequence[Cell], limits: Limits, *, stopper: Stopper, say: Say) -> Finished:
         if not LIMITS_CPU:
-            say("this system can't limit processor time: every cell takes as long as it takes")
+            say("CPU time can't be limited on this system: --cell-minutes is ignored")
         for cell in cells:
             with contextlib.redirect_stdout(sys.stderr):  # standard output is for results
                 outcome = run_cell(cell, limits.cpu_seconds)

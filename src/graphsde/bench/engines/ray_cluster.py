@@ -28,7 +28,7 @@ from graphsde.runs.workers import ray_session
 
 
 def pack_graph(graph: Graph) -> dict[str, Any]:
-    """Arrays of numbers as they are; everything else, text above all, as one JSON string."""
+    """Numeric arrays unchanged; everything else, mostly text, as one JSON string."""
     arrays: dict[str, np.ndarray] = {}
     _put_matrix(arrays, "adjacency", graph.adjacency.matrix)
     if sp.issparse(graph.features):
@@ -125,13 +125,13 @@ class CellActor:
         return json.dumps(run_cell(cell, cpu_seconds).as_dict(), allow_nan=False)
 
 
-# signals are looked at in between
+# signals are checked in between
 SECONDS_PER_WAIT = 0.25
 
 
 @dataclass
 class _Hand:
-    """An actor and what it is busy with; without a job it is starting."""
+    """An actor and its current job; without a job it is starting."""
 
     actor: Any
     answer: Any
@@ -143,11 +143,11 @@ class _Hand:
 class RayEngine(Engine):
     """Long-lived actors with one processor each; every graph is put into the object store once.
 
-    Only JSON travels for cells and outcomes, only arrays and JSON for graphs. The nodes of a cluster need the same
+    Cells and outcomes are sent as JSON, graphs as arrays and JSON. The nodes of a cluster need the same
     version of graphsde, and what ``GRAPHSDE_PLUGINS`` names.
     """
 
-    name, summary = "ray", "actors of a Ray cluster (--address), or of this machine, reachable from it alone"
+    name, summary = "ray", "actors of a Ray cluster (--address), or of a private session on this machine"
 
     def run(self, cells: Sequence[Cell], limits: Limits, *, stopper: Stopper, say: Say) -> Finished:
         if not cells:
@@ -182,7 +182,7 @@ class _Shift(Shift[_Hand]):
             self.crew.append(_Hand(actor, actor.ready.remote(), time.monotonic() + self.limits.start_seconds))
 
     def wait(self) -> list[_Hand]:
-        """Those who have answered, died or taken too long, within a moment."""
+        """Actors that have answered, died or taken too long, within a moment."""
         ready, _ = self.ray.wait([hand.answer for hand in self.crew], timeout=SECONDS_PER_WAIT)
         now = time.monotonic()
         return [hand for hand in self.crew if hand.answer in ready or now > hand.deadline]
@@ -199,7 +199,7 @@ class _Shift(Shift[_Hand]):
         outcome = None if job is None else Outcome(**{**json.loads(answer), "attempts": job.attempt})
         with self.stopper.held():
             if outcome is not None and outcome.interrupted_work:
-                self._dismiss(hand)  # whatever the cell has left behind, the next one gets a new actor
+                self._dismiss(hand)  # the next cell gets a new actor, whatever this one left behind
             else:
                 self._give_next(hand)
         if job is not None and outcome is not None:
@@ -246,9 +246,9 @@ class _Shift(Shift[_Hand]):
         yield from self.try_again(hand.job, cause, "an actor")
 
     def _did_not_come(self, cause: str) -> None:
-        if cause == "hung" and self.anybody_came:  # a cluster with fewer free processors than were asked for
+        if cause == "hung" and self.anybody_came:  # a cluster with fewer free processors than requested
             self.size = max(1, len(self.crew))
-            self.say(f"no further processor of the cluster became free: going on with {self.size}")
+            self.say(f"no further processor of the cluster became free: continuing with {self.size}")
             return
         if cause == "hung":
             self.did_not_start("no processor of the cluster became free", at_most=1)
@@ -260,6 +260,6 @@ class _Shift(Shift[_Hand]):
 
 
 def _last_line(error: Exception) -> str:
-    """Ray's messages are tracebacks; what happened stands at their end."""
+    """Ray's messages are tracebacks; the cause is in their last line."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     return shorten(lines[-1].strip(), 300) if lines else type(error).__name__

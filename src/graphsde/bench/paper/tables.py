@@ -1,4 +1,4 @@
-"""The tables and figures of the paper as plans: which cells make them, and which printed figures ours meet."""
+"""The tables and figures of the paper as plans: which cells they need, and which printed values they match."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphsde.bench.tasks.sweep import DRIFTS, VALUES
 
 @dataclass(frozen=True)
 class Printed:
-    """A printed figure; ``mean`` is ``None`` where the paper prints a word instead, such as OOM."""
+    """A printed value; ``mean`` is ``None`` if the paper prints a word instead, such as OOM."""
 
     mean: float | None
     std: float | None
@@ -27,11 +27,11 @@ class System:
 
     Args:
         printed: its name in the printed table; ``None`` for a row that is ours alone.
-        model: our model, as ``bench --models`` takes it.
+        model: our model, as for ``bench --models``.
         settings: that differ from the model's own.
-        score: by which OOD nodes are told; entropy unless said.
-        value: in a sweep, the value that the printed row stands for.
-        note: what a reader must know of this row.
+        score: for OOD detection; default entropy.
+        value: in a sweep, the value of the printed row.
+        note: what a reader must know about this row.
     """
 
     printed: str | None
@@ -47,14 +47,14 @@ class PaperTable:
     """A table: one task on several graphs with several systems.
 
     Args:
-        name: how ``graphsde reproduce`` calls it.
-        experiment: its name among the printed figures.
+        name: for ``graphsde reproduce``.
+        experiment: its name among the printed values.
         task, options: the question.
-        datasets: in the order of the print.
+        datasets: in printed order.
         systems: rows.
         metrics: printed name to ours.
         scale: what ours is multiplied with to be in the printed unit.
-        seeds: how many the full table takes.
+        seeds: of the full table.
         about: where our protocol departs from the text, and why.
     """
 
@@ -93,7 +93,7 @@ TABLES: Registry[tuple[PaperTable, ...]] = Registry("table")
 
 @cache
 def printed_figures() -> dict[tuple[str, str, str, str], Printed]:
-    """Every figure that the paper prints, by experiment, dataset, model and metric."""
+    """Every value that the paper prints, by experiment, dataset, model and metric."""
     text = resources.files(__package__).joinpath("printed.csv").read_text(encoding="utf-8")
     found = {}
     for row in csv.DictReader(text.splitlines()):
@@ -267,7 +267,7 @@ RANDOMLY, BY_ENTROPY = (
     replace(plan, datasets=("cora",), systems=DRAWN, seeds=3, metrics={**plan.metrics, "area": "accuracy_area"})
     for plan in (RANDOM, ENTROPY)
 )
-TABLES.add("figure-entropy", (ERRORS, OOD), summary="entropy of right and wrong, familiar and OOD (figure 2)")
+TABLES.add("figure-entropy", (ERRORS, OOD), summary="entropy of right and wrong, in-distribution and OOD (figure 2)")
 TABLES.add("figure-active", (RANDOMLY, BY_ENTROPY), summary="active learning curves, at random and by entropy")
 TABLES.add("figure-dynamics", (DYNAMICS,), summary="latent states at three times, GCN and GAT as drift (figure 1)")
 
@@ -298,7 +298,7 @@ OOD = PaperTable(
     "nodes among those kept; accuracy is hardly more than the share of familiar nodes. For conclusions use "
     "`graphsde bench ood`, which leaves out every class in turn and judges test nodes.",
 )
-TABLES.add("ood", (OOD,), summary="telling the nodes of a class that was left out")
+TABLES.add("ood", (OOD,), summary="detecting the nodes of a class that was left out")
 
 
 def _sweep(name: str, axis: str) -> PaperTable:

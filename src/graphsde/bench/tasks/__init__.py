@@ -1,4 +1,4 @@
-"""Questions people ask of a model and of its uncertainty; one file per kind of question."""
+"""Tasks: questions about a model and its uncertainty; one file per kind of question."""
 
 from graphsde.bench.tasks.active import ActiveLearning
 from graphsde.bench.tasks.adaptive_depth import AdaptiveDepth

@@ -1,4 +1,4 @@
-"""Active learning: labels are bought a few at a time; how fast does each acquisition pay?"""
+"""Active learning: labels are bought a few at a time; how fast does each acquisition pay off?"""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class ActiveOptions(TaskOptions):
     """Options of :class:`ActiveLearning`.
 
     Args:
-        acquisition: who chooses, see ``graphsde list acquisitions``.
+        acquisition: see ``graphsde list acquisitions``.
         batch: labels per round.
         rounds: how many; by default until the number of labels has doubled.
         epochs: of training after each round.
-        start: ``warm`` goes on from the weights and the optimiser of the round before, ``fresh`` trains a new model in
-            full; so does ``warm`` with a model that can't go on, such as label propagation.
+        start: ``warm`` continues from the weights and optimiser of the previous round, ``fresh`` trains a new model in
+            full; so does ``warm`` with a model that can't continue, such as label propagation.
         pool: ``untouched`` buys only nodes that are neither trained on, validated nor tested; ``printed`` buys
-            validation and test nodes and judges on those not bought yet, which the paper's text suggests.
-        tested: with ``untouched``, at most this many test nodes are held out where the split would test all others.
+            validation and test nodes and evaluates on those not bought yet, as the paper's text suggests.
+        tested: with ``untouched``, at most this many test nodes are held out if the split would test all others.
     """
 
     acquisition: str = "entropy"
@@ -48,8 +48,8 @@ class ActiveOptions(TaskOptions):
 class ActiveLearning(Task):
     """Start from the split's training nodes, buy ``batch`` labels a round, train on, measure.
 
-    Figures without a mark are those after the last round; ``…_area`` is the mean over all rounds, which is what the
-    labels were worth on the way. The curves have one entry per round, beginning before the first purchase.
+    Plain metrics are those after the last round; ``…_area`` is the mean over all rounds, which is what the
+    labels were worth along the way. The curves have one entry per round, starting before the first purchase.
     """
 
     name = "active"
@@ -68,9 +68,9 @@ class ActiveLearning(Task):
         prepared, pool = self._pool(super().prepare(graph, seed), seed)
         if not pool.any():
             raise BadInput(
-                f"{graph.name} has no labelled nodes to buy beside those of training, validation and test",
+                f"{graph.name} has no labelled nodes to buy besides training, validation and test nodes",
                 code="E-EMPTY",
-                fix="choose a split that leaves nodes over, fewer tested nodes, or pool=printed",
+                fix="use a split with unused nodes, fewer test nodes, or pool=printed",
             )
         return prepared
 
@@ -120,13 +120,13 @@ class ActiveLearning(Task):
         short = model.training_settings(epochs=self.options.epochs)
         if self.options.start == "fresh" or short is None or not model.goes_on:
             return make().fit(graph)
-        # another seed: a training that goes on does not meet the same dropout and noise once more
+        # another seed, so that continued training does not repeat the same dropout and noise
         return make(**short, seed=seed).start_from(model, momentum=True).fit(graph)
 
     def _record(self, curves: dict[str, list[float]], prediction: ClassPrediction, graph: Graph) -> None:
         assert graph.train_mask is not None and graph.test_mask is not None
         labels = align_labels(graph, prediction.class_names)
-        # all classes, also one that no label has been bought of yet: else finding it would lower every figure
+        # all classes, also those without a bought label: otherwise finding one would lower every metric
         figures = summarise(prediction, labels, graph.test_mask & (labels != UNLABELLED))
         curves["labels"].append(float(graph.train_mask.sum()))
         for name in SHOWN:

@@ -1,4 +1,4 @@
-"""Does an adaptive solver take more steps, that is layers, on harder tasks? The paper says so; here it is counted."""
+"""Does an adaptive solver take more steps, that is layers, on harder tasks? The paper says so; this counts them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class AdaptiveDepth(Task):
     def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
         values = self.options.values or VALUES[self.options.axis]
         if len(values) < 2:
-            raise BadUsage("one value has no trend", code="E-SETTING", found=list(values), expected="two or more")
+            raise BadUsage("a trend needs several values", code="E-SETTING", found=list(values), expected="two or more")
         curves: dict[str, list[float]] = {"difficulty": list(range(len(values))), "value": list(values)}
         metrics: dict[str, float] = {}
         for value in values:

@@ -1,4 +1,4 @@
-"""What the systems cost: seconds per epoch beside a plain GCN's in the same process, memory, measured from inside."""
+"""What the systems cost: seconds per epoch relative to a GCN in the same process, memory, measured from inside."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def cpu_seconds(work: Callable[[], object]) -> float:
 
 
 class PeakMemory:
-    """Highest resident memory above the level at entry, looked at every few milliseconds.
+    """Highest resident memory above the level at entry, sampled every few milliseconds.
 
-    Memory that the process has freed before is handed back first, as filling it again would not be seen; short peaks
+    Memory that the process has freed before is returned first, since reusing it would not be seen; short peaks
     may be missed: a lower bound.
 
     Example:
@@ -74,8 +74,8 @@ class CostOptions(TaskOptions):
     """Options of :class:`Cost`.
 
     Args:
-        rounds: measurements, the model and the GCN in turns; medians are given.
-        epochs: the longer of two trainings whose difference is taken, so that set-up does not count.
+        rounds: measurements, alternating the model and the GCN; medians are reported.
+        epochs: of the longer of two fits whose difference is used, so that set-up does not count.
         growth: also measure how the time of an epoch grows with ``nodes``, ``edges`` or ``steps`` on made graphs.
     """
 
@@ -85,7 +85,7 @@ class CostOptions(TaskOptions):
 
 
 class Cost(Task):
-    """CPU seconds per epoch, the same over a GCN's (both measured in turns), seconds of a prediction, peak memory.
+    """CPU seconds per epoch, the same over a GCN's (measured alternately), seconds of a prediction, peak memory.
 
     With ``growth`` the exponent of the growth in nodes, edges or steps is fitted on a log-log scale: 1 is linear.
     """
@@ -140,5 +140,5 @@ def epochs_of(make: ModelMaker, count: int) -> dict[str, Any]:
     model = make()
     settings = model.training_settings(epochs=count, early_stop=False)
     if settings is None:
-        raise BadUsage(f"{model.name} is not trained in epochs", code="E-SETTING", fix="leave it out of this task")
+        raise BadUsage(f"{model.name} is not trained in epochs", code="E-SETTING", fix="leave out this model")
     return settings

@@ -1,4 +1,4 @@
-"""How the states of a latent SDE move: where nodes are at three times, and which way the drift takes them."""
+"""How the states of a latent SDE move: positions of nodes at three times, and the drift."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class DynamicsOptions(TaskOptions):
 
 
 class Dynamics(Task):
-    """States at the beginning, the middle and the end in the plane of their two main directions.
+    """States at the start, the middle and the end in the plane of their two main directions.
 
     The plane is found by principal components over the three times together, so that positions can be compared. The
     drift is that of the fitted network at the states of its own paths, projected onto the plane; it is averaged over
-    the nodes of each cell and nowhere guessed. ``separation_…`` is the share of the states' variance (all dimensions,
+    the nodes of each cell and not extrapolated. ``separation_…`` is the share of the states' variance (all dimensions,
     test nodes) that lies between classes.
     """
 
@@ -81,7 +81,7 @@ def followed(subject: Subject, paths: int, node: int) -> tuple[np.ndarray, np.nd
     """Means over paths of states and drifts at the three moments, and all paths of one node.
 
     Returns:
-        Two arrays [3, N, d] and one [M, S, d], M being the times at which states are looked at.
+        Two arrays [3, N, d] and one [M, S, d], M being the number of saved times.
     """
     moments = (0, len(subject.times) // 2, len(subject.times) - 1)
     means = np.zeros((3, subject.initial.shape[0], subject.initial.shape[2]))
@@ -102,7 +102,7 @@ def main_plane(points: np.ndarray) -> tuple[np.ndarray, float]:
     """The two directions of largest variance and the share of it that they have.  # [n, d] -> [d, 2]"""
     _, sizes, directions = np.linalg.svd(points - points.mean(0), full_matrices=False)
     plane = directions[:2].T
-    # a sign that does not depend on the library's mood
+    # a sign that does not depend on the library
     plane = plane * np.where(plane[np.abs(plane).argmax(0), range(plane.shape[1])] < 0, -1.0, 1.0)
     if plane.shape[1] < 2:
         plane = np.pad(plane, ((0, 0), (0, 2 - plane.shape[1])))
@@ -140,7 +140,7 @@ def averaged(position: np.ndarray, arrow: np.ndarray, speed: np.ndarray, cells: 
 
 
 def between_share(states: np.ndarray, labels: np.ndarray) -> float:
-    """Variance between class means over all variance: 0 where classes lie on each other, 1 where each is a point.
+    """Variance between class means over all variance: 0 if classes coincide, 1 if each is a point.
 
     Example:
         >>> between_share(np.array([[0.0], [0.0], [1.0], [1.0]]), np.array([0, 0, 1, 1]))

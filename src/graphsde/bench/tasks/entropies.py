@@ -1,4 +1,4 @@
-"""How the entropy of nodes is spread: of right and wrong predictions, of familiar and OOD nodes."""
+"""Distribution of entropy: right against wrong predictions, in-distribution against OOD nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class EntropyOptions(TaskOptions):
     """Options of :class:`Entropies`.
 
     Args:
-        groups: ``errors`` tells right from wrong predictions, ``ood`` leaves a class out and tells its nodes from
+        groups: ``errors`` compares right and wrong predictions, ``ood`` leaves out a class and compares its nodes with
             the others.
         leave: the class that is left out, by position; the last one if not given.
         base: the split that ``ood`` starts from.
@@ -30,15 +30,15 @@ class EntropyOptions(TaskOptions):
 
 
 class Entropies(Task):
-    """Histograms of the predictive entropy of two groups of test nodes, and how far their means lie apart.
+    """Histograms of the predictive entropy of two groups of test nodes, and how far their means differ.
 
-    ``entropy_gap`` is (mean of the group that should be unsure) / (mean of the other) − 1, ``separation`` the chance
+    ``entropy_gap`` is (mean of the uncertain group) / (mean of the other) − 1, ``separation`` the probability
     that a node of the first group has more entropy than one of the second. The curves are counts in 30 bins from 0 to
     ln C. A fitted temperature stays for ``errors`` and is undone for ``ood``, as everywhere.
     """
 
     name = "entropies"
-    summary = "histograms of entropy: right against wrong predictions, familiar against OOD nodes"
+    summary = "histograms of entropy: right against wrong predictions, in-distribution against OOD nodes"
     Options = EntropyOptions
     options: EntropyOptions
     headline = ("entropy_gap", "separation", "entropy_sure", "entropy_unsure")

@@ -24,7 +24,7 @@ class GuaranteeOptions(TaskOptions):
 
     Args:
         calibrator: fitted on validation nodes first; ``None`` for none.
-        size: calibration nodes, where the split sets none aside.
+        size: calibration nodes, if the split has none.
     """
 
     calibrator: str | None = None
@@ -32,7 +32,7 @@ class GuaranteeOptions(TaskOptions):
 
 
 class GuaranteeTask(Task):
-    """Splits are Shchur's random ones on every graph unless another is named, so that seeds differ in their test nodes;
+    """Splits are Shchur's random ones on every graph by default, so that seeds differ in their test nodes;
     calibration nodes are drawn from the test nodes and not tested."""
 
     options: GuaranteeOptions
@@ -41,7 +41,7 @@ class GuaranteeTask(Task):
         return self.options.split or "shchur", dict(self.options.split_options)
 
     def predicted(self, make: ModelMaker, graph: Graph) -> tuple[Model, ClassPrediction, dict[str, float]]:
-        """A fitted model, its prediction, and what the fit took."""
+        """A fitted model, its prediction, and the cost of the fit."""
         model, cost = self.fit_timed(make, graph)
         if self.options.calibrator is not None:
             model.calibrate(graph, by=self.options.calibrator, samples=self.options.samples)
@@ -104,22 +104,22 @@ class DecidingOptions(GuaranteeOptions):
     """Options of :class:`Deciding`.
 
     Args:
-        max_error, delta: the guarantee: at most this share of errors, but for this share of draws.
-        false_alarm: share of familiar nodes that may be flagged as OOD.
-        ood_by: the score that flags them; ``ood`` is what ``graphsde decide`` takes where it can.
+        max_error, delta: the guarantee: at most this share of errors, except for this share of draws.
+        false_alarm: share of in-distribution nodes that may be flagged as OOD.
+        ood_by: the score that flags them; ``graphsde decide`` uses ``ood`` if possible.
     """
 
     max_error: float = Field(0.05, gt=0, lt=1)
     delta: float = Field(0.05, gt=0, lt=1)
     false_alarm: float = Field(0.05, gt=0, lt=1)
-    ood_by: str = "entropy+propagated"  # of the journals there are: another default would change their figures
+    ood_by: str = "entropy+propagated"  # fixed by existing journals: another default would change their results
 
 
 class Deciding(GuaranteeTask):
     """Errors among the accepted test nodes, how many are accepted, false alarms of the flag for OOD nodes.
 
-    One limit that is chosen beforehand (:func:`graphsde.abstain`), on ``size`` calibration nodes, so that test
-    nodes are left to judge on. ``kept`` is 1 where the realised error is at most ``max_error``, or nothing is accepted.
+    One limit chosen beforehand (:func:`graphsde.abstain`), on ``size`` calibration nodes, so that test
+    nodes are left to evaluate on. ``kept`` is 1 if the realised error is at most ``max_error``, or nothing is accepted.
     """
 
     name = "decide"

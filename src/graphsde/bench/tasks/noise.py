@@ -1,4 +1,4 @@
-"""Features or edges that get noisy after training: how fast do accuracy and uncertainty give way?"""
+"""Features or edges that get noisy after training: how fast do accuracy and uncertainty degrade?"""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class NoiseOptions(TaskOptions):
 
     Args:
         severities: multiples of the features' standard deviation, or shares of the edges; 0 is the clean graph.
-        draws: of the noise, the same ones for every model; figures are their means.
-        rows: whose features get noise: all nodes', or the test nodes' alone.
+        draws: of the noise, the same for every model; metrics are means over them.
+        rows: which features get noise: those of all nodes, or only of test nodes.
         on: ``features``, or ``edges``: a share of the edges is removed, and as many are drawn between nodes that had
             none.
     """
@@ -36,19 +36,19 @@ class NoiseOptions(TaskOptions):
     @model_validator(mode="after")
     def _shares(self) -> Self:
         if self.on == "edges" and "severities" in self.model_fields_set and max(self.severities, default=0.0) > 1:
-            raise ValueError("of edges at most all can be changed: severities up to 1")
+            raise ValueError("at most all edges can be changed: severities up to 1")
         return self
 
     @property
     def steps(self) -> tuple[float, ...]:
-        """The severities; of the usual ones, those that are shares where edges are changed."""
+        """The severities; of the defaults, only those up to 1 if edges are changed."""
         return self.severities if self.on == "features" else tuple(one for one in self.severities if one <= 1)
 
 
 class FeatureNoise(Task):
     """Train on the clean graph, test on ``X + severity · ε``, ε as spread as the test features, or on other edges.
 
-    Metrics at a severity are called ``accuracy@0.5`` and so on; ``accuracy@0`` is the clean graph. The printed protocol
+    Metrics at a severity are named ``accuracy@0.5`` and so on; ``accuracy@0`` is the clean graph. The printed protocol
     is severity 0.5.
     """
 
@@ -76,7 +76,7 @@ class FeatureNoise(Task):
     def _noisy(self, graph: Graph, severity: float, draw: int) -> Graph:
         if self.options.on == "features":
             return gaussian_noise(graph, severity=severity, rows=self.options.rows, seed=draw)
-        # new edges are drawn first, so that none of those removed comes back
+        # new edges are drawn first, so that no removed edge comes back
         more = add_edges(graph, share=severity, seed=draw)
         lost = drop_edges(graph, share=severity, seed=draw)
         kept = sp.csr_array(more.adjacency.matrix - graph.adjacency.matrix + lost.adjacency.matrix)

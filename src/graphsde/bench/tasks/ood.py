@@ -1,4 +1,4 @@
-"""OOD nodes: does uncertainty tell what the model has never been taught?"""
+"""OOD detection: does uncertainty reveal what the model was never trained on?"""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class OODOptions(TaskOptions):
             OOD), ``features`` and ``structure`` (a shifted copy of the graph), ``bernoulli-features`` and
             ``normal-features`` (GPN's: a tenth of the nodes gets random features, in the same graph).
         leave: with ``leave-class-out``: every class in turn (``each``), the ``last`` one, or a class by position.
-        scores: what to tell OOD nodes by, beside entropy; those that a model can't give are left out.
+        scores: for OOD detection, besides entropy; those that a model does not have are left out.
         compat: with ``leave-class-out``: leave the class among the validation nodes, and add what the paper prints:
             ``ood_auroc_all`` and ``ood_aurc_all`` over all nodes, those of training included, and an "accuracy",
             ``ood_threshold_accuracy``, of a threshold on entropy that the validation nodes chose.
@@ -53,15 +53,15 @@ class OODOptions(TaskOptions):
 
 
 class OutOfDistribution(Task):
-    """AUROC and its relatives of telling OOD from familiar nodes, by entropy and other scores.
+    """AUROC and related metrics of OOD detection, by entropy and other scores.
 
-    Unbracketed figures are by entropy of the mean probabilities; ``ood_auroc[energy]`` and the like by another score;
+    Plain metrics are by entropy of the mean probabilities; ``ood_auroc[energy]`` and the like by another score;
     ``…_propagated`` are of the score averaged over neighbours; ``ood_default_auroc`` and ``ood_default_fpr95`` by the
     default score, ``ood``, of models that it is defined for. A fitted temperature is undone first.
     """
 
     name = "ood"
-    summary = "telling OOD nodes: classes left out, shifted features, shifted edges"
+    summary = "OOD detection: classes left out, shifted features, shifted edges"
     Options = OODOptions
     options: OODOptions
     headline = ("ood_auroc", "ood_auroc_propagated", "ood_fpr95", "ood_aupr_in", "ood_aupr_out")
@@ -75,11 +75,13 @@ class OutOfDistribution(Task):
         o = self.options
         if o.split is not None and o.protocol in ("leave-class-out", "label-leave-out"):
             raise BadUsage(
-                f"the protocol '{o.protocol}' makes its own split", code="E-SETTING", found=o.split, fix="use base"
+                f"the protocol '{o.protocol}' has its own split", code="E-SETTING", found=o.split, fix="use base"
             )
         if o.protocol == "leave-class-out":
             if o.leave == "each":
-                raise BadUsage("one class at a time", code="E-SETTING", fix="run the variants of this task")
+                raise BadUsage(
+                    "only one class can be left out at a time", code="E-SETTING", fix="run the variants of this task"
+                )
             base = {"base": o.base} if o.base else {}
             return "leave-class-out", {"leave": o.leave, "compat": o.compat, **base, **o.split_options}
         if o.protocol == "label-leave-out":
@@ -117,7 +119,7 @@ class OutOfDistribution(Task):
         return [name for name in self.options.scores if name != MAIN and name in known]
 
     def _class_figures(self, prediction: ClassPrediction, graph: Graph) -> dict[str, float]:
-        """The figures of the LGNSDE study, which calls the share of OOD nodes among those kept a risk."""
+        """The metrics of the LGNSDE study, which calls the share of OOD nodes among those kept a risk."""
         assert graph.test_mask is not None and graph.ood_mask is not None
         doubt = score(MAIN, prediction.untempered(), graph)
         found = _risk(doubt, graph.ood_mask, graph.test_mask | graph.ood_mask)
@@ -150,7 +152,7 @@ def best_threshold(doubt: np.ndarray, ood: np.ndarray) -> float:
     """
     order = np.argsort(doubt, kind="stable")
     values, strange = doubt[order], ood[order]
-    # a cut after the k-th calls the first k familiar and the others OOD; only between distinct values
+    # a cut after the k-th calls the first k in-distribution and the others OOD; only between distinct values
     right = np.concatenate([[strange.sum()], strange.sum() + np.cumsum(np.where(strange, -1, 1))])
     cuts = np.concatenate([[-np.inf], values])
     real = np.concatenate([values[:-1] != values[1:], [True]]) if values.size else np.array([], dtype=bool)

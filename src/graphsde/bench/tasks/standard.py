@@ -1,4 +1,4 @@
-"""The standard setting: how often right or how far off, and does the model know?"""
+"""The standard setting: accuracy or error, and is the model's uncertainty right about it?"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphsde.metrics.evaluation import evaluate
 class Misclassification(Task):
     """Accuracy, ranking and calibration on the test nodes of a split; every metric of :func:`graphsde.evaluate`.
 
-    The split is the public one of the citation graphs and Shchur's random one on the others, unless another is named.
+    The split is the public one of the citation graphs and Shchur's random one on the others, unless another is set.
     """
 
     name = "misclassification"
@@ -26,10 +26,10 @@ class Misclassification(Task):
 
 
 class Regression(Task):
-    """Errors, intervals and calibration on the test nodes of a graph with a number to predict."""
+    """Errors, intervals and calibration on the test nodes of a regression graph."""
 
     name = "regression"
-    summary = "errors, intervals and calibration on test nodes, for numbers"
+    summary = "errors, intervals and calibration on test nodes, for regression"
     headline = ("rmse", "crps", "nll", "calibration_error")
     targets = ("regression",)
 

@@ -1,4 +1,4 @@
-"""A question asked again and again while one thing of a latent SDE is changed: its drift, or one of its numbers."""
+"""A task repeated while one thing of a latent SDE is changed: its drift, or one of its numbers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SweepOptions(TaskOptions):
 
     Args:
         question: what is measured at each value: ``misclassification``, or ``ood`` with the last class left out.
-        compat: of that question, where it is ``ood``.
+        compat: of that question, if it is ``ood``.
         base: the split that ``ood`` starts from.
     """
 
@@ -35,7 +35,7 @@ class SweepOptions(TaskOptions):
 
 
 class Sweep(Task):
-    """One model trained anew for every value; figures are called ``accuracy@value``."""
+    """A new model trained for every value; metrics are named ``accuracy@value``."""
 
     Options = SweepOptions
     options: SweepOptions
@@ -102,7 +102,7 @@ class Backbones(Sweep):
             raise BadUsage("only latent SDEs have a drift", code="E-SETTING", fix="use lgnsde@paper")
         unknown = [name for name in self.options.drifts if name not in DRIFTS]
         if unknown:
-            raise BadUsage("no such backbone", code="E-SETTING", found=unknown, expected=", ".join(DRIFTS))
+            raise BadUsage("unknown backbone", code="E-SETTING", found=unknown, expected=", ".join(DRIFTS))
         return [(name, DRIFTS[name], self.options.samples) for name in self.options.drifts]
 
 
@@ -121,7 +121,7 @@ class SensitivityOptions(SweepOptions):
 
     Args:
         axis: what is changed.
-        values: to what; those of the paper, or a grid of our own, if none are given.
+        values: default: those of the paper, or a grid of our own.
     """
 
     axis: Literal["diffusion", "prior-drift", "horizon", "steps", "samples", "kl"] = "diffusion"

@@ -1,4 +1,4 @@
-"""What a task is: a question put to many models on many graphs, answered by numbers; a fit as tasks want it."""
+"""Base of tasks: a question about many models on many graphs, answered by numbers; and how tasks fit models."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from graphsde.uncertainty.held_out import align_labels, known_items
 
 
 class ModelMaker(Protocol):
-    """Makes a fresh, unfitted model of the cell; keyword settings win over the cell's own."""
+    """Makes a new, unfitted model of the cell; keyword settings take precedence over the cell's own."""
 
     def __call__(self, **settings: Any) -> Model: ...
 
@@ -34,9 +34,9 @@ class TaskOptions(Settings):
     """Options that every task has.
 
     Args:
-        split: the name of the split; ``None`` takes the task's own choice for the graph.
+        split: the name of the split; ``None`` for the task's own choice for the graph.
         split_options: options of the split.
-        samples: per prediction, for models that have any.
+        samples: per prediction, for models that draw samples.
     """
 
     split: str | None = None
@@ -46,10 +46,10 @@ class TaskOptions(Settings):
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one cell found.
+    """The result of one cell.
 
     Args:
-        metrics: figures by name; NaN where one is not defined.
+        metrics: by name; NaN if undefined.
         curves: short series by name, such as accuracy over rounds.
     """
 
@@ -58,9 +58,9 @@ class Measurement:
 
 
 class Task(ABC):
-    """A question. Subclasses set ``name``, ``summary``, ``version``, ``Options`` and are put into :data:`TASKS`.
+    """A question. Subclasses set ``name``, ``summary``, ``version``, ``Options`` and are registered in :data:`TASKS`.
 
-    ``version`` is raised by hand when a change of code changes results; journals made before are then refused.
+    ``version`` is increased by hand when a change of code changes results; older journals are then refused.
     """
 
     name: ClassVar[str]
@@ -68,7 +68,7 @@ class Task(ABC):
     version: ClassVar[int] = 1
     Options: ClassVar[type[TaskOptions]] = TaskOptions
     targets: ClassVar[tuple[str, ...]] = ("classification",)
-    """Kinds of target that it can be put to."""
+    """Kinds of target that it applies to."""
     headline: ClassVar[tuple[str, ...]]
     """The metrics that a table shows first."""
 
@@ -76,26 +76,26 @@ class Task(ABC):
         self.options = self.Options.parse(options, f"task '{self.name}'")
 
     def require_target(self, graph: Graph) -> None:
-        """Refuse a graph that the question can't be put to."""
+        """Refuse a graph that the task does not apply to."""
         kind = graph.target_kind
         if kind not in self.targets:
             able = ", ".join(name for name in TASKS if kind in TASKS.get(name).targets)
             raise BadUsage(
-                f"the task '{self.name}' can't be put to {graph.name}, which is for {kind}",
+                f"the task '{self.name}' does not apply to {graph.name}, which is for {kind}",
                 code="E-TARGET",
                 expected=f"one of {able}",
             )
 
     def require_model(self, make: ModelMaker) -> None:
-        """Refuse a model that the question can't be put to; one whose settings are wrong can't be put to any."""
+        """Refuse a model that the task does not apply to, or whose settings are wrong."""
         make()
 
     def variants(self, graph: Graph) -> list[dict[str, Any]]:
-        """Options of the cells that the question splits into on a graph, such as one per class left out."""
+        """Options of the cells of this task on a graph, such as one per class left out."""
         return [{}]
 
     def split(self, graph: Graph) -> tuple[str, dict[str, Any]]:
-        """Which split the question is asked on."""
+        """Which split the task uses."""
         return self.options.split or default_split(graph), dict(self.options.split_options)
 
     def prepare(self, graph: Graph, seed: int) -> Graph:
@@ -108,7 +108,7 @@ class Task(ABC):
         """Train on ``graph`` as :meth:`prepare` left it, and measure."""
 
     def fit_timed(self, make: ModelMaker, graph: Graph, **watched: Any) -> tuple[Model, dict[str, float]]:
-        """A fitted model and what the fit took: seconds of CPU, epochs; ``watched`` is handed to the fit."""
+        """A fitted model and the cost of the fit: CPU seconds, epochs; ``watched`` is passed to the fit."""
         begin = time.process_time()
         model = make().fit(graph, **watched)
         spent = time.process_time() - begin
@@ -119,7 +119,7 @@ class Task(ABC):
         return model.predict(graph, samples=self.options.samples)
 
     def predict_classes(self, model: Model, graph: Graph) -> ClassPrediction:
-        """For tasks that go by classes."""
+        """For tasks that need classes."""
         return require(self.predict(model, graph), ClassPrediction, "this task")
 
 
@@ -129,11 +129,11 @@ TASKS: Registry[type[Task]] = Registry(
 register_task = TASKS.add_class
 
 
-VALIDATION: Rules[Callable[[Any, Graph, np.ndarray], dict[str, float]]] = Rules("judging on validation nodes")
+VALIDATION: Rules[Callable[[Any, Graph, np.ndarray], dict[str, float]]] = Rules("evaluating on validation nodes")
 
 
 def validation_figures(prediction: Prediction, graph: Graph) -> dict[str, float]:
-    """NLL and, of classes, accuracy on the validation nodes; nothing where there are none."""
+    """NLL and, for classes, accuracy on the validation nodes; empty if there are none."""
     if graph.val_mask is None:
         return {}
     nodes = graph.val_mask & graph.familiar & known_items(prediction, graph)

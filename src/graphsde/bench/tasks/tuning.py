@@ -1,4 +1,4 @@
-"""One trial of a search: a training that is given up when it falls behind what others had reached by then."""
+"""One trial of a search: a fit that is pruned when it falls behind earlier trials."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class TuningOptions(TaskOptions):
     """Options of :class:`Tuning`.
 
     Args:
-        select: the validation figure that counts.
-        thresholds: what that figure must have reached after 25, 50, 100 and 150 epochs, lest the training is given up;
-            an accuracy is counted negative, so that less is better. None where nothing is known yet.
+        select: the validation metric that counts.
+        thresholds: what that metric must have reached after 25, 50, 100 and 150 epochs, or the fit is pruned;
+            an accuracy counts as negative, so that less is better. None if nothing is known yet.
     """
 
     select: Literal["nll", "accuracy"] = "nll"
@@ -25,11 +25,11 @@ class TuningOptions(TaskOptions):
 
 
 class _Behind(Exception):
-    """Raised inside a training that is given up."""
+    """Raised inside a fit that is pruned."""
 
 
 class _Pruner(Callback):
-    """Watches the first training: of an ensemble, one member stands for all, and the others are not held up."""
+    """Watches the first fit: of an ensemble only the first member."""
 
     def __init__(self, options: TuningOptions) -> None:
         self.select = options.select
@@ -56,10 +56,10 @@ class _Pruner(Callback):
 
 
 class Tuning(Task):
-    """Validation NLL and accuracy of some settings; test nodes are not looked at."""
+    """Validation NLL and accuracy of some settings; test nodes are not used."""
 
     name = "tuning"
-    summary = "one trial of a search: validation figures of some settings, given up early where they fall behind"
+    summary = "one trial of a search: validation metrics of some settings, pruned early if they fall behind"
     Options = TuningOptions
     options: TuningOptions
     headline = ("val_nll", "val_accuracy", "pruned")

@@ -40,10 +40,10 @@ def noise_of(diffusion: Diffusion, nodes: int, width: int) -> Noise:
     if math.isfinite(noise.power) and math.isfinite(noise.l_g):
         return noise
     raise BadUsage(
-        f"the size of the diffusion '{diffusion.name}' is not known",
+        f"the size of the diffusion '{diffusion.name}' is unknown",
         code="E-SETTING",
         found=diffusion.name,
-        expected="a diffusion with the methods power and lipschitz, as those of: graphsde list diffusions",
+        expected="a diffusion with the methods power and lipschitz, such as those of: graphsde list diffusions",
     )
 
 
@@ -53,13 +53,13 @@ SOFTMAX = 0.5
 
 @dataclass(frozen=True)
 class Constants:
-    """Everything that the right sides are made of.
+    """The constants of the right sides.
 
     Args:
         l_f: of the drift in H.
         l_h_logits, l_h_probabilities: of the readout, from the state to the logits (before the temperature) and to the
             class probabilities (after it).
-        source: κ, of the drift in H(0) where H(0) is also a source; 0 where it is not.
+        source: κ, of the drift in H(0) if H(0) is also a source; otherwise 0.
         l_g: of the diffusion in H; 0 for additive noise.
         power: q ≥ tr g gᵀ: what the noise adds to the total variance in a unit of time.
     """
@@ -73,7 +73,7 @@ class Constants:
 
 
 def constants_of(subject: Subject) -> Constants:
-    """The constants of a network on its graph, or a refusal where one of them is not known.
+    """The constants of a network on its graph, or an error if one of them is unknown.
 
     Raises:
         BadUsage: the drift has no certified Lipschitz constant.
@@ -158,11 +158,11 @@ STEP_RULES: dict[str, StepRule] = {
 
 
 def step_rule(solver: str, *, state_dependent: bool) -> StepRule:
-    """The rule of a solver, or a refusal where none is derived."""
+    """The rule of a solver, or an error if there is none."""
     if solver not in STEP_RULES or (state_dependent and solver != "euler"):
         kind = "noise that depends on the state" if state_dependent else "this equation"
         raise BadUsage(
-            f"no bound is derived for the solver '{solver}' with {kind}",
+            f"no bound is known for the solver '{solver}' with {kind}",
             code="E-SOLVER",
             found=solver,
             expected="euler" if state_dependent else ", ".join(STEP_RULES),
@@ -248,7 +248,7 @@ def variance_bounds(constants: Constants, rule: StepRule, contraction: Contracti
     squared, shift = _square(rule.growth(x)), rule.stage_noise * x * math.sqrt(u)
 
     def general(variance: float) -> float:
-        grown = (squared * variance if variance else 0.0) + u  # an infinite square of nothing is nothing
+        grown = (squared * variance if variance else 0.0) + u  # an infinite factor times zero is zero
         return _square(math.sqrt(grown) + shift) if shift else grown
 
     contractive = None
@@ -280,7 +280,7 @@ def distance_bounds(constants: Constants, rule: StepRule, contraction: Contracti
     contractive = None if contraction is None else chain(contraction.stretch, contraction.push)
     exponential = _times_exponential(np.ones(len(grid.steps)), rate, grid.times)
     if constants.source:
-        with np.errstate(over="ignore"):  # an infinite bound is a true one, and says so
+        with np.errstate(over="ignore"):  # an infinite bound is still true
             exponential = exponential + constants.source * _integrated_exponential(rate, grid.times)
     return Bounds(exponential, chain(rule.growth(x), rule.push(x)), contractive)
 
@@ -299,7 +299,7 @@ def right_sides(subject: Subject, constants: Constants | None = None) -> RightSi
     """At the times that are saved; ``constants`` replace the certified ones.
 
     Raises:
-        BadUsage: no bound is derived for the solver, or a constant is not known.
+        BadUsage: no bound is known for the solver, or a constant is unknown.
     """
     rule = step_rule(subject.module.settings.solver.name, state_dependent=subject.state_dependent)
     known = constants or constants_of(subject)
@@ -310,7 +310,7 @@ def right_sides(subject: Subject, constants: Constants | None = None) -> RightSi
 
 
 def _square(value: float) -> float:
-    return value * value  # ** would raise where this becomes infinite
+    return value * value  # ** would raise if this becomes infinite
 
 
 def _iterate(step: Callable[[float], float], start: float, wanted: tuple[int, ...]) -> np.ndarray:

@@ -142,7 +142,7 @@ def _directions(subject: Subject, count: int, power_steps: int, scale: float) ->
             image = (subject.final(0, subject.initial + nudge * direction) - end) / nudge
         (back,) = torch.autograd.grad(end, start, image, retain_graph=True)
         if not float(back.norm()) > 0.0:
-            break  # the flow forgets its start altogether
+            break  # the flow forgets its start completely
         direction = _unit(back)
     return [*drawn, direction]
 
@@ -176,14 +176,14 @@ class TheoryOptions:
 
     def check(self) -> None:
         if self.samples < 4 or self.samples % 2:
-            problem, expected = f"{self.samples} samples can't be taken in pairs", "an even number, at least 4"
+            problem, expected = f"{self.samples} samples can't be paired", "an even number, at least 4"
             raise BadUsage(problem, found=self.samples, expected=expected)
         if self.paths < 2 or self.directions < 0 or not self.epsilons or min(self.epsilons) <= 0:
             raise BadUsage("perturbations need two paths and positive sizes", found=self)
 
 
 def measure_theory(model: Model, graph: Graph, options: TheoryOptions | None = None) -> TheoryReport:
-    """The paper's two propositions, in the form in which they are true, measured on a fitted LGNSDE.
+    """The paper's two propositions, in their correct form, measured on a fitted LGNSDE.
 
     Paper: Bergna et al., "Uncertainty modeling in graph neural networks via stochastic differential equations", ICLR
     2025, propositions 1 and 2. ``docs/theory.md`` has the statements and short proofs.
@@ -194,7 +194,7 @@ def measure_theory(model: Model, graph: Graph, options: TheoryOptions | None = N
         options: how much to measure.
 
     Raises:
-        BadUsage: another model, or one whose constants can't be certified.
+        BadUsage: it is another model, or its constants can't be certified.
 
     Example:
         >>> import graphsde as gs
@@ -209,7 +209,7 @@ def measure_theory(model: Model, graph: Graph, options: TheoryOptions | None = N
 def measure_subject(
     subject: Subject, options: TheoryOptions | None = None, constants: Constants | None = None
 ) -> TheoryReport:
-    """As :func:`measure_theory`, for a network with its inputs; ``constants`` replace the certified ones."""
+    """Like :func:`measure_theory`, for a network with its inputs; ``constants`` replace the certified ones."""
     options = options or TheoryOptions()
     options.check()
     if not subject.noisy:  # all paths are one
@@ -274,7 +274,7 @@ def noise_distances(
 
 
 def _factors(subject: Subject) -> dict[str, float]:
-    """What a distance of 1 at the start may have become at the horizon, by name of the bound."""
+    """What a distance of 1 at the start may become at the horizon, by name of the bound."""
     try:
         bounds = right_sides(subject).distance
     except BadUsage:

@@ -1,4 +1,4 @@
-"""What was measured, as plain arrays, with the sentence that sums it up."""
+"""Results of the measurement, as plain arrays, with a summary sentence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROUNDING = 1e-9
 """A left side may exceed its right side by this share, and by ``ROUNDING_OF_STATE`` of the state's own size."""
 ROUNDING_OF_STATE = 1e-12
 STANDARD_ERRORS = 4.0
-"""An expectation that is estimated counts as too large when its estimate is, by this many standard errors."""
+"""An estimated expectation counts as too large if its estimate exceeds the bound by this many standard errors."""
 
 INFORMATIVE, LOOSE = 10.0, 1000.0
 
@@ -153,7 +153,7 @@ class Proposition2:
 
 @dataclass(frozen=True)
 class TheoryReport:
-    """Both propositions on one model, and the constants they rest on; ``one_sided`` is there for graph diffusion."""
+    """Both propositions on one model, and their constants; ``one_sided`` is set for graph diffusion."""
 
     constants: Constants
     one_sided: float | None
@@ -213,7 +213,7 @@ class TheoryReport:
 
 
 def plain(value: Any) -> Any:
-    """numpy's numbers as Python's; what is not finite as ``None``."""
+    """numpy's numbers as Python's; nonfinite ones as ``None``."""
     if isinstance(value, dict):
         return {key: plain(inner) for key, inner in value.items()}
     if isinstance(value, list):

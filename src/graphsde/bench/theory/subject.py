@@ -1,4 +1,4 @@
-"""What is examined: a fitted network on its graph, in double precision, so that rounding can't pass for a violation."""
+"""The subject: a fitted network on its graph, in double precision, so that rounding is not mistaken for a violation."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Subject:
         """From a fitted LGNSDE."""
         if not isinstance(model, LGNSDE):
             raise BadUsage(
-                f"the propositions are about stochastic differential equations, '{model.name}' is none",
+                f"the propositions are about stochastic differential equations, and '{model.name}' is not one",
                 found=model.name,
                 expected="a run of lgnsde",
                 fix="graphsde fit GRAPH --model lgnsde --out RUN",
@@ -67,7 +67,7 @@ class Subject:
         matrix = inputs.adjacency
         double = SparseMatrix(matrix.crow, matrix.col, matrix.values.double(), matrix.shape, symmetric=matrix.symmetric)
         precise = Inputs(inputs.features.to(torch.float64), double)
-        # so that the diffusion says how large it is, as a solve would set it
+        # set the size of the diffusion, as a solve would
         twin.diffusion.set_gain(float(twin.gain) if twin.settings.sigma_is == "ratio" else 1.0)
         with torch.no_grad():
             initial = twin.initial(precise, 1, None)
@@ -87,7 +87,7 @@ class Subject:
 
     @property
     def saved_steps(self) -> tuple[int, ...]:
-        """After how many steps states are looked at: all, or as many as memory and eye can take."""
+        """After how many steps states are saved: all, or as many as memory and a figure can hold."""
         return saved_steps(self._count(), self.module.settings.steps)
 
     @property

@@ -1,4 +1,4 @@
-"""Who trains and who is tested: families of seeded, disjoint, hashable splits."""
+"""Train and test splits: families of seeded, disjoint, hashable splits."""
 
 # isort: off
 from graphsde.datasets.splits import standard, leave_out, calibration, structural  # noqa: F401  (registers, in order)

@@ -19,15 +19,15 @@ Origin = Literal["mask", "spare", "test", "all-test", "given", "validation"]
 
 @SPLITS.register(
     "calibration",
-    summary="adds calibration nodes: unused labelled ones if there are enough, else half of the test nodes",
+    summary="adds calibration nodes: unused labelled ones if there are enough, otherwise half of the test nodes",
     options=("size", "base"),
 )
 def calibration(graph: Graph, *, seed: int = 0, size: int = CALIBRATION_SIZE, base: str | None = None) -> Split:
-    """Another split plus calibration nodes; a base that has them already is kept as it is.
+    """Another split plus calibration nodes; a base that already has them is kept.
 
     Args:
         size: how many nodes to set aside, if that many labelled nodes have no role yet.
-        base: the split to start from; the graph's own default if not named.
+        base: the split to start from; default: the graph's own.
     """
     require_whole("size", size, 1)
     start = make_split(graph, base or default_split(graph), seed=seed)
@@ -52,8 +52,8 @@ class CalibrationNodes:
     Args:
         mask: which.  # [N] bool
         origin: ``mask`` (the graph's own calibration mask), ``spare`` (drawn among labelled nodes without a role),
-            ``test`` (drawn among the test nodes, for want of others), ``all-test`` (every test node), ``given`` (by
-            the caller) or ``validation`` (for thresholds that are fixed before).
+            ``test`` (drawn among the test nodes, for lack of others), ``all-test`` (every test node), ``given`` (by
+            the caller) or ``validation`` (for thresholds fixed beforehand).
     """
 
     mask: np.ndarray
@@ -64,23 +64,23 @@ class CalibrationNodes:
         return {
             "mask": "the calibration nodes of the split",
             "spare": "labelled nodes outside training, validation and test, drawn at random",
-            "test": "drawn at random from the test nodes, as the split leaves no others",
-            "all-test": "the test nodes, as the split has no calibration nodes",
+            "test": "drawn at random from the test nodes, because the split leaves no others",
+            "all-test": "the test nodes, because the split has no calibration nodes",
             "given": "the nodes given for calibration",
             "validation": "the validation nodes",
         }[self.origin]
 
 
 def calibration_nodes(graph: Graph, *, size: int | None = CALIBRATION_SIZE, seed: int = 0) -> CalibrationNodes:
-    """The nodes to calibrate on: the graph's calibration mask, else ``size`` labelled nodes that were not used.
+    """The nodes to calibrate on: the graph's calibration mask, otherwise ``size`` unused labelled nodes.
 
-    Without a mask they are drawn from the labelled nodes that have no role; where there are fewer than half of the
+    Without a mask they are drawn from the labelled nodes that have no role; if there are fewer than half of the
     test nodes (and than ``size``), from the test nodes, of which at least half stay. Classes that are not trained on
-    are OOD and left out.
+    are OOD and are left out.
 
     Args:
         graph: with the masks that the model was fitted with.
-        size: how many to draw at most; ``None`` takes all test nodes, and figures must then be cross-fitted
+        size: how many to draw at most; ``None`` uses all test nodes, and metrics must then be cross-fitted
             (:func:`graphsde.acting.cross_fit.halves`).
         seed: of the draw.
 
@@ -121,7 +121,7 @@ def _test_nodes(graph: Graph, masks: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def _trained_classes(graph: Graph, masks: Mapping[str, np.ndarray]) -> np.ndarray:
-    """A class that is not trained on is OOD: its nodes would spoil the calibration.  # [N] bool"""
+    """A class that is not trained on is OOD: its nodes would bias the calibration.  # [N] bool"""
     if not graph.labelled.any():
         raise no_labels(graph)
     train = masks.get("train")

@@ -1,4 +1,4 @@
-"""Splits that make OOD nodes: classes that the model never gets to see labelled."""
+"""Splits with OOD nodes: classes whose labels the model never sees."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ THRESHOLDS = {"cora": 3, "citeseer": 2, "pubmed": 1, "computers": 5, "photo": 4}
 
 @SPLITS.register(
     "leave-class-out",
-    summary="one class (the last, unless named) is never trained on; its test nodes are the OOD ones",
+    summary="one class (the last, unless named) is never trained on; its test nodes are the OOD nodes",
     options=("leave", "base", "remap", "compat"),
 )
 def leave_class_out(
@@ -28,19 +28,19 @@ def leave_class_out(
     remap: bool = True,
     compat: bool = False,
 ) -> Split:
-    """Take a class out of training while its nodes stay in the graph with features and edges.
+    """Leave a class out of training while its nodes stay in the graph with features and edges.
 
     ``ood`` are the left-out nodes that the base split tests; ``test`` keeps the others. So ``test`` and ``ood`` are
     the two sides of a detection task.
 
     Args:
         leave: ``"last"``, a class's name or position, or several of them.
-        base: the split to start from; the graph's own default if not named.
-        remap: the head has no place for the left-out classes: ``class_names`` shrinks and their nodes become
-            unlabelled. Otherwise labels and head stay as they are.
+        base: the split to start from; default: the graph's own.
+        remap: the head has no outputs for the left-out classes: ``class_names`` shrinks and their nodes become
+            unlabelled. Otherwise labels and head are unchanged.
         compat: leave their nodes in the validation mask, as the released LGNSDE study does. With ``remap`` they have
             label -1 there, and selection must count them as errors. Those that would have been trained on, or had no
-            role, are under ``left``: the study judges them as well.
+            role, are under ``left``: the study evaluates on them as well.
     """
     labels = known_labels(graph)
     left = _positions(graph, leave)
@@ -48,12 +48,12 @@ def leave_class_out(
     if len(stay) < 2:
         raise BadUsage(
             f"leaving out {len(left)} of {graph.num_classes} classes leaves {len(stay)} to learn",
-            expected="at least 2 classes that stay",
+            expected="at least 2 remaining classes",
         )
     ood = np.isin(labels, left)
     start = make_split(graph, base or default_split(graph), seed=seed)
     if start.classes is not None:
-        raise BadUsage(f"the split '{base}' leaves out classes itself", found=base, fix="name all classes in 'leave'")
+        raise BadUsage(f"the split '{base}' already leaves out classes", found=base, fix="name all classes in 'leave'")
     tested = start.masks.get("test", np.zeros(graph.num_nodes, dtype=bool))
     masks = {
         role: mask if compat and role == "val" else mask & ~ood for role, mask in start.masks.items() if role != "ood"
@@ -73,7 +73,7 @@ def label_leave_out(graph: Graph, *, seed: int = 0, threshold: int | None = None
     """The "label" shift of GNNSafe (Wu et al., 2023), also used by GNSD.
 
     Classes after ``threshold`` are in-distribution, all nodes of the classes before it are OOD, and class
-    ``threshold`` itself is the exposure set, which only methods that train on OOD nodes look at. Where only one
+    ``threshold`` itself is the exposure set, used only by methods that train on OOD nodes. If only one
     class would be left after it, ``threshold`` belongs to the known ones, as on PubMed.
 
     The graph's own masks are cut down to the known classes; a graph without masks gets 10/10/80 of its known nodes.
@@ -117,7 +117,7 @@ def _positions(graph: Graph, leave: str | int | Sequence[str | int]) -> list[int
 
 
 def _position(graph: Graph, one: str | int) -> int:
-    """A class by its name first: classes may well be called "3" or "last"."""
+    """A class, by its name first: classes may be named "3" or "last"."""
     if isinstance(one, str):
         if one in graph.class_names:
             return graph.class_names.index(one)

@@ -1,4 +1,4 @@
-"""A division of a graph's nodes into roles, as a value; the families of splits by name; how nodes are drawn."""
+"""A split of a graph's nodes into roles, as a value; families of splits by name; how nodes are drawn."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from graphsde.graph.target import UNLABELLED
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Who trains, who validates, who calibrates, who is tested, who is OOD.
+    """Which nodes are for training, validation, calibration and test, and which are OOD.
 
     Args:
         name: the family that made it, such as ``"shchur"``.
         seed: the seed it was drawn with.
         masks: disjoint boolean masks over all nodes of the graph it was made for, by role.  # each [N]
         nodes: positions of the nodes that stay in the graph; ``None`` keeps all.
-        classes: positions of the classes that keep a place in the head, in order; ``None`` keeps all. Nodes of the
+        classes: positions of the classes that keep an output in the head, in order; ``None`` keeps all. Nodes of the
             other classes lose their label.
 
     Example:
@@ -57,12 +57,12 @@ class Split:
                     f"{common} nodes are in the {first} mask and in the {second} mask",
                     code="E-MASK-OVERLAP",
                     expected="at most one role per node",
-                    fix="take them out of one of the two",
+                    fix="remove them from one of the two",
                 )
 
     @cached_property
     def hash(self) -> str:
-        """sha256 of everything that the split does, and of its name and seed."""
+        """sha256 of the split's content, name and seed."""
         digest = hashlib.sha256(repr((self.name, self.seed, self.classes, self.nodes is None)).encode())
         if self.nodes is not None:
             digest.update(self.nodes.astype("<i8").tobytes())
@@ -77,12 +77,12 @@ class Split:
         return {role: int(np.count_nonzero(mask)) for role, mask in self.masks.items()}
 
     def apply(self, graph: Graph) -> Graph:
-        """``graph`` with these roles, cut down to :attr:`nodes` and :attr:`classes` where they are set."""
+        """``graph`` with these roles, reduced to :attr:`nodes` and :attr:`classes` if they are set."""
         graph = graph.with_masks(split=self.name, **self.masks)
         if self.nodes is not None:
             graph = graph.subgraph(self.nodes)
         if self.classes is not None and graph.labels is not None:
-            places = np.full(graph.num_classes + 1, UNLABELLED, dtype=np.int64)  # the last entry serves label -1
+            places = np.full(graph.num_classes + 1, UNLABELLED, dtype=np.int64)  # the last entry is for label -1
             places[list(self.classes)] = np.arange(len(self.classes))
             names = tuple(graph.class_names[position] for position in self.classes)
             graph = graph.with_labels(places[graph.labels], names)
@@ -101,14 +101,14 @@ SPLITS: Registry[Any] = Registry("split")
 PUBLIC_SIZES = {"cora": (140, 500, 1000), "citeseer": (120, 500, 1000), "pubmed": (60, 500, 1000)}
 WITHOUT_MASKS = ("computers", "photo")
 FILES_SPLIT = "stratified-60-15-25"
-"""What files get that give their nodes no roles."""
+"""The split of files that assign no roles."""
 
 
 def make_split(graph: Graph, name: str, *, seed: int = 0, **options: Any) -> Split:
-    """Divide the nodes of ``graph``.
+    """Split the nodes of ``graph``.
 
     Args:
-        graph: what to divide.
+        graph: to split.
         name: one of :data:`SPLITS`.
         seed: the same seed gives the same split.
         options: those of the family, e.g. ``leave="Laptops"`` for ``leave-class-out``.
@@ -129,10 +129,10 @@ def make_split(graph: Graph, name: str, *, seed: int = 0, **options: Any) -> Spl
 
 
 def default_split(graph: Graph) -> str:
-    """The split that a task, or a split that starts from another one, takes when the user names none.
+    """The default split of a task, or of a split that starts from another one.
 
-    ``planetoid`` where the public masks are in place, ``given`` where the data has a training mask, ``shchur`` for
-    the Amazon graphs as :func:`graphsde.load` gives them, ``fractions`` otherwise; what it is called plays no part.
+    ``planetoid`` if the graph has the public masks, ``given`` if the data has a training mask, ``shchur`` for
+    the Amazon graphs of :func:`graphsde.load`, ``fractions`` otherwise; the graph's name does not matter.
     """
     if has_public_masks(graph):
         return "planetoid"
@@ -154,7 +154,7 @@ def known_labels(graph: Graph) -> np.ndarray:
         raise no_labels(graph)
     if graph.labels is None:
         raise BadUsage(
-            f"this split goes by classes, and '{graph.name}' is for {graph.target_kind}",
+            f"this split needs classes, and '{graph.name}' is for {graph.target_kind}",
             code="E-TARGET",
             fix="use the split 'fractions', 'gpn', 'geom-48-32-20', 'uniform-10-10-80' or 'given'",
         )
@@ -163,14 +163,14 @@ def known_labels(graph: Graph) -> np.ndarray:
 
 def no_labels(graph: Graph) -> BadInput:
     return BadInput(
-        f"'{graph.name}' has no labels, so its nodes can't be divided into training and test",
+        f"'{graph.name}' has no labels, so it can't be split into training and test nodes",
         code="E-NO-LABELS",
         fix=how_to_give_labels(graph),
     )
 
 
 def strata(graph: Graph) -> tuple[np.ndarray, int]:
-    """The group of every node that each part of a split should have its share of, and how many groups there are.
+    """The stratum of every node, and the number of strata.
 
     Classes, or tenths of the nodes in the order of their values; -1 where unknown.  # [N] int64
     """
@@ -180,9 +180,9 @@ def strata(graph: Graph) -> tuple[np.ndarray, int]:
 
 
 def require_whole(name: str, value: object, least: int) -> None:
-    """Options may come from a command line or a file: refuse what is no whole number from ``least`` on."""
+    """Options may come from a command line or a file: refuse anything but integers of at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise BadUsage(f"{name} can't be {value!r}", found=value, expected=f"a whole number from {least} on")
+        raise BadUsage(f"{name} can't be {value!r}", found=value, expected=f"an integer of at least {least}")
 
 
 def largest_component(graph: Graph) -> np.ndarray:
@@ -198,7 +198,7 @@ def rank_in_class(
 
     Returns:
         nodes: the candidates, class after class, in random order within each.
-        rank: each one's place within its class, from 0.
+        rank: position within its class, from 0.
         counts: candidates per class.  # [C]
     """
     shuffled = rng.permutation(candidates)
@@ -216,11 +216,11 @@ def per_class(
     small = int(counts.argmin())
     if counts[small] < need:
         raise BadInput(
-            f"class '{graph.class_names[small]}' is too small: {counts[small]} nodes to draw from, {need} wanted",
+            f"class '{graph.class_names[small]}' is too small: {counts[small]} nodes to draw from, {need} needed",
             code="E-CLASS-SMALL",
             found=f"{counts[small]} nodes of class '{graph.class_names[small]}'",
             expected=f"at least {need} ({' + '.join(map(str, quotas))}) of every class",
-            fix="ask for fewer nodes per class, or use the split 'fractions'",
+            fix="use fewer nodes per class, or the split 'fractions'",
         )
     edges = np.cumsum((0, *quotas))
     return [mask_of(nodes[(rank >= low) & (rank < high)], graph.num_nodes) for low, high in itertools.pairwise(edges)]
@@ -238,8 +238,8 @@ def stratified(
     nodes, _, counts = rank_in_class(labels, candidates, groups, rng)
     shares = np.concatenate([[0.0], np.cumsum(fractions)])
     sizes = np.diff(np.floor(shares * nodes.size + 0.5 + 1e-9)).astype(np.int64)
-    sizes = np.append(sizes, max(nodes.size - sizes.sum(), 0))  # what no fraction claims
-    # each role has its own phase, so that roles of equal size don't always meet in the same classes
+    sizes = np.append(sizes, max(nodes.size - sizes.sum(), 0))  # the unassigned remainder
+    # each role has its own phase, so that roles of equal size don't always fall into the same classes
     when = np.concatenate([(np.arange(size) + (role + 0.5) / sizes.size) / size for role, size in enumerate(sizes)])
     roles = np.repeat(np.arange(sizes.size), sizes)[np.argsort(when, kind="stable")]
     starts = np.cumsum(counts) - counts

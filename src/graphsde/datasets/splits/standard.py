@@ -1,6 +1,6 @@
-"""Splits that the literature draws: the public one, 20/30 per class, 1500 development nodes, shares of nodes.
+"""Splits of the literature: the public one, 20/30 per class, 1500 development nodes, shares of nodes.
 
-Figures obtained on different families are not comparable with each other.
+Results on different families are not comparable.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ ROLES = ("train", "val", "calibration", "test")
 
 @SPLITS.register("given", summary="the masks that came with the data")
 def given(graph: Graph, *, seed: int = 0) -> Split:
-    """The masks in the data; a node without a label keeps none of the roles that need one."""
+    """The masks in the data; a node without a label loses roles that need one."""
     if graph.train_mask is None or not graph.train_mask.any():
         raise BadUsage(
-            f"'{graph.name}' came without a training mask",
+            f"'{graph.name}' has no training mask",
             code="E-NO-MASKS",
             fix="use the split 'fractions', or 'shchur' for a fixed number of nodes per class",
         )
@@ -47,12 +47,12 @@ def planetoid(graph: Graph, *, seed: int = 0, lcc: bool = False) -> Split:
     """The public split (Yang, Cohen and Salakhutdinov, 2016), for the three graphs that have it.
 
     Args:
-        lcc: keep only the largest connected component, and of the masks what lies in it, as some papers do: on CiteSeer
-            that leaves out a third of the nodes, those that no neighbourhood helps.
+        lcc: keep only the largest connected component and its part of the masks, as some papers do: on CiteSeer
+            that leaves out a third of the nodes, those with little neighbourhood information.
     """
     if not has_public_masks(graph):
         raise BadUsage(
-            f"'{graph.name}' does not carry the public Planetoid masks",
+            f"'{graph.name}' does not have the public Planetoid masks",
             code="E-NO-MASKS",
             expected="cora, citeseer or pubmed as loaded",
             fix="use the split 'shchur', which also trains on 20 nodes per class",
@@ -67,7 +67,7 @@ def planetoid(graph: Graph, *, seed: int = 0, lcc: bool = False) -> Split:
 
 @SPLITS.register(
     "shchur",
-    summary="largest component; 20 per class train, 30 per class validate, the rest is tested",
+    summary="largest component; 20 per class for training, 30 per class for validation, the rest for test",
     options=("train", "val", "lcc"),
 )
 def shchur(graph: Graph, *, seed: int = 0, train: int = 20, val: int = 30, lcc: bool = True) -> Split:
@@ -88,15 +88,15 @@ def shchur(graph: Graph, *, seed: int = 0, train: int = 20, val: int = 30, lcc: 
 
 @SPLITS.register(
     "lcc-1500",
-    summary="largest component; of 1500 development nodes 20 per class train and the others validate",
+    summary="largest component; of 1500 development nodes 20 per class for training and the others for validation",
     options=("development", "train"),
 )
 def lcc_1500(graph: Graph, *, seed: int = 0, development: int = 1500, train: int = 20) -> Split:
-    """Development nodes drawn uniformly from the largest component, the nodes outside are tested.
+    """Development nodes drawn uniformly from the largest component; all others are test nodes.
 
     Args:
-        development: how many nodes train or validate.
-        train: nodes per class that train; the other development nodes validate.
+        development: number of training and validation nodes.
+        train: training nodes per class; the other development nodes are for validation.
     """
     require_whole("development", development, 1)
     require_whole("train", train, 1)
@@ -104,7 +104,7 @@ def lcc_1500(graph: Graph, *, seed: int = 0, development: int = 1500, train: int
     candidates = nodes[known_labels(graph)[nodes] >= 0]
     if candidates.size <= development:
         raise BadInput(
-            f"{candidates.size} labelled nodes in the largest component of '{graph.name}' leave nothing to test",
+            f"{candidates.size} labelled nodes in the largest component of '{graph.name}' leave no test nodes",
             code="E-GRAPH-SMALL",
             found=int(candidates.size),
             expected=f"more than the {development} development nodes",
@@ -142,29 +142,29 @@ def fractions(
 
 @SPLITS.register(FILES_SPLIT, summary="stratified 60/15/25 train/validation/test: the default for files without roles")
 def files(graph: Graph, *, seed: int = 0) -> Split:
-    """60 % train, 15 % validate, 25 % are tested, of every class, to the nearest node.
+    """60 % training, 15 % validation, 25 % test nodes of every class, to the nearest node.
 
-    No nodes are set aside for calibration only: what is calibrated uses the test nodes, and its figures are
-    cross-fitted, so that every label serves for both.
+    No nodes are reserved for calibration: calibration uses the test nodes, and metrics are
+    cross-fitted, so that every label is used for both.
     """
     return _shares(FILES_SPLIT, graph, seed, (0.60, 0.15, 0.0, 0.25))
 
 
 @SPLITS.register("gpn", summary="stratified 5/15/80, as in the graph posterior network's study")
 def gpn(graph: Graph, *, seed: int = 0) -> Split:
-    """5 % train, 15 % validate, 80 % are tested, of every class (Stadler et al., 2021)."""
+    """5 % training, 15 % validation, 80 % test nodes of every class (Stadler et al., 2021)."""
     return _shares("gpn", graph, seed, (0.05, 0.15, 0.0, 0.80))
 
 
 @SPLITS.register("geom-48-32-20", summary="stratified 48/32/20, the shares of the geom-GCN splits")
 def geom(graph: Graph, *, seed: int = 0) -> Split:
-    """48 % train, 32 % validate, 20 % are tested, of every class: the shares of Pei et al. (2020), drawn anew."""
+    """48 % training, 32 % validation, 20 % test nodes of every class: the shares of Pei et al. (2020), redrawn."""
     return _shares("geom-48-32-20", graph, seed, (0.48, 0.32, 0.0, 0.20))
 
 
 @SPLITS.register("uniform-10-10-80", summary="10/10/80 drawn uniformly, not by class, as GNNSafe does on Amazon")
 def uniform(graph: Graph, *, seed: int = 0) -> Split:
-    """10 % train, 10 % validate, the rest is tested, whatever the classes (Wu et al., 2023)."""
+    """10 % training, 10 % validation, the rest test nodes, regardless of class (Wu et al., 2023)."""
     return Split("uniform-10-10-80", seed, tenths(graph, np.flatnonzero(graph.labelled), seed))
 
 
@@ -172,7 +172,9 @@ def tenths(graph: Graph, candidates: np.ndarray, seed: int) -> dict[str, np.ndar
     strata(graph)  # a graph without labels is refused
     if candidates.size < 10:
         raise BadInput(
-            f"10 % of {candidates.size} labelled nodes is not even one", code="E-GRAPH-SMALL", expected="at least 10"
+            f"10 % of {candidates.size} labelled nodes is less than one node",
+            code="E-GRAPH-SMALL",
+            expected="at least 10",
         )
     order = numpy_stream(seed, "split", "uniform-10-10-80").permutation(candidates)
     tenth = candidates.size // 10
@@ -184,7 +186,7 @@ def _shares(name: str, graph: Graph, seed: int, shares: tuple[float, ...]) -> Sp
     numbers = all(isinstance(share, int | float) and 0 <= share <= 1 for share in shares)
     if not numbers or shares[0] == 0 or sum(shares) > 1 + 1e-9:
         raise BadUsage(
-            "these shares don't divide a graph",
+            "invalid shares for a split",
             found="/".join(map(str, shares)),
             expected="shares from 0 to 1 that add up to at most 1, with some training nodes",
         )

@@ -1,4 +1,4 @@
-"""Splits by a property of the nodes: the training nodes lie at one end of it, the OOD nodes at the other."""
+"""Splits by a property of the nodes: training nodes at one end of it, OOD nodes at the other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def pagerank(graph: Graph, damping: float = DAMPING) -> np.ndarray:
     r"""PageRank of every node: :math:`r = (1 - d)/N + d P^\top r`, summing to 1.  # [N]
 
     Brin and Page, "The anatomy of a large-scale hypertextual web search engine" (1998). A node passes its rank on along
-    its edges in proportion to their weights, one without any to all nodes alike.
+    its edges in proportion to their weights; a node without edges passes it on to all nodes equally.
 
     Example:
         >>> from graphsde.datasets.synthetic import synthetic
@@ -44,7 +44,7 @@ def pagerank(graph: Graph, damping: float = DAMPING) -> np.ndarray:
 
 @SPLITS.register(
     "pagerank-shift",
-    summary="popular nodes (by PageRank) train, validate and test; the less popular ones are OOD",
+    summary="popular nodes (by PageRank) are in-distribution, less popular ones OOD",
     options=("share", "train", "val", "ascending"),
 )
 def pagerank_shift(
@@ -54,12 +54,12 @@ def pagerank_shift(
     distributional shifts" (NeurIPS 2023): labelled nodes in the order of their PageRank.
 
     Their parts are 30/10/10 % of the nodes in distribution and 50 % out of it, as here; they keep a fifth of the OOD
-    nodes for validation, which nobody here looks at.
+    nodes for validation, which is not used here.
 
     Args:
-        share: of the labelled nodes, that are in-distribution.
-        train, val: of these, drawn by class; the others are tested.
-        ascending: let the least popular nodes be the in-distribution ones instead.
+        share: of the labelled nodes that is in-distribution.
+        train, val: shares of these, drawn by class; the others are test nodes.
+        ascending: make the least popular nodes in-distribution instead.
     """
     strata(graph)  # a graph without labels is refused
     # rounded: nodes of equal rank are ties, whatever the order of summation
@@ -69,7 +69,7 @@ def pagerank_shift(
 
 @SPLITS.register(
     "homophily-shift",
-    summary="nodes whose neighbours share their class train, validate and test; those that differ most are OOD",
+    summary="nodes whose neighbours share their class are in-distribution, those that differ most OOD",
     options=("share", "train", "val", "ascending"),
 )
 def homophily_shift(
@@ -77,14 +77,14 @@ def homophily_shift(
 ) -> Split:
     """Labelled nodes in the order of their homophily, the share of neighbours of their own class.
 
-    A protocol for judging models, not something that a user could do: the labels of all nodes decide who is tested.
-    The nodes' classes are known ones on both sides; what changes is what neighbours are worth. Nodes without a labelled
+    A protocol for evaluating models, not for practice: it uses the labels of all nodes to choose the test nodes.
+    Both sides have known classes; what changes is how informative neighbours are. Nodes without a labelled
     neighbour get no role.
 
     Args:
-        share: of the nodes with a homophily, that are in-distribution.
-        train, val: of these, drawn by class; the others are tested.
-        ascending: let the nodes whose neighbours differ be the in-distribution ones instead.
+        share: of the nodes with a homophily that is in-distribution.
+        train, val: shares of these, drawn by class; the others are test nodes.
+        ascending: make the nodes whose neighbours differ in-distribution instead.
     """
     known_labels(graph)
     return _by_property("homophily-shift", graph, seed, node_homophily(graph), (share, train, val), ascending=ascending)
@@ -98,7 +98,7 @@ def _by_property(
     numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in shares)
     if not numbers or not (0 < share < 1 and 0 < train < 1 and 0 <= val < 1 and train + val <= 1 + 1e-9):
         raise BadUsage(
-            "these shares don't divide a graph",
+            "invalid shares for a split",
             found=f"share {share}, train {train}, val {val}",
             expected="a share between 0 and 1, of which train and val are parts that add up to at most 1",
         )
@@ -108,7 +108,7 @@ def _by_property(
     inside = round(share * candidates.size)
     if not 0 < inside < candidates.size:
         raise BadInput(
-            f"{candidates.size} labelled nodes can't be divided into in-distribution and OOD ones",
+            f"{candidates.size} labelled nodes are too few for in-distribution and OOD nodes",
             code="E-GRAPH-SMALL",
             found=int(candidates.size),
             expected="some nodes on both sides",

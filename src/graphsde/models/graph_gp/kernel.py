@@ -1,4 +1,4 @@
-"""Covariances between nodes: Matérn on the graph's spectrum, and of features; what a fit leaves behind."""
+"""Covariances between nodes: Matérn on the graph's spectrum, and of features; what a fit stores."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ FeatureKind = Literal["none", "linear", "rbf"]
 
 @dataclass(frozen=True)
 class Places:
-    """Where the nodes of one graph stand, as a kernel sees them; all float64 unless said otherwise.
+    """The nodes of one graph as a kernel sees them; all float64 unless stated otherwise.
 
     Args:
         vectors, values: varying modes and their eigenvalues.  # [N, r], [r]
@@ -182,7 +182,7 @@ class NodeKernel(nn.Module):
 
 
 def length_for(values: Tensor, classes: int, nu: float, weight: float = 0.125) -> float:
-    """κ at which the (C − 1)-th of ascending eigenvalues has a given weight; 1 where nothing varies.  # [r]"""
+    """κ at which the (C − 1)-th of ascending eigenvalues has a given weight; 1 if nothing varies.  # [r]"""
     if not values.numel():
         return 1.0
     slow = float(values[min(max(classes, 2) - 2, values.numel() - 1)])
@@ -194,7 +194,7 @@ def _logarithm(value: float) -> nn.Parameter:
 
 
 _SAME_PRIOR = 1e-6
-_STEPS = 0.4 * 0.05 ** np.linspace(0.0, 1.0, 80)  # large to get there, small to settle where the prior is wide
+_STEPS = 0.4 * 0.05 ** np.linspace(0.0, 1.0, 80)  # large at first, small to converge where the prior is wide
 
 
 class Knowledge(nn.Module):
@@ -221,7 +221,7 @@ class Knowledge(nn.Module):
 
 
 def same_prior(prior: Tensor, known: Tensor) -> bool:
-    """Whether two covariances are the same but for rounding: q means something else under another one."""
+    """Whether two covariances are equal up to rounding: q is only valid under the same one."""
     size = float(known.diagonal().max())
     return prior.shape == known.shape and torch.allclose(prior, known, atol=_SAME_PRIOR * size, rtol=0.0)
 

@@ -43,7 +43,7 @@ class GraphGPLearner:
     scale = None  # classes have none
 
     def knowledge(self) -> Knowledge:
-        """What must be kept."""
+        """What must be saved."""
         return self.posterior.knowledge(self.labels[self.inducing])
 
     def parameter_groups(self) -> list[dict[str, Any]]:

@@ -48,17 +48,17 @@ class Drawn:
 
 
 class Inference(Protocol):
-    """How the process learns and answers for one kind of target."""
+    """How the process learns and predicts for one kind of target."""
 
     def prepare(self) -> None:
-        """Whatever may be missing is told before the long work begins."""
+        """Report anything missing before the long work starts."""
 
     def learner(
         self, model: GraphGP, graph: Graph, kernel: NodeKernel, rows: Tensor
     ) -> GraphGPLearner | RegressionLearner: ...
 
     def blank(self, kernel: NodeKernel, classes: int, inducing: int) -> Knowledge | RegressionKnowledge:
-        """What a fit leaves behind, to be filled."""
+        """The result of a fit, to be filled in."""
 
     def latent(
         self, model: GraphGP, graph: Graph, kernel: NodeKernel, present: list[int], rows: Tensor
@@ -80,14 +80,14 @@ class GraphGP(Model):
     Formula: :math:`f_c \sim N(0, K)`, :math:`K \propto (2\nu/\kappa^2 + L)^{-\nu}` (see :class:`NodeKernel`),
     :math:`p(y_i) = softmax(f_i)`; q(f) by variational inference with the training nodes as inducing points.
 
-    It reads no features unless ``features`` says so. K comes from the smallest eigenvalues of the Laplacian L, so that
-    no matrix of nodes by nodes is made. Far from all labels, and in a component without any, it says the prior: equal
-    chances and much epistemic uncertainty. A sample draws the latent values of every node from its own marginal.
+    It uses no features unless ``features`` is set. K comes from the smallest eigenvalues of the Laplacian L, so that
+    no N × N matrix is made. Far from all labels, and in a component without any, it predicts the prior: equal
+    probabilities and high epistemic uncertainty. A sample draws the latent values of every node from its own marginal.
 
     For regression there is one latent function, y = f + noise, and q is exact (see
     :func:`~graphsde.models.graph_gp.regression.collapsed`): no samples are drawn.
 
-    On another graph q is inferred anew from the labels of the inducing nodes it contains, under the same kernel; a
+    On another graph q is inferred again from the labels of the inducing nodes it contains, under the same kernel; a
     graph without any is refused.
     Needs the extra ``gp``.
 
@@ -132,15 +132,15 @@ class GraphGP(Model):
         return self
 
     def start_from(self, previous: Model, *, momentum: bool = False) -> Self:
-        """The next fit begins with the kernel of ``previous`` and the best q for it at the nodes that are known then.
+        """The next fit starts with the kernel of ``previous`` and the best q for it at the nodes known then.
 
-        There may be others, so that nothing of q and of the optimiser is taken over.
+        These may differ, so q and the optimiser state are not reused.
         """
         if not isinstance(previous, GraphGP) or previous.module is None:
-            raise BadUsage(f"{self.name} can't go on from {previous.name}", fix="start from a fitted model of its kind")
+            raise BadUsage(f"{self.name} can't start from {previous.name}", fix="use a fitted model of its kind")
         if previous.settings.features != self.settings.features:
             raise BadUsage(
-                "the kernel reads features in another way",
+                "the kernel uses features differently",
                 found=previous.settings.features,
                 expected=self.settings.features,
             )
@@ -163,7 +163,7 @@ class GraphGP(Model):
         return self._calibrated(INFERENCE.of(self).answer(self, graph, mean, variance, drawn), graph)
 
     def latent(self, graph: Graph) -> tuple[Tensor, Tensor]:
-        """Posterior mean and variance of the latent values; their sum over classes is a score of what is not known.
+        """Posterior mean and variance of the latent values; the sum of variances over classes is an epistemic score.
 
         Of a standardised number there is one latent value, C = 1.
 
@@ -175,9 +175,9 @@ class GraphGP(Model):
         present = [k for k, node in enumerate(self.inducing) if node in place]
         if not present:
             raise BadInput(
-                "none of the training nodes is in this graph, so nothing is known of it",
+                "none of the training nodes is in this graph, so nothing is known about it",
                 code="E-NO-LABELS",
-                fix="predict on a graph that contains training nodes, or use a model that reads features",
+                fix="predict on a graph that contains training nodes, or use a model with features",
             )
         kernel = copy.deepcopy(self.module.kernel).on(self._places(graph, self._feature_map))
         rows = torch.tensor([place[self.inducing[k]] for k in present])
@@ -185,7 +185,7 @@ class GraphGP(Model):
             return INFERENCE.of(self).latent(self, graph, kernel, present, rows)
 
     def estimate(self, graph: Graph, *, samples: int = 64) -> Estimate:
-        """Memory by arithmetic; time by finding the modes (which are kept for the fit) and rehearsing three steps."""
+        """Memory by arithmetic; time by computing the modes (kept for the fit) and trying three steps."""
         self.resolve(graph)
         needed = self._memory(graph)
         require_memory(needed, f"fitting {self.name} on {graph.name}", "use fewer modes or inducing points")
@@ -209,7 +209,7 @@ class GraphGP(Model):
 
         self.inducing = list(values["inducing"])
         named = all(isinstance(node, str | int) for node in self.inducing)
-        if not named or tensors["prior"].shape[0] != len(self.inducing):  # before anything of that size is made
+        if not named or tensors["prior"].shape[0] != len(self.inducing):  # before anything of that size is allocated
             raise ValueError("the inducing nodes are not those of the tensors")
         self._feature_map = None if values["features"] is None else FeatureMap.from_dict(values["features"])
         self._target_scale = TargetScale.from_dict(values["target"]) if "target" in values else None
@@ -235,11 +235,11 @@ class GraphGP(Model):
         return inference.learner(self, graph, kernel, rows), features
 
     def _map_of(self, graph: Graph) -> FeatureMap:
-        """That of the model gone on from, whose kernel was learned under it, or a new one."""
+        """The encoder of the previous model, whose kernel was learned with it, or a new one."""
         return self._first_map or FeatureMap.fit(graph, self.settings.scaling, self.settings.hops)
 
     def _best_q(self, graph: Graph, prior: Tensor, rows: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
-        """q of the nodes ``rows`` with these labels, whitened, where the kernel is known.  # [C, M], [C, M, M]
+        """q of the nodes ``rows`` with these labels, whitened, for a known kernel.  # [C, M], [C, M, M]
 
         ``classes`` are those of the fit: the graph to predict on need not have any.
         """
@@ -258,7 +258,7 @@ class GraphGP(Model):
         return graph.num_nodes if graph.num_nodes <= ALL_MODES_UP_TO else MODES_OF_LARGER_GRAPHS
 
     def _inducing_rows(self, graph: Graph) -> Tensor:
-        """All training nodes, or as many as are allowed, drawn by their keys.  # [M] int64"""
+        """All training nodes, or as many as allowed, drawn by their keys.  # [M] int64"""
         assert graph.train_mask is not None
         rows = np.flatnonzero(graph.train_mask)
         if rows.size > self.settings.inducing:
@@ -341,7 +341,7 @@ class _OfNumbers:
     def answer(
         self, model: GraphGP, graph: Graph, mean: Tensor, variance: Tensor, drawn: Drawn
     ) -> RegressionPrediction:
-        """One Gaussian per node: nothing has to be drawn."""
+        """One Gaussian per node: no samples needed."""
         assert model._target_scale is not None
         scale, noise = model._target_scale, float(cast(RegressionKnowledge, model.module).noise.detach())
         return RegressionPrediction(

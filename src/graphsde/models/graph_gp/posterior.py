@@ -1,4 +1,4 @@
-"""The variational posterior over latent values, out of gpytorch's parts, and its evidence lower bound."""
+"""The variational posterior over latent values, built on gpytorch, and its evidence lower bound."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Posterior(gpytorch.models.ApproximateGP):
     Paper: Hensman, Matthews and Ghahramani, "Scalable variational Gaussian process classification", AISTATS 2015; q is
     over whitened values v, u = L v with L Lᵀ = K at the inducing points.
 
-    It never leaves training mode: there gpytorch keeps no factor from one call to the next, which the training loop,
-    restoring the best epoch behind its back, would make stale; and it never makes the covariance of the predicted
+    It never leaves training mode: there gpytorch caches no factor between calls, which the training loop,
+    which restores the best epoch, would make stale; and it never computes the covariance of the predicted
     nodes.
 
     Args:
@@ -60,7 +60,7 @@ class Posterior(gpytorch.models.ApproximateGP):
         self.inducing = inducing
         self.kernel = _OfNodes(kernel)
         self.double()
-        # q = prior stays as it is: gpytorch's own start would add noise from the global generator
+        # keep q = prior: gpytorch's own start would add noise from the global generator
         self.variational_strategy.variational_params_initialized.fill_(1)
 
     @property
@@ -80,7 +80,7 @@ class Posterior(gpytorch.models.ApproximateGP):
 
     def divergence(self) -> Tensor:
         """KL(q ‖ prior), all classes together."""
-        clear_cache_hook(self.variational_strategy)  # q may have moved since it was last looked at
+        clear_cache_hook(self.variational_strategy)  # q may have changed since the last call
         return self.variational_strategy.kl_divergence().sum()
 
     @classmethod
@@ -101,7 +101,7 @@ class Posterior(gpytorch.models.ApproximateGP):
                 q.chol_variational_covar.copy_(root)
 
     def knowledge(self, labels: Tensor) -> Knowledge:
-        """What must be kept to predict, here or on another graph.  # [M] int64"""
+        """What must be saved to predict, here or on another graph.  # [M] int64"""
         q, nodes = self._q, self.kernel.nodes
         kept = Knowledge(NodeKernel(1.0, 1.0, 1.0, nodes.kind), q.variational_mean.shape[0], len(self.inducing))
         diagonal = isinstance(q, MeanFieldVariationalDistribution)

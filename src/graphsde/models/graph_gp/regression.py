@@ -1,4 +1,4 @@
-"""The graph Gaussian process for numbers: everything in closed form but the kernel's parameters."""
+"""The graph Gaussian process for regression: everything in closed form but the kernel's parameters."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def collapsed(
 
     Titsias, "Variational learning of inducing variables in sparse Gaussian processes", 2009:
     :math:`\log N(y; 0, Q + \sigma^2 I) - \tfrac1{2\sigma^2} \mathrm{tr}(K - Q)`, Q the part of K that the inducing
-    nodes explain. Where they are all the observed nodes, Q = K: this is the exact log marginal likelihood.
+    nodes explain. If they are all the observed nodes, Q = K: this is the exact log marginal likelihood.
 
     Args:
         kernel: bound to a graph.
         inducing: positions.  # [M] int64
         rows: positions of the observed nodes.  # [n] int64
-        values: what was observed there.  # [n] float64
+        values: observed there.  # [n] float64
         noise: σ².  # []
     """
     cross = _half(kernel, inducing, rows)  # [M, n]
@@ -80,7 +80,7 @@ def _cholesky(matrix: Tensor) -> Tensor:
 
 
 class RegressionKnowledge(nn.Module):
-    """What a fit on numbers leaves behind: kernel and noise, the values of M ``inducing`` nodes, and q there."""
+    """The result of a regression fit: kernel and noise, the values of M ``inducing`` nodes, and q there."""
 
     mean: Tensor
     factor: Tensor
@@ -98,7 +98,7 @@ class RegressionKnowledge(nn.Module):
         self.register_buffer("values", square[0].clone())  # [M], standardised
 
     def check(self) -> None:
-        """Refuse what can't have been fitted: nothing here is out of bounds."""
+        """Refuse invalid values: here there are none."""
 
     @property
     def noise(self) -> Tensor:
@@ -116,7 +116,7 @@ class RegressionKnowledge(nn.Module):
         prior = kernel.between(rows, rows)
         if same_prior(prior, self.prior):
             q = Whitened(self.mean, self.factor)
-        else:  # another graph: what is known of it is the values of the inducing nodes it has
+        else:  # another graph: only the values of its inducing nodes are known
             q = collapsed(kernel, rows, rows, self.values[present], self.noise)[1]
         pieces = [marginals(kernel, rows, q, piece) for piece in torch.arange(num_nodes).split(2048)]
         mean, variance = (torch.cat(part) for part in zip(*pieces, strict=True))
@@ -165,7 +165,7 @@ class RegressionLearner:
         return {}
 
     def knowledge(self) -> RegressionKnowledge:
-        """What must be kept, with q at the parameters as they are now; not bound to the graph."""
+        """What must be saved, with q at the current parameters; not bound to the graph."""
         kernel = self.module.kernel
         kept = RegressionKnowledge(NodeKernel(1.0, 1.0, 1.0, kernel.kind), len(self.inducing))
         with torch.no_grad():

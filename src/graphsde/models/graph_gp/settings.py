@@ -17,16 +17,16 @@ class GraphGPSettings(ModelSettings, TrainSettings):
 
     Args:
         laplacian: ``normalised`` (I − D^{-1/2} A D^{-1/2}) or ``unnormalised`` (D − A, the paper's; its prior
-            variances are very uneven beside hubs).
-        modes: eigenvectors besides the one of eigenvalue zero that every component has; ``None`` takes all of a graph
+            variances are very uneven near hubs).
+        modes: eigenvectors besides the one of eigenvalue zero that every component has; ``None`` uses all of a graph
             up to 1500 nodes and 500 of a larger one.
         nu, kappa, sigma: smoothness, length and prior standard deviation at the start of training. Without a ``kappa``
             it is such that, for C classes, the (C − 1)-th slowest varying mode has an eighth of the weight of a flat
-            one: as many modes as tell C groups apart.
-        learn_kernel: whether training moves them.
+            one: as many modes as separate C groups.
+        learn_kernel: whether they are trained.
         kernel_lr: learning rate of their logarithms.
         covariance: of the variational posterior in whitened coordinates; ``diagonal`` is cheaper and less good.
-        inducing: the most inducing points; training nodes beyond are learnt from without being one.
+        inducing: maximum number of inducing points; further training nodes still enter the likelihood.
         batch: training nodes in a step.
         draws: of the latent values in a step, for the expected log-likelihood.
         features: ``none`` (the paper's process), or a ``linear`` or ``rbf`` kernel of the features added to the

@@ -1,14 +1,14 @@
-"""Training by batches: of nodes where the drift is a fixed linear filter, of clusters where it is anything else.
+"""Training by batches: of nodes if the drift is a fixed linear filter, otherwise of clusters.
 
 **Nodes.** The mean path of a linear drift with fixed coefficients is H(T) = Π H(0). The heaviest entries of the rows of
 Π are found once (:mod:`graphsde.graph.solution_rows`); then a batch needs the initial states of the nodes in its rows,
-those of a sample that stands for the rest of the graph, and no edge: a step costs what its nodes cost, whatever the
+those of a sample that represents the rest of the graph, and no edges: the cost of a step does not depend on the
 size of the graph (Bojchevski et al., "Scaling graph neural networks with approximate PageRank", KDD 2020).
 
 **Clusters** have few edges between them (Chiang et al., "Cluster-GCN: an efficient algorithm for training deep and
-large graph convolutional networks", KDD 2019). A step takes a few random ones and the edges among them, so that in the
-course of the epochs the edges between clusters are seen too. Entries of the operator are those of the whole graph:
-what a neighbour says weighs as much as it does there, and neighbours outside of the step are silent.
+large graph convolutional networks", KDD 2019). A step uses a few random ones and the edges among them, so that over the
+epochs the edges between clusters are used too. Entries of the operator are those of the whole graph:
+neighbours have the same weight as there, and neighbours outside the step are ignored.
 """
 
 from __future__ import annotations
@@ -46,73 +46,73 @@ from graphsde.uncertainty.state_posterior import StatePosterior
 
 NEIGHBOURS = 64
 BATCH = 1024
-"""Training nodes of a step, where the settings don't say."""
+"""Default number of training nodes in a step."""
 MOST_STEPS = 16
-"""Of an epoch by batches of nodes: with more training nodes, several epochs go through all of them."""
+"""Steps of an epoch by batches of nodes: with more training nodes, one pass takes several epochs."""
 MOST_TRAINED, MOST_VALIDATED = 16_384, 2_048
-"""Nodes whose rows are found; of more, so many are drawn once for the seed."""
+"""Maximum number of nodes with rows; of more, this many are drawn once for the seed."""
 CLUSTERED_BATCH = 8192
-"""Nodes of a step by clusters, where the settings don't say."""
+"""Default number of nodes in a step by clusters."""
 VALIDATED_AT_ONCE = 1 << 26
-"""Numbers in the states of all validation paths up to which an epoch is judged by the whole graph."""
+"""Up to this many numbers in all validation paths, an epoch is validated on the whole graph."""
 CLUSTERS_A_STEP = 4
 FEWEST_CLUSTERS = 8
 POOL = 2048
-"""Nodes without a training label whose rows are kept, of which every step draws some that it asks to agree."""
+"""Nodes without a training label whose rows are kept; every step draws some for the consistency loss."""
 FEWEST_OTHERS = 256
 """Such nodes in a step; more where a batch has more training nodes."""
 BACKGROUND = 256
-"""Nodes of a step that stand for all that is far away; drawn from 4,096 that are drawn once."""
+"""Nodes of a step that represent the distant rest of the graph; drawn from 4,096 that are drawn once."""
 MOST_BACKGROUND = 4096
 MOST_JUDGES = 128
-"""Validation nodes by which a step decides what confident is."""
+"""Validation nodes that set the confidence threshold of a step."""
 BLOCK_OF_NODES = 8192
 """Nodes whose rows are kept at once in a prediction by rows."""
 
 
 @dataclass(frozen=True)
 class ChannelFilter:
-    """The filter that some channels of the state go through."""
+    """The filter of some channels of the state."""
 
     filter: LinearFilter
     channels: Tensor  # [c] int64
 
 
 def why_no_rows(module: LGNSDEModule) -> str | None:
-    """What keeps Π from being known before training; ``None`` where it is."""
+    """Why Π is not known before training; ``None`` if it is."""
     s, drift = module.settings, module.drift
     if not isinstance(drift, GraphFilterDrift | GraphHeatDrift) or drift.coefficients() is None:
-        return f"drift '{s.drift.name}' with these options is no linear filter"
+        return f"drift '{s.drift.name}' with these options is not a linear filter"
     if drift.learns_rate or getattr(drift, "learned_source", None) is not None:
         return f"the coefficients of drift '{s.drift.name}' are learned"
     if s.solver.name != "euler" or s.steps != s.horizon:
         return "the solver does not take Euler steps of length one"
     if not module.by_node or s.encoder == "gcn":
-        return "the encoder or the decoder reads more than each node alone"
+        return "the encoder or the decoder does not act on each node alone"
     if module.noisy and s.noise_by != "marginals":
         return "noise is simulated along joint paths of all nodes (noise_by)"
     return "the path KL is a sum over all nodes (kl_weight)" if s.kl_weight > 0 else None
 
 
 def batch_learner(module: LGNSDEModule) -> type[LGNSDELearner]:
-    """Batches of nodes where the solution operator is known, unless clusters are asked for; else clusters."""
+    """Batches of nodes if the solution operator is known and clusters are not requested; otherwise clusters."""
     s, reason = module.settings, why_no_rows(module)
     if s.objective == "importance":
         raise BadUsage(
-            "the importance-weighted bound is of all training nodes together, and can't be trained by batches",
+            "the importance-weighted bound needs all training nodes together and can't be trained in batches",
             code="E-SETTING",
             fix="set objective=elbo or mixture, or way=full or partitioned",
         )
     if s.neighbours is not None and (reason is not None or s.parts is not None):
-        why = reason or "parts are given, which are for clusters"
+        why = reason or "parts are set, which are for clusters"
         raise BadUsage(
-            f"batches of neighbours are not possible here: {why}",
+            f"batches of neighbours are not possible: {why}",
             code="E-SETTING",
             expected="drift 'graph-filter' or 'graph-heat' with fixed coefficients and no rest, Euler steps of length "
-            "one, an encoder and a decoder that read each node alone, noise_by=marginals or no noise, no KL",
-            fix="leave neighbours out: then it is trained on clusters of the graph"
+            "one, an encoder and a decoder that act on each node alone, noise_by=marginals or no noise, no KL",
+            fix="leave out neighbours: training then uses clusters of the graph"
             if reason
-            else "leave parts or neighbours out",
+            else "leave out parts or neighbours",
         )
     return NodeBatchLearner if reason is None and s.parts is None else ClusterLearner
 
@@ -156,7 +156,7 @@ def filtered(
 
 
 def rows_of_features(encoder: FeatureEncoder, graph: Graph, rows: np.ndarray) -> Features:
-    """Encoded features of some nodes; reads those of no other."""
+    """Encoded features of some nodes; reads no others."""
     view = replace(
         graph,
         features=graph.features[rows],
@@ -167,15 +167,15 @@ def rows_of_features(encoder: FeatureEncoder, graph: Graph, rows: np.ndarray) ->
 
 
 def nothing(width: int) -> Inputs:
-    """Inputs without nodes: what a module is given that must not look at the graph."""
+    """Inputs without nodes, for a module that must not use the graph."""
     return Inputs(torch.empty(0, width), SparseMatrix.from_scipy(sp.csr_array((0, 0), dtype=np.float32)))
 
 
 class NodeBatchLearner(LGNSDELearner):
-    """Every step is about some training nodes, and the nodes in their rows of the solution operator.
+    """Every step uses some training nodes, and the nodes in their rows of the solution operator.
 
-    Agreement among paths is asked of as many other nodes as there are training nodes in the batch (at least 256), drawn
-    anew for every step from 2,048 that are drawn once; validation nodes of the batch say what confident is.
+    The consistency loss uses as many other nodes as there are training nodes in the batch (at least 256), drawn
+    for every step from 2,048 that are drawn once; validation nodes of the batch set the confidence threshold.
     """
 
     def __init__(self, model: NeuralModel, module: LGNSDEModule, encoder: FeatureEncoder, graph: Graph) -> None:
@@ -200,7 +200,7 @@ class NodeBatchLearner(LGNSDELearner):
         self.at_train, self.at_val, self.at_pool = (
             np.searchsorted(self.nodes, some) for some in (train, val, self.pool)
         )
-        # what the noise is at a node and on average depends on nothing that is learned
+        # the noise at a node and on average does not depend on learned parameters
         self.deviation: Tensor | None = None
         if module.noisy:
             everywhere = module.unit_deviation(Inputs(torch.empty(0), graph.adjacency.operator.on(self.device)))
@@ -270,7 +270,7 @@ class NodeBatchLearner(LGNSDELearner):
         return np.sort(np.setdiff1d(drawn, self.train.cpu().numpy())[:POOL] if len(drawn) > POOL else drawn)
 
     def _others(self, epoch: int, step: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Positions of nodes that are asked to agree, and of those by which confidence is judged."""
+        """Positions of nodes for the consistency loss, and of those that set the confidence threshold."""
         stream = numpy_stream(self.settings.seed, "nodes of a step", epoch, step)
         asked = stream.choice(self.at_pool, min(len(self.pool), max(count, FEWEST_OTHERS)), replace=False)
         known = self.at_val if len(self.at_val) else self.at_train
@@ -279,7 +279,7 @@ class NodeBatchLearner(LGNSDELearner):
     def _solved(
         self, positions: np.ndarray, paths: int, masks: MaskStream | None, far: np.ndarray
     ) -> tuple[Tensor, Tensor]:
-        """H(T) without noise, and H(0) where the decoder reads it; ``far`` are places among the background nodes.
+        """H(T) without noise, and H(0) if the decoder reads it; ``far`` are places among the background nodes.
 
         # [n, S, d], [n, S, d] or [0, S, d]
         """
@@ -316,7 +316,7 @@ class NodeBatchLearner(LGNSDELearner):
         return self.module.decode(self.inputs, self.module.beside(state, initial), masks)
 
     def _learn_signal(self, mean: Tensor) -> None:
-        """As the module does on the whole graph, from the nodes of the batch."""
+        """Like the module on the whole graph, from the nodes of the batch."""
         s, module = self.settings, self.module
         if not module.noisy or s.sigma_is != "ratio":
             return
@@ -331,7 +331,7 @@ class NodeBatchLearner(LGNSDELearner):
         self.module.gain.copy_(self.settings.sigma * level / self.unit_level)
 
     def validation_logits(self) -> Tensor:
-        """By rows in training; by the whole graph once training is over, unless predictions go by rows too."""
+        """By rows in training; by the whole graph after training, unless predictions use rows too."""
         if self.whole is not None:
             return super().validation_logits()
         self.module.eval()
@@ -350,7 +350,7 @@ class NodeBatchLearner(LGNSDELearner):
         return torch.cat([one[0] for one in solved]), torch.cat([one[1] for one in solved])
 
     def measure_signal(self) -> None:
-        """The first thing that is done once training is over."""
+        """The first step after training."""
         if self.settings.predict_by != "rows":
             self.inputs = self.whole = super().inputs_of(self.graph)
             super().measure_signal()
@@ -379,7 +379,7 @@ def _local(start: np.ndarray, columns: np.ndarray, values: np.ndarray, width: in
 def solved_by_rows(
     module: LGNSDEModule, inputs: Inputs, adjacency: Adjacency, settings: LGNSDESettings
 ) -> tuple[Tensor, Tensor]:
-    """H(0) and H(T) of all nodes, by approximate rows that are made block by block and kept no longer.
+    """H(0) and H(T) of all nodes, by approximate rows that are computed block by block and not kept.
 
     # [N, 1, d] each
     """
@@ -401,9 +401,9 @@ def solved_by_rows(
 
 
 class ClusterLearner(LGNSDELearner):
-    """Every step is about the clusters of one group; what follows training is about the whole graph.
+    """Every step uses the clusters of one group; what follows training uses the whole graph.
 
-    Epochs are judged by the whole graph too, or group by group where that would take too much memory.
+    Epochs are validated on the whole graph too, or group by group if that would need too much memory.
     """
 
     def __init__(self, model: NeuralModel, module: LGNSDEModule, encoder: FeatureEncoder, graph: Graph) -> None:
@@ -411,7 +411,7 @@ class ClusterLearner(LGNSDELearner):
         s, nodes = self.settings, graph.num_nodes
         batch = min(s.batch or CLUSTERED_BATCH, nodes)
         parts = min(s.parts or max(FEWEST_CLUSTERS, math.ceil(CLUSTERS_A_STEP * nodes / batch)), nodes)
-        # the seed names the training, not the clusters: members of a race share them
+        # the seed is for training, not for the clusters: members of a race share them
         cluster = partition(graph.adjacency, parts)
         order = np.argsort(cluster, kind="stable")
         self.members = np.split(order, np.searchsorted(cluster[order], np.arange(1, parts)))
@@ -424,7 +424,7 @@ class ClusterLearner(LGNSDELearner):
         self.over = False
 
     def measure_signal(self) -> None:
-        """The first thing that is done once training is over."""
+        """The first step after training."""
         self.over = True
         super().measure_signal()
 
@@ -440,7 +440,7 @@ class ClusterLearner(LGNSDELearner):
         return torch.cat(found)[torch.from_numpy(np.argsort(np.concatenate(places))).to(self.device)]
 
     def _groups(self, order: np.ndarray) -> list[np.ndarray]:
-        """Nodes of the clusters that are taken together, ascending."""
+        """Nodes of the clusters that are used together, ascending."""
         groups = np.array_split(order, math.ceil(len(order) / self.together))
         return [np.sort(np.concatenate([self.members[one] for one in some])) for some in groups]
 
@@ -448,7 +448,7 @@ class ClusterLearner(LGNSDELearner):
         groups = math.ceil(len(self.members) / self.together)
         return [
             f"{len(self.members)} clusters, {min(self.together, len(self.members))} a step, "
-            f"{groups} step{'s' if groups > 1 else ''} an epoch; edges that leave a step's clusters are not seen in it"
+            f"{groups} step{'s' if groups > 1 else ''} an epoch; edges that leave a step's clusters are ignored in it"
         ]
 
     def losses(self, epoch: int) -> Iterator[Tensor]:
@@ -458,7 +458,7 @@ class ClusterLearner(LGNSDELearner):
                 yield self.among(nodes).loss(epoch)
 
     def among(self, nodes: np.ndarray) -> LGNSDELearner:
-        """This learner as if there were no other nodes than these (ascending positions), and their edges."""
+        """This learner restricted to these nodes (ascending positions) and their edges."""
         part = copy.copy(self)
         at = torch.from_numpy(nodes).to(self.device)
         operator = _among(self.operator, nodes)
@@ -477,7 +477,7 @@ class ClusterLearner(LGNSDELearner):
 
 
 def _among(operator: sp.csr_array, nodes: np.ndarray) -> sp.csr_array:
-    """The entries among some nodes as they are in the whole; looks at the rows of these nodes alone."""
+    """The entries among some nodes, with their values in the whole; reads only the rows of these nodes."""
     own = operator[nodes]
     place = np.minimum(np.searchsorted(nodes, own.indices), len(nodes) - 1)
     inside = nodes[place] == own.indices

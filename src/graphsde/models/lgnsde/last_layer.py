@@ -14,17 +14,17 @@ from graphsde.models.neural import Inputs
 from graphsde.nn.layers import Features
 
 FEW_COLUMNS = 16
-"""Of a large graph that are filtered at once."""
+"""Columns of a large graph that are filtered at once."""
 MOST_FEATURES = 256
-"""Columns of a block; more are projected on so many random directions, which keeps angles to about 1/16."""
+"""Maximum columns of a block; more are projected on this many random directions, which keeps angles to about 1/16."""
 
 
 def last_layer_features(module: LGNSDEModule, inputs: Inputs) -> Tensor | None:
-    """ψ without noise or dropout, a row per node; ``None`` where the last layer is not linear in any such thing.
+    """ψ without noise or dropout, a row per node; ``None`` if the last layer is not linear in such features.
 
-    A wide state is read by the decoder: ψ = relu(H(T)), with H(0) beside it where the decoder reads that too. A state
+    A wide state is read by the decoder: ψ = relu(H(T)), along with H(0) if the decoder reads that too. A state
     of logits is P(φW + b) with P the drift's linear filter, so that ψ = Pφ: φ is the perceptron's hidden layer, or the
-    features themselves of a linear encoder, and every block of logits has a filter of its own (where coefficients are
+    features themselves of a linear encoder, and every block of logits has its own filter (if coefficients are
     learned per class, by their mean over the classes).  # [N, d]
     """
     with torch.no_grad():
@@ -55,14 +55,14 @@ def _hidden(module: LGNSDEModule, inputs: Inputs) -> Features:
 def _projected(features: Features) -> Tensor:
     width = features.shape[1]
     if width > MOST_FEATURES:
-        # the same directions for every graph and seed: a posterior is kept in files, they are not
+        # the same directions for every graph and seed: a posterior is saved, they are not
         directions = torch.randn(width, MOST_FEATURES, generator=torch_stream(0, "last-layer features", width))
         return features @ (directions / MOST_FEATURES**0.5).to(features.device)
     return features @ torch.eye(width, device=features.device) if isinstance(features, SparseMatrix) else features
 
 
 def _filtered(module: LGNSDEModule, adjacency: SparseMatrix, phi: Tensor, kappa: float) -> Tensor:
-    """The drift's mean path for all columns alike; some at a time where there are many nodes."""
+    """The drift's mean path for all columns alike; in blocks if there are many nodes."""
     if world().parts * phi.numel() * phi.element_size() <= LARGE_BYTES or phi.shape[1] <= FEW_COLUMNS:
         return _walked(module, adjacency, phi, kappa)
     out = (

@@ -1,4 +1,4 @@
-"""An LGNSDE in training: fresh paths every epoch, the same validation paths always."""
+"""An LGNSDE in training: new paths every epoch, always the same validation paths."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from graphsde.sde.brownian import keys_of
 from graphsde.uncertainty.evidence import evidence_of
 from graphsde.uncertainty.state_posterior import StatePosterior
 
-# a node is asked to agree in full once a quarter of the validation nodes are no more like the classes than it is
+# a node has full weight if at least a quarter of the validation nodes resemble the classes no more than it does
 FULL_AGREEMENT = 4.0
 
 
@@ -39,12 +39,12 @@ def path_likelihood(
     likelihood: Likelihood = ClassLikelihood(),
     log_ratio: Tensor | None = None,
 ) -> Tensor:
-    """Negative log-likelihood per training node, over paths; where a graph is in parts, this part's share of it.
+    """Negative log-likelihood per training node, over paths; for a partitioned graph, this part's share of it.
 
     # logits [n, S, C], labels [n], log_ratio [S]
 
     ``elbo`` is the expected log-likelihood of the evidence lower bound. ``mixture`` is the log of the mean likelihood,
-    that of the prediction itself; it does not ask every single path to be right, but less the KL it bounds nothing: two
+    that of the prediction itself; not every single path has to be right, but minus the KL it is not a bound: two
     states of prior ½ with likelihoods 1 and 0 have the evidence ½, and q = (.7, .3) gives −.439 > ln ½. ``importance``
     is ln of the mean over paths of p(Y|H) dP/dQ, with ``log_ratio`` = ln dP/dQ: a bound for any number of paths, the
     ELBO for one.
@@ -55,7 +55,7 @@ def path_likelihood(
     if objective == "importance":
         assert log_ratio is not None
         bound = torch.logsumexp(total(per_path.sum(0) + log_ratio), 0) - math.log(logits.shape[1])
-        return -bound / total(len(labels)) / world().parts  # of which every part has the same share
+        return -bound / total(len(labels)) / world().parts  # every part has the same share
     return -share_of_mean(
         torch.logsumexp(per_path, dim=1) - torch.log(logits.new_tensor(float(logits.shape[1]), dtype=torch.float32))
     )
@@ -105,9 +105,9 @@ class LGNSDELearner(GraphLearner):
         s: LGNSDESettings = model.settings  # type: ignore[assignment]
         if graph.target_kind == "regression" and (s.consistency.kind != "none" or s.temperature):
             raise BadUsage(
-                "consistency and temperature go by class probabilities, and this is regression",
+                "consistency and temperature need class probabilities, and this is regression",
                 code="E-TARGET",
-                fix="leave both settings out",
+                fix="leave out both settings",
             )
         super().__init__(model, module, encoder, graph)
         self.masks = MaskStream(s.seed, "dropout")
@@ -119,7 +119,7 @@ class LGNSDELearner(GraphLearner):
             raise no_closed_kl()
 
     def _resemblance(self, graph: Graph) -> Tensor | None:
-        """How far agreement is asked of each node: min(1, 4p), p the share of validation nodes that resemble the
+        """Weight of each node in the consistency loss: min(1, 4p), p the share of validation nodes that resemble the
         classes trained on no more than it does.  # [N]"""
         wanted = self.settings.consistency
         if not wanted.by_evidence or wanted.kind == "none" or not self.validated:
@@ -131,11 +131,11 @@ class LGNSDELearner(GraphLearner):
     def loss(self, epoch: int) -> Tensor:
         s = self.settings
         self.module.train()
-        if not world().alone:  # a stream of its own for every part and epoch, which nobody has to keep
+        if not world().alone:  # a separate stream for every part and epoch, which need not be saved
             self.masks = MaskStream(derive(s.seed, "part", world().part, epoch), "dropout")
         agree = s.consistency.kind != "none" and s.consistency.weight > 0 and epoch >= s.consistency.begin
         weighted, kl = s.objective == "importance", s.kl_weight > 0
-        # noise drawn node by node need not be drawn for nodes that nobody looks at
+        # noise drawn node by node is only needed for nodes that are used
         rows = self.train if not agree and s.noise_by == "marginals" else None
         latent = self.module.evolve(
             self.inputs, self._paths(epoch), self.masks, kl=kl and not weighted, log_ratio=kl and weighted, rows=rows
@@ -182,7 +182,7 @@ class LGNSDELearner(GraphLearner):
         if self._validation_noise is None and self.module.noisy and ratio and not marginal:
             self._validation_noise = self.module.unit_noise(self.inputs, noise)
         with torch.no_grad():
-            if marginal and self.module.noisy:  # one solve serves the signal and all draws
+            if marginal and self.module.noisy:  # one solve is enough for the signal and all draws
                 initial, mean = self.module.mean_path(self.inputs)
                 self.module.measure_signal(self.inputs, noise, mean)
                 state = self.module.around(self.inputs, mean, noise, self.val)
@@ -199,9 +199,9 @@ class LGNSDELearner(GraphLearner):
         self.module.measure_signal(self.inputs, Noise(derive(self.settings.seed, "validation paths"), self.keys, (0,)))
 
     def state_posterior(self) -> StatePosterior | None:
-        """What the training nodes leave unknown of the logits; ``None`` where the last layer has no linear features.
+        """Posterior of the logits given the training nodes; ``None`` if the last layer has no linear features.
 
-        Scales are those of the calibrated, noise-free prediction of the validation nodes (of the training nodes where
+        Scales are those of the calibrated, noise-free prediction of the validation nodes (of the training nodes if
         there are none): s² is the mean square of its logits around their mean over classes, β the mean of p(1 − p).
         """
         if not isinstance(self.likelihood, ClassLikelihood):

@@ -40,7 +40,7 @@ from graphsde.uncertainty.state_posterior import StatePosterior
 CHUNK_FLOATS = 4_000_000
 # how much faster than weights the coefficients of a filter learn
 FILTER_RATE = 3.0
-# how the posterior's tensors are called in a model's file
+# prefix of the posterior's tensors in a model's file
 POSTERIOR = "posterior."
 
 
@@ -55,17 +55,17 @@ class LGNSDE(NeuralModel):
     .. math:: E[\log p(Y \mid H(T))] - \tfrac12 \int_0^T \| g^{-1} (f_\phi - p) \|^2 dt.
 
     The default preset is not the paper's network but a graph diffusion with noise in proportion to the signal, which
-    was measured to be better; ``preset="paper"`` and ``preset="released"`` are the paper's text and the authors' code.
+    performs better; ``preset="paper"`` and ``preset="released"`` are the paper's text and the authors' code.
 
     Args:
         preset: ``universal`` (default), ``closed-world``, ``open-world``, ``paper`` or ``released``; what it leaves
             open is filled in from the graph when fitting.
-        settings: those below; they win over the preset. The defaults are those of the default preset.
+        settings: those below; they take precedence over the preset. The defaults are those of the default preset.
 
     For regression the decoder gives mean and variance of a Gaussian on every path.
 
-    The spread over paths is reported as epistemic. Whether it is the posterior over H or noise is a matter of reading:
-    in the paper it is called both. The preset ``auto`` adds what the training nodes leave unknown of the logits
+    The spread over paths is reported as epistemic. Whether it is the posterior over H or noise is debatable:
+    the paper calls it both. The preset ``auto`` adds the posterior uncertainty of the logits
     (:mod:`graphsde.uncertainty.state_posterior`), so that its members without noise have an epistemic part too; the
     probabilities are the same with it and without.
 
@@ -89,7 +89,7 @@ class LGNSDE(NeuralModel):
     module: LGNSDEModule
     default_preset: ClassVar[str] = LGNSDESettings.model_fields["preset"].default
     first_default_preset: ClassVar[str] = "universal"
-    """The default of the first versions, which cells of a bench mean where they name none."""
+    """The default of the first versions, which cells of a bench without a preset refer to."""
 
     def __init__(self, **settings: Unpack[LGNSDEOptions]) -> None:
         given = plain_parts(settings)
@@ -112,12 +112,12 @@ class LGNSDE(NeuralModel):
 
     @classmethod
     def preset_values(cls, preset: str, graph: Graph | None) -> dict[str, Any]:
-        """What a preset sets, for a graph where that depends on it."""
+        """The settings of a preset, for a graph if they depend on it."""
         return preset_settings(preset, graph)
 
     def defaults_for(self, graph: Graph) -> dict[str, Any]:
         if self._candidate is not None and self.settings.preset == "auto":
-            return family_settings(graph)  # the member says the rest, and must not get it from another one
+            return family_settings(graph)  # the member sets the rest, and must not inherit it from another one
         values = follow_parts(self.preset_values(self.settings.preset, graph), self._given)
         return merge_settings(values, REGRESSION) if graph.target_kind == "regression" else values
 
@@ -132,7 +132,7 @@ class LGNSDE(NeuralModel):
         encoder = [p for name, p in module.named_parameters() if name.startswith(own)]
         rest = [p for name, p in module.named_parameters() if not name.startswith(own)]
         decay = self.settings.weight_decay
-        # a coefficient per channel moves by small gradients, and decay would pull it to a filter that nobody asked for
+        # a coefficient per channel has small gradients, and decay would pull it to an unwanted filter
         filters = [p for name, p in module.named_parameters() if name == "drift.raw"]
         if filters:
             rest = [p for p in rest if all(p is not one for one in filters)]
@@ -169,14 +169,14 @@ class LGNSDE(NeuralModel):
         return batch_learner(module)
 
     def finish(self, learner: GraphLearner) -> None:
-        """The noise to the signal of the epoch that was kept; one temperature, fitted on the validation nodes; what the
-        training nodes leave unknown."""
+        """Scale the noise to the signal of the kept epoch; fit one temperature on the validation nodes; the posterior of
+        training nodes."""
         assert isinstance(learner, LGNSDELearner)
         learner.measure_signal()
         if self.settings.temperature and learner.validated:
             fitted = best_temperature(learner.validation_logits(), learner.val_labels)
             learner.module.log_temperature.fill_(math.log(fitted))
-        # other presets, and the graph ODE, stay what they were when their results were recorded
+        # other presets, and the graph ODE, stay as they were when their results were recorded
         family = self.settings.preset == self.default_preset == "auto"
         self._posterior = learner.state_posterior() if family else None
 
@@ -216,13 +216,13 @@ class LGNSDE(NeuralModel):
                 state = self.module.evolve(inputs, noise, None).state
             elif deviation is None:
                 state = self.module.beside(flow[1], flow[0])
-            else:  # one solve serves all draws
+            else:  # one solve is enough for all draws
                 state = self.module.beside(self.module.around(inputs, flow[1], noise, deviation=deviation), flow[0])
             drawn = self.module.decode(inputs, state).transpose(0, 1)  # [S, N, C]
             yield Draws(drawn[:used].cpu(), widened(state[:, :used, :width]).sum(1).cpu())
 
     def _solved_once(self, inputs: Inputs, graph: Graph) -> tuple[Tensor, Tensor] | None:
-        """H(0) and H(T) without noise where one solve serves all draws.  # [N, 1, d] each"""
+        """H(0) and H(T) without noise where one solve is enough for all draws.  # [N, 1, d] each"""
         if self.settings.way == "batched" and self.settings.predict_by == "rows":
             from graphsde.models.lgnsde.batched import solved_by_rows, why_no_rows
 
@@ -263,7 +263,7 @@ class LGNSDE(NeuralModel):
 
     @property
     def has_trajectories(self) -> bool:
-        """Whether :meth:`trajectories` has anything to tell: they are of class probabilities."""
+        """Whether :meth:`trajectories` is available: they are of class probabilities."""
         return self.target_kind == "classification"
 
     def trajectories(
@@ -272,7 +272,7 @@ class LGNSDE(NeuralModel):
         """The paths of :meth:`predict` over time, for the nodes at some positions."""
         classes = self._require_fitted()
         if not self.has_trajectories:
-            raise BadUsage("trajectories are of class probabilities, and this model predicts numbers", code="E-TARGET")
+            raise BadUsage("trajectories need class probabilities, and this model predicts numbers", code="E-TARGET")
         assert self.encoder is not None
         require_room_for_samples(samples, len(nodes) * (self.settings.steps + 1), len(classes))
         inputs = Inputs(encode(self.encoder, graph), graph.adjacency.operator)
@@ -290,11 +290,11 @@ class LGNSDE(NeuralModel):
         return Trajectories(np.array(path.times), probs.numpy(), graph.node_ids[rows.numpy()], classes)
 
     def _read(self, inputs: Inputs, state: Tensor, initial: Tensor, rows: Tensor) -> Tensor:
-        """Logits of some nodes at a state on the way.  # [n, S, C]"""
+        """Logits of some nodes at an intermediate state.  # [n, S, C]"""
         return self.module.decode_at(inputs, self.module.beside(state, initial), rows)
 
     def memory(self, graph: Graph) -> int:
-        """As for every model, and the validation paths of all nodes and the evidence, where they are used."""
+        """Like every model, plus the validation paths of all nodes and the evidence, if used."""
         s = self.settings
         each = 12 * s.validation_paths * self.state_width(graph) if s.early_stop and s.noise_by == "paths" else 0
         each += 1_000 if s.consistency.by_evidence and s.consistency.kind != "none" else 0
@@ -307,7 +307,7 @@ class LGNSDE(NeuralModel):
     def activations(self, graph: Graph) -> int:
         s = self.settings
         width, large = self.state_width(graph), graph.num_nodes * s.paths * 4 * s.encoder_width > LARGE_BYTES
-        # of a large graph the hidden layer is made block by block
+        # for a large graph the hidden layer is computed block by block
         first = 4 * s.encoder_width if s.encoder == "mlp" and not large else 0
         return s.paths * (first + width * (6 + self._kept_states(graph)) + 6 * graph.num_classes)
 
@@ -331,20 +331,20 @@ class LGNSDE(NeuralModel):
 
     @property
     def has_parts(self) -> bool:
-        """Whether all that it computes on the graph are products with its operator."""
+        """Whether it only multiplies by the graph's operator."""
         return "gat" not in (self.settings.drift.name, self.settings.drift.options.get("residual"))
 
     def working_memory(self, graph: Graph) -> int:
-        """Bytes of a training step on all nodes, without what lasts from one to the next."""
+        """Bytes of a training step on all nodes, without what is kept between steps."""
         return 4 * graph.num_nodes * self.activations(graph)
 
     def with_settings(self, **settings: Any) -> Self:
-        """A model like this one, with some settings given otherwise."""
+        """A model like this one, with some settings changed."""
         return type(self)(**{**self._given, "preset": self.settings.preset, **settings})
 
 
 def chunks(samples: int, floats_per_path: int) -> Iterator[tuple[range, int]]:
-    """Equal groups of paths, the last one filled up: a path's bits must not depend on how many others are asked for,
+    """Equal groups of paths, the last one filled up: a path's bits must not depend on how many others are drawn,
     and matrix products of another shape may round differently."""
     size = max(1, min(8, CHUNK_FLOATS // max(1, floats_per_path)))
     for first in range(0, samples, size):

@@ -44,8 +44,8 @@ class Noise:
 
 @dataclass(frozen=True)
 class Latent:
-    """The latent state at the horizon, beside H(0) where the decoder reads that too, and the path KL and the log of
-    prior over posterior density where they were asked for."""
+    """The latent state at the horizon, along with H(0) if the decoder reads that too, and the path KL and the log of
+    prior over posterior density if requested."""
 
     state: Tensor  # [N, S, d], or [n, S, d] at some nodes
     kl: Tensor | None = None  # [S], summed over nodes and dimensions
@@ -76,7 +76,7 @@ class LGNSDEModule(nn.Module):
     """The network; randomness comes in through arguments only.
 
     ``signal`` is the running root mean square of the noise-free state at the horizon, ``gain`` what the unit noise is
-    multiplied with, ``log_temperature`` the calibration fitted after training.
+    multiplied by, ``log_temperature`` the calibration fitted after training.
     """
 
     signal: Tensor
@@ -116,7 +116,7 @@ class LGNSDEModule(nn.Module):
         return self.settings.sigma > 0
 
     def initial(self, inputs: Inputs, paths: int, masks: MaskStream | None) -> Tensor:
-        """H(0): in training a fresh set of masks per path, otherwise one state for all.  # [N, S, d] or [N, 1, d]"""
+        """H(0): in training a new set of masks per path, otherwise one state for all.  # [N, S, d] or [N, 1, d]"""
         s = self.settings
         h = self._encoded(inputs, paths, masks)
         if s.encoder_activation == "relu":
@@ -132,9 +132,9 @@ class LGNSDEModule(nn.Module):
         return h.expand(-1, paths, -1).contiguous()
 
     def _encoded(self, inputs: Inputs, paths: int, masks: MaskStream | None) -> Tensor:
-        """What the encoder alone makes of the features.  # [N, S, d] or [N, 1, d]"""
+        """The encoder's output.  # [N, S, d] or [N, 1, d]"""
         rate, x = self.settings.feature_dropout, inputs.features
-        if masks is None and torch.is_grad_enabled():  # somebody may ask for the gradient of the features
+        if masks is None and torch.is_grad_enabled():  # the gradient of the features may be needed
             made = self.encoder(x, inputs.adjacency) if isinstance(self.encoder, GraphConv) else self.encoder(x)
             return made.unsqueeze(1)
         if isinstance(self.encoder, PerceptronEncoder):
@@ -158,8 +158,8 @@ class LGNSDEModule(nn.Module):
     ) -> Latent:
         """From the graph to the latent state at the horizon, for the paths of ``noise``.
 
-        ``unit`` is their :meth:`unit_noise` where the caller has it already; with ``rows`` the state is wanted at those
-        nodes alone.
+        ``unit`` is their :meth:`unit_noise` if the caller already has it; with ``rows`` the state is computed at those
+        nodes only.
         """
         initial = self.initial(inputs, len(noise.paths), masks)
         marginal = self.settings.noise_by == "marginals" and self.noisy
@@ -168,7 +168,7 @@ class LGNSDEModule(nn.Module):
         elif marginal or self.settings.sigma_is == "ratio":
             latent = self._around_mean(inputs, noise, initial, masks, kl=kl, unit=unit, rows=rows)
         else:
-            # without full rank the KL can't be had from the difference of drifts, but perhaps in closed form
+            # without full rank the KL can't be computed from the difference of drifts, but perhaps in closed form
             closed = kl and not self.diffusion.full_rank and self.drift.closed_kl(self.prior, self.diffusion)
             path = self.trajectory(inputs, noise, initial, masks, kl=kl and not closed)
             latent = Latent(path.final, self._closed_kl(initial, self.settings.sigma) if closed else path.kl)
@@ -178,7 +178,7 @@ class LGNSDEModule(nn.Module):
         return replace(latent, state=self.beside(state, initial if rows is None else initial[rows]))
 
     def beside(self, state: Tensor, initial: Tensor) -> Tensor:
-        """What the decoder reads: H(T), followed by H(0) where the settings say so.  # [n, S, d] or [n, S, 2d]"""
+        """The decoder's input: H(T), followed by H(0) if set.  # [n, S, d] or [n, S, 2d]"""
         if not self.settings.ego:
             return state
         return torch.cat([state, initial.expand(-1, state.shape[1], -1)], dim=-1)
@@ -211,7 +211,7 @@ class LGNSDEModule(nn.Module):
         kl: bool = False,
         save: Save = "last",
     ) -> Path:
-        """The solution under noise of which there is ``gain`` times as much as the diffusion says, or under none."""
+        """The solution with noise scaled by ``gain``, or without noise."""
         s, bound, motion = self.settings, None, None
         if noise is not None:
             self.diffusion.set_gain(gain)
@@ -233,7 +233,7 @@ class LGNSDEModule(nn.Module):
         )
 
     def unit_noise(self, inputs: Inputs, noise: Noise) -> Tensor:
-        """What unit noise alone becomes at the horizon, from 0: with a linear drift it adds to the mean path, whatever
+        """The response to unit noise at the horizon, from 0: with a linear drift it adds to the mean path, whatever
         the parameters are.  # [N, S, d]"""
         with torch.no_grad():
             zero = torch.zeros(len(noise.keys), len(noise.paths), self.width, device=noise.keys.device)
@@ -253,14 +253,14 @@ class LGNSDEModule(nn.Module):
         return (inputs.adjacency @ projected).view(*h.shape[:2], -1).add(self.decoder.bias)  # type: ignore[arg-type]
 
     def decode_at(self, inputs: Inputs, state: Tensor, rows: Tensor, masks: MaskStream | None = None) -> Tensor:
-        """:meth:`decode` at some nodes, without the others where the decoder needs none.  # [N, S, d] -> [n, S, C]"""
+        """:meth:`decode` at some nodes, without the others if the decoder needs none.  # [N, S, d] -> [n, S, C]"""
         if self.by_node:
             return self.decode(inputs, state[rows], masks)
         return self.decode(inputs, state, masks)[rows]
 
     @property
     def by_node(self) -> bool:
-        """Whether the decoder reads each node alone."""
+        """Whether the decoder acts on each node alone."""
         return self.decoder is None or self.settings.decoder == "linear"
 
     def _flow(self, inputs: Inputs, initial: Tensor, masks: MaskStream | None) -> Path:
@@ -278,10 +278,10 @@ class LGNSDEModule(nn.Module):
         unit: Tensor | None,
         rows: Tensor | None,
     ) -> Latent:
-        """Mean path plus noise: the drift is linear, so both can be had apart, and the noise needs no gradient.
+        """Mean path plus noise: the drift is linear, so both are computed separately, and the noise needs no gradient.
 
-        By marginals each node's noise is drawn from its own Gaussian: where nodes are read one by one, nothing else
-        counts.
+        By marginals each node's noise is drawn from its own Gaussian: if nodes are decoded one by one, nothing else
+        matters.
         """
         mean = self._flow(inputs, initial, masks).final
         if masks is not None:
@@ -297,7 +297,7 @@ class LGNSDEModule(nn.Module):
     ) -> Tensor:
         """States from their exact law at the horizon; a draw is a function of seed, path and node key alone.
 
-        ``deviation`` is :meth:`unit_deviation` where the caller has it already.  # [N, 1 or S, d] -> [N or n, S, d]
+        ``deviation`` is :meth:`unit_deviation` if the caller already has it.  # [N, 1 or S, d] -> [N or n, S, d]
         """
         deviation = self.unit_deviation(inputs) if deviation is None else deviation
         keys = noise.keys
@@ -314,7 +314,7 @@ class LGNSDEModule(nn.Module):
         return unit_variance(inputs.adjacency, kappa, self.settings.steps, channel=self.diffusion.channel).sqrt()
 
     def _amount(self) -> Tensor | float:
-        """What unit noise is multiplied with."""
+        """What unit noise is multiplied by."""
         return self.gain if self.settings.sigma_is == "ratio" else self.settings.sigma
 
     def _log_ratio(self, inputs: Inputs, noise: Noise, initial: Tensor) -> Tensor:
@@ -329,9 +329,9 @@ class LGNSDEModule(nn.Module):
         return -turned - 0.5 * s.horizon * control.square().sum(dim=(0, 2))
 
     def _closed_kl(self, initial: Tensor, g: Tensor | float) -> Tensor:
-        """Where the posterior differs from the prior by a control alone, through the channel of the noise.  # [S]
+        """Path KL if the posterior differs from the prior only by a control, through the channel of the noise.  # [S]
 
-        Where all nodes are in one state there is no signal, hence no noise relative to it, and nothing to hold back.
+        If all nodes are in one state there is no signal, hence no noise relative to it, and no penalty.
         """
         if float(g) == 0.0:
             return initial.new_zeros(initial.shape[1])
@@ -339,7 +339,7 @@ class LGNSDEModule(nn.Module):
         return 0.5 * self.settings.horizon * control.square().sum(dim=(0, 2))
 
     def _learn_signal(self, inputs: Inputs, noise: Noise, mean: Tensor) -> None:
-        """From a mean path in training; where the signal is that of prediction, only as long as nobody has looked."""
+        """From a mean path in training; if the signal is that of prediction, only until the first validation."""
         if self.settings.sigma_is != "ratio":
             return
         with torch.no_grad():
@@ -357,9 +357,9 @@ class LGNSDEModule(nn.Module):
         return initial, self._flow(inputs, initial, None).final
 
     def measure_signal(self, inputs: Inputs, noise: Noise, mean: Tensor | None = None) -> None:
-        """Make sigma what it says: the noise-to-signal ratio at the horizon of predictions.
+        """Scale the noise so that sigma is the noise-to-signal ratio at the horizon of predictions.
 
-        ``mean`` is the second of :meth:`mean_path` where the caller has it already.
+        ``mean`` is the second of :meth:`mean_path` if the caller already has it.
         """
         if self.noisy and self.settings.sigma_is == "ratio" and self.settings.signal == "prediction":
             with torch.no_grad():
@@ -371,7 +371,7 @@ class LGNSDEModule(nn.Module):
         self.gain.copy_(self.settings.sigma * self.signal / self.unit_level(inputs, noise))
 
     def unit_level(self, inputs: Inputs, noise: Noise) -> float:
-        """Root mean square of the unit noise over nodes and dimensions; once where it depends on nothing learned."""
+        """Root mean square of the unit noise over nodes and dimensions; cached if it depends on nothing learned."""
         if self.settings.noise_by == "marginals":
             return float(mean_square(self.unit_deviation(inputs)).sqrt())
         if self._unit_level is None:
@@ -381,16 +381,16 @@ class LGNSDEModule(nn.Module):
 
     def _check_marginals(self) -> None:
         """Exact marginals need a linear drift with a known filter, noise through a known channel, unit Euler steps, and
-        a decoder that reads each node alone."""
+        a decoder that acts on each node alone."""
         s = self.settings
         known = self.drift.coefficients() is not None and self.diffusion.channel in NOISE_CHANNELS
         plain = s.solver.name == "euler" and s.steps == s.horizon and not list(self.diffusion.parameters())
         if not (known and plain and self.by_node) or s.objective == "importance":
             raise BadUsage(
-                "the marginals of these dynamics are not known in closed form",
+                "the marginals of these dynamics have no closed form",
                 code="E-SETTING",
                 expected="drift 'graph-filter' or 'graph-heat' without a learned rest or attention, diffusion "
-                "'constant' or 'smoothed', solver 'euler' with steps of length one, a decoder that reads each node "
+                "'constant' or 'smoothed', solver 'euler' with steps of length one, a decoder that acts on each node "
                 "alone, an objective that needs no joint paths",
                 fix="set noise_by=paths",
             )
@@ -398,7 +398,7 @@ class LGNSDEModule(nn.Module):
             raise no_closed_kl()
 
     def _check_superposition(self) -> None:
-        """Simulating mean and noise apart needs linearity, and noise that is the same throughout the training."""
+        """Simulating mean and noise separately needs linearity, and noise that stays the same during training."""
         s, drift = self.settings, self.drift
         if not drift.linear or self.diffusion.noise != "additive":
             raise BadUsage(
@@ -411,8 +411,8 @@ class LGNSDEModule(nn.Module):
         learned += [f"the rate of drift '{s.drift.name}'"] if drift.learns_rate else []
         if learned:
             raise BadUsage(
-                f"{' and '.join(learned)} can't be learned where sigma is a noise-to-signal ratio: the noise is then "
-                "scaled to the signal, whatever it was",
+                f"{' and '.join(learned)} can't be learned if sigma is a noise-to-signal ratio: the noise is then "
+                "scaled to the signal anyway",
                 code="E-SETTING",
                 fix="set sigma_is=absolute and a diffusion of full rank ('constant', 'learned'), or learn neither",
             )
@@ -421,7 +421,7 @@ class LGNSDEModule(nn.Module):
 
 
 def signal_level(mean: Tensor) -> Tensor:
-    """Root mean square of the states around their mean over nodes; 0 where only rounding is left.  # [N, S, d] -> []"""
+    """Root mean square of the states around their mean over nodes; 0 if only rounding is left.  # [N, S, d] -> []"""
     level = mean_square(mean - node_mean(mean)).sqrt()
     return level if level > NO_SIGNAL * mean_square(mean).sqrt() else torch.zeros_like(level)
 
@@ -430,15 +430,15 @@ def no_closed_kl() -> BadUsage:
     return BadUsage(
         "the path KL has no closed form for this drift, prior and diffusion",
         code="E-KL",
-        expected="of drift 'graph-heat' rate 1, the symmetric operator, prior 'graph-ou' with the same "
+        expected="for drift 'graph-heat': rate 1, the symmetric operator, prior 'graph-ou' with the same "
         "teleport, and the source through the noise's channel (source_operator 'smoothing' for 'smoothed', "
-        "'identity' for 'constant'); of another drift that it says closed_kl",
+        "'identity' for 'constant'); for another drift: closed_kl",
         fix="set kl_weight=0, or sigma_is=absolute and diffusion=constant",
     )
 
 
 def make_part(registry: Registry[Any], part: Part, *width: int, **given: object) -> Any:
-    """A part from its name and options; a wrong option is answered with the right ones."""
+    """A part from its name and options; the error for a wrong option lists the valid ones."""
     cls = registry.get(part.name)
     known = [name for name in inspect.signature(cls).parameters if name not in ("width", *given)]
     for name in part.options:

@@ -1,6 +1,6 @@
-"""Settings by name: the text of the paper, its released code, and the graph-diffusion formulation in three moods.
+"""Settings by name: the text of the paper, its released code, and the graph-diffusion formulation in three variants.
 
-What the graph-diffusion formulation takes on a benchmark, or on a graph that is none, is in ``recipes.yaml``.
+The settings of the graph-diffusion formulation for benchmarks and other graphs are in ``recipes.yaml``.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from graphsde.sde.prior import PRIORS
 
 T = TypeVar("T")
 
-# what changes for regression, whatever the preset: agreement and temperature are about class probabilities
+# what changes for regression in every preset: consistency and temperature need class probabilities
 REGRESSION: dict[str, Any] = {"consistency": {"kind": "none"}, "temperature": False}
 
 PRESETS = {
     "auto": "the family: settings by the graph's own statistics, then a race of a few members (default)",
     "universal": "graph diffusion with mild consistency: the default of former versions",
-    "closed-world": "graph diffusion with sharpened consistency: best where every class is known",
-    "open-world": "graph diffusion without consistency: best for telling OOD nodes",
+    "closed-world": "graph diffusion with sharpened consistency: best if every class is known",
+    "open-world": "graph diffusion without consistency: best for OOD detection",
     "paper": "the text: GCN drift, Ornstein-Uhlenbeck prior, sigma 1, horizon 1; KL weighted as in the authors' code",
     "released": "the authors' code: GCN encoder and decoder, horizon 0.01, KL 0.01 averaged over nodes",
 }
@@ -37,14 +37,14 @@ PARTS_OF_A_KIND = (
     "drift", "prior", "diffusion", "solver", "hidden", "state", "encoder", "decoder", "horizon", "steps", "sigma_is",
     "kl_weight", "kl_unit", "objective", "consistency", "gradients", "node_dropout", "latent_dropout", "noise_by",
 )  # fmt: skip
-"""Settings that say what the network is; those of its training may be given to any member."""
+"""Settings that define the network; those of training may be given to any member."""
 
 
 def preset_for(given: Mapping[str, Any]) -> str:
-    """The preset that goes with the parts somebody gave: relative noise wants a drift and a prior that are made for it.
+    """The preset that matches the given parts: relative noise needs a drift and a prior that are made for it.
 
-    Whoever says what sigma is, or wants no KL, has said how the parts go together. A race chooses among whole members,
-    so that whoever gives a part gets no race.
+    With sigma_is or no KL given, the user has decided how the parts work together. A race chooses among whole members,
+    so there is no race if a part is given.
     """
     drift, prior = _part(DRIFTS, given), _part(PRIORS, given)
     alone = drift is not None and not drift.relative
@@ -55,8 +55,8 @@ def preset_for(given: Mapping[str, Any]) -> str:
 
 
 def follow_parts(values: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """A preset's settings after the parts somebody gave, where else the path KL would have no closed form: the drift
-    says what would give it one, and what was given wins."""
+    """A preset's settings adapted to the given parts, if the path KL would otherwise have no closed form: the drift
+    says what would give it one, and given settings take precedence."""
     drift, prior = _part(DRIFTS, values), _part(PRIORS, values)
     if drift is None or prior is None or not (drift.relative and prior.relative) or given.get("kl_weight") == 0:
         return values
@@ -72,7 +72,7 @@ def follow_parts(values: dict[str, Any], given: Mapping[str, Any]) -> dict[str, 
 
 
 def _part(registry: Registry[T], given: Mapping[str, Any]) -> T | None:
-    """The class of a part as given, ``None`` where there is no name; a wrong one is for the settings to refuse."""
+    """The class of a given part, ``None`` if it has no name; the settings refuse a wrong one."""
     found = given.get(registry.kind)
     name = found.get("name") if isinstance(found, Mapping) else None
     return registry.get(name) if isinstance(name, str) and name in registry else None
@@ -85,7 +85,7 @@ def _options(given: Mapping[str, Any], part: str) -> Mapping[str, Any]:
 
 
 def preset_settings(preset: str, graph: Graph | None) -> dict[str, Any]:
-    """The settings of a preset, for a graph where they depend on it."""
+    """The settings of a preset, for a graph if they depend on it."""
     if preset not in PRESETS:
         raise unknown_name("preset", preset, list(PRESETS))
     if preset == "auto":
@@ -131,7 +131,7 @@ def family_settings(graph: Graph | None) -> dict[str, Any]:
 
 
 def _graph_diffusion(mood: str, graph: Graph | None) -> dict[str, Any]:
-    # before a graph is known it stands as for Cora
+    # as for Cora until the graph is known
     found = named_recipe("lgnsde", "cora") if graph is None else recipe("lgnsde", graph)
     v = found["graph-diffusion"] | found.get(mood, {})
     consistency = {"kind": "confident", "weight": 1.0} if mood == "universal" else {"kind": "none"}

@@ -1,4 +1,4 @@
-"""Which members of the family suit a graph, from what can be measured before a fit; its name plays no part."""
+"""Which members of the family suit a graph, from what can be measured before a fit; its name is ignored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphsde.models.race import Candidate, listed_candidates
 from graphsde.models.recipes import has_words
 
 LISTENING = 0.4
-"""Adjusted homophily from which neighbours are worth listening to; over twelve graphs there is none from .10 to .67."""
+"""Adjusted homophily from which on neighbours help; none of twelve graphs is between .10 and .67."""
 MANY_LABELS = 100
 """Training nodes per class from which a network with more freedom does not overfit."""
 
@@ -21,7 +21,7 @@ SMOOTH_MANY = ("far-free", "far", "near-free", "wide", "rest-free")
 OWN = ("wide", "blocks", "rest", "rest-normed", "far")
 OWN_MANY = ("rest-free", "rest", "blocks", "wide")
 UNSURE = ("far", "near", "near-free", "wide", "blocks")
-"""Members where neighbours agree, where they don't, each with few labels and with many; and where nobody can tell."""
+"""Members if neighbours agree, if they don't, each with few labels and with many; and if that is unknown."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class Choice:
 
 
 def choose(graph: Graph) -> Choice:
-    """The rule: neighbours that agree want a smooth member, others one that can do without them.
+    """The rule: a smooth member if neighbours agree, otherwise one that can ignore them.
 
-    Homophily is that of edges inside training and validation nodes; test labels are never read.
+    Homophily is that of edges among training and validation nodes; test labels are never used.
 
     Example:
         >>> import graphsde as gs
@@ -51,7 +51,9 @@ def choose(graph: Graph) -> Choice:
     features = "words" if has_words(graph) else "columns"
     labels = f"{rate:.0f} training nodes a class, {features} as features"
     if found is None:
-        return Choice(UNSURE, f"{entries} edge entries between labelled nodes are too few to tell homophily; {labels}")
+        return Choice(
+            UNSURE, f"{entries} edge entries between labelled nodes are too few to measure homophily; {labels}"
+        )
     told = f"adjusted homophily {found:.2f} over {entries} edge entries between labelled nodes; {labels}"
     many = rate >= MANY_LABELS
     if found < LISTENING:

@@ -1,4 +1,4 @@
-"""What an LGNSDE is made of, as checked settings; parts by attribute: ``drift.GAT(heads=4)``."""
+"""Settings of an LGNSDE, validated; parts by attribute: ``drift.GAT(heads=4)``."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ class Part(Settings):
 
 
 class ConsistencySettings(Settings):
-    """Agreement among the paths of a node, asked of all nodes, labelled or not.
+    """Consistency: agreement among the paths of a node, for all nodes, labelled or not.
 
     Args:
-        kind: ``none``; ``sharpen`` (towards the sharpened mean: best where every class is known, but it makes OOD
-            nodes confident); ``confident`` (towards the plain mean, and less entropy only where the mean is confident
+        kind: ``none``; ``sharpen`` (towards the sharpened mean: best if every class is known, but it makes OOD
+            nodes confident); ``confident`` (towards the plain mean, and less entropy only if the mean is confident
             already).
         weight: λ.
         temperature: τ of sharpening, p^{1/τ} normalised.
-        begin: the first epoch in which it acts.
+        begin: the first epoch in which it is used.
         warmup: epochs until it has its full weight.
         gated: multiply the weight by 1 − (training NLL)/ln C, at least 0: as long as the labelled nodes are hardly
             learned, agreement would only spread the class that happens to lead, and training can collapse onto it.
-        by_evidence: ask it of each node as far as the node resembles the classes trained on, so that nodes of unknown
+        by_evidence: weight each node by how much it resembles the trained classes, so that nodes of unknown
             classes are not made confident; see :class:`~graphsde.uncertainty.evidence.Evidence`.
     """
 
@@ -61,13 +61,13 @@ class LGNSDESettings(NeuralSettings):
     """Settings of :class:`~graphsde.models.lgnsde.LGNSDE`.
 
     Args:
-        preset: where the other defaults come from. Without one it is ``auto``; where parts are given (drift, prior,
+        preset: source of the other defaults. Default ``auto``; if parts are given (drift, prior,
             diffusion, solver, decoder, ...) it is ``universal``, and with a drift or prior that is not made for
             relative noise it is ``paper``.
         hidden: width of the latent state; in the space of logits, channels per class.
         state: ``wide``, with a decoder that reads it, or ``logits``: H lives in the space of logits, whose channels
             are summed class by class.
-        ego: hand H(0) to the decoder beside H(T), so that what a node is by itself reaches it untouched.
+        ego: pass H(0) to the decoder along with H(T), so that a node's own features reach it unchanged.
         encoder: ``linear`` and ``mlp`` act on each node alone, ``gcn`` is one graph convolution.
         encoder_width: of the hidden layer of an ``mlp``.
         encoder_activation: after the encoder.
@@ -80,41 +80,41 @@ class LGNSDESettings(NeuralSettings):
         decoder_dropout: on relu(H(T)).
         decoder_activation: before the last layer.
         drift: the posterior's, by name: ``"gcn"``, or with options ``gs.drift.GCN(layers=3)``.
-        prior: the drift that the posterior is held against, by name or as ``gs.prior.OU(theta=1.0)``.
+        prior: the prior's drift, by name or as ``gs.prior.OU(theta=1.0)``.
         diffusion: the noise, by name; see ``graphsde list diffusions``.
         solver: by name; see ``graphsde list solvers``.
         sigma: scale of the noise: absolute, or relative to the signal.
         sigma_is: ``absolute``, or ``ratio``: noise-to-signal ratio at the horizon, the signal being the root mean
             square of the noise-free state around its mean over nodes.
-        signal: which state that is: of ``prediction`` (without dropout; measured at every look at the validation nodes
+        signal: which state that is: of ``prediction`` (without dropout; measured at every validation
             and at the end), or a running mean over ``training``, whose dropout makes it larger.
         noise_by: ``paths`` simulates the equation; ``marginals`` draws each node's state from its exact law, which is
-            all that matters where drift and noise are linear and the decoder acts on each node alone.
-        horizon: T, where the time axis ends.
-        steps: how many, of equal length, lead there.
+            all that matters if drift and noise are linear and the decoder acts on each node alone.
+        horizon: T, the end of the time axis.
+        steps: number of equal steps.
         gradients: how memory is traded for time: ``store``, ``checkpoint`` or ``reversible``.
         objective: what the KL is subtracted from: ``elbo``, the expected log-likelihood (with ``kl_weight=1`` and
             ``kl_unit=elbo`` the evidence lower bound); ``mixture``, the log-likelihood of the mean over paths, which is
-            what is predicted, but less the KL no bound of the evidence; ``importance``, the importance-weighted bound,
-            where the path KL has a closed form.
+            what is predicted, but minus the KL no bound of the evidence; ``importance``, the importance-weighted bound,
+            if the path KL has a closed form.
         kl_weight: weight of the path KL.
         kl_unit: ``elbo`` divides the KL by the number of training nodes, so that 1 is the evidence lower bound;
             ``node`` divides it by the number of all nodes, which transfers better between graphs.
         kl_warmup: epochs until the KL has its full weight.
-        consistency: agreement among the paths of a node, as ``{"kind": "sharpen", "weight": 1.0}``; see
+        consistency: agreement among the paths of a node, such as ``{"kind": "sharpen", "weight": 1.0}``; see
             :class:`ConsistencySettings`.
         paths: drawn in every training step.
-        validation_paths: drawn for every look at the validation nodes.
+        validation_paths: drawn for every validation.
         temperature: fit one temperature on the validation nodes after training.
         weight_decay: on the encoder (of an ``mlp``, its first layer), and on the rest if ``decay_all``.
         decay_all: weight decay on every parameter.
-        way: how to train on a graph that outgrows a pass: ``full`` (the default); ``partitioned``, the same solve part
+        way: how to train on a large graph: ``full`` (the default); ``partitioned``, the same solve part
             by part; ``batched``, by batches of nodes, which approximates it.
         parts: of a graph that is trained on in parts, or in clusters.
         neighbours: of every node in batches, the heaviest of its row of the solution operator.
         batch: nodes in a batch: training nodes, or all nodes of the clusters of a step.
-        predict_by: after a training by batches of neighbours, ``walk`` (the default) solves the whole graph once,
-            exactly; ``rows`` takes the same approximate rows as training, block by block.
+        predict_by: after training by batches of neighbours, ``walk`` (the default) solves the whole graph once,
+            exactly; ``rows`` uses the same approximate rows as training, block by block.
     """
 
     preset: str = "auto"
@@ -197,8 +197,8 @@ def _spelt(part: Any) -> Any:
 
 
 def plain_parts(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Short forms spelt out: ``drift="gcn"`` is ``drift={"name": "gcn"}``, a solver's ``steps`` are the model's, and a
-    former name is the present one."""
+    """Short forms expanded: ``drift="gcn"`` is ``drift={"name": "gcn"}``, a solver's ``steps`` are the model's, and a
+    former name becomes the current one."""
     spelt = as_currently({name: _spelt(value) if name in PART_NAMES else value for name, value in settings.items()})
     given = spelt.get("solver")
     if isinstance(given, dict):

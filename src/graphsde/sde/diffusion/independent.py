@@ -18,7 +18,7 @@ from graphsde.sde.field import BoundDiffusion, Diffusion, NodeNoise, refuse_infi
 class ScaledDiffusion(Diffusion):
     """Base of the diffusions here: g is proportional to ``gain``, a buffer that a model may set.
 
-    A model that wants σ relative to the scale of its hidden state measures that scale in training and sets the gain;
+    A model with σ relative to the scale of its hidden state measures that scale in training and sets the gain;
     the gain is saved with the model. A bound diffusion keeps the gain that it was bound with.
     """
 
@@ -34,7 +34,7 @@ class ScaledDiffusion(Diffusion):
 
     @property
     def is_zero(self) -> bool:
-        """There is no noise: the equation is an ordinary one and has no path KL."""
+        """Whether there is no noise: the equation is an ordinary one and has no path KL."""
         return float(self.gain) == 0.0
 
 
@@ -52,7 +52,7 @@ class FixedDiffusion(ScaledDiffusion):
 
     @property
     def amount(self) -> float:
-        """g as it stands."""
+        """The current g."""
         return self.sigma * float(self.gain)
 
     def power(self, nodes: int, width: int) -> float:
@@ -62,10 +62,10 @@ class FixedDiffusion(ScaledDiffusion):
 class BoundIndependentNoise(NodeNoise):
     """g is a number, or a vector over dimensions that may hold zeros.
 
-    Where a dimension has no noise, the two drifts of a path KL must agree there to the bit: otherwise the two path laws
+    If a dimension has no noise, the two drifts of a path KL must agree there to the bit: otherwise the two path laws
     are singular, the KL is infinite, and :meth:`whiten` refuses.
 
-    ``uniform`` is g where it is one number above zero, otherwise ``None``.
+    ``uniform`` is g if it is one number above zero, otherwise ``None``.
     """
 
     autonomous = True  # g does not depend on time: solvers may apply it fewer times
@@ -130,7 +130,7 @@ class LearnedDiffusion(ScaledDiffusion):
 
     Paper: Li et al., "Scalable gradients for stochastic differential equations", AISTATS 2020.
 
-    Without a path KL nothing keeps σ from shrinking to zero in training.
+    Without a path KL, σ may shrink to zero in training.
 
     Args:
         width: d of the state.
@@ -163,7 +163,7 @@ class LearnedDiffusion(ScaledDiffusion):
 
 @register_diffusion
 class PerDimensionDiffusion(ScaledDiffusion):
-    """Independent noise of its own size in every dimension: g = diag(σ) · gain.
+    """Independent noise with its own size in every dimension: g = diag(σ) · gain.
 
     Paper: Li et al., "Scalable gradients for stochastic differential equations", AISTATS 2020.
 

@@ -1,4 +1,4 @@
-"""Noise with a structure: along the graph's slow modes, smoothed over edges, by the state, on velocities alone."""
+"""Structured noise: along the graph's slow modes, smoothed over edges, state-dependent, on velocities only."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class QWienerDiffusion(FixedDiffusion):
     The spectra are those of Borovitskiy et al., "Matérn Gaussian processes on graphs", AISTATS 2021.
 
     The spectrum is scaled so that the variance is one on average over nodes. The noise has rank r < N, so ``whiten``
-    refuses: use it without a path KL. Nodes of components too small for a mode of their own get no noise. Renumbering
+    refuses: use it without a path KL. Nodes of components too small for their own mode get no noise. Renumbering
     the nodes changes a path, but not its law.
 
     Args:
@@ -77,7 +77,7 @@ class QWienerDiffusion(FixedDiffusion):
         self.nu, self.kappa = number(nu, "nu", above=0.0), number(kappa, "kappa", above=0.0)
 
     def bind(self, adjacency: SparseMatrix) -> BoundDiffusion:
-        if self.is_zero:  # the modes, which can be dear, are not needed
+        if self.is_zero:  # the modes, which can be expensive, are not needed
             silence = adjacency.values.new_zeros(adjacency.shape[0], min(self.modes, adjacency.shape[0]))
             return _BoundModes(silence, True)
         modes = laplacian_modes(adjacency, self.modes)

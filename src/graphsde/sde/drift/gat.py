@@ -20,8 +20,8 @@ class GATDrift(StackedDrift):
 
     Paper: Veličković et al., "Graph attention networks", ICLR 2018.
 
-    Attention is evaluated anew at every call, along the entries of the operator, self loops included; its values play
-    no part. No finite Lipschitz bound is known.
+    Attention is evaluated at every call, along the entries of the operator, self loops included; its values are
+    ignored. No finite Lipschitz bound is known.
 
     Args:
         width, layers, activation, time, dropout, dropout_last, generator: see :class:`StackedDrift`.
@@ -74,7 +74,7 @@ class GATDrift(StackedDrift):
 
 
 def _spread(attention: Tensor) -> Tensor:
-    """A matrix whose product with all heads side by side is each head's inner product.  # [heads, c] -> [d, heads]"""
+    """A matrix whose product with all concatenated heads is each head's inner product.  # [heads, c] -> [d, heads]"""
     heads, width = attention.shape
     apart = torch.eye(heads, dtype=attention.dtype, device=attention.device)[:, None, :]
     return (attention[:, :, None] * apart).reshape(heads * width, heads)

@@ -1,4 +1,4 @@
-"""Graph convolutions as drift, with the gradient written out."""
+"""Graph convolutions as drift, with an explicit gradient."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Item = TypeVar("Item")
 
 
 class Scratch:
-    """Memory for what a sparse product reads at once and nobody afterwards: used again, it stays in a cache."""
+    """Scratch memory for a sparse product: reused, it stays in a cache."""
 
     def __init__(self) -> None:
         self.memory: Tensor | None = None
 
     def like(self, x: Tensor) -> Tensor | None:
-        """Of the shape of ``x``; nothing where a graph is recorded, as that may keep what it sees."""
+        """Of the shape of ``x``; ``None`` if a graph is recorded, which may keep references."""
         if torch.is_grad_enabled():
             return None
         if self.memory is None or self.memory.shape != x.shape or self.memory.dtype != x.dtype:
@@ -48,7 +48,7 @@ class _BoundGCN:
         return self.value(t, h, *self.tensors)
 
     def value(self, t: float, h: Tensor, *parameters: Tensor) -> Tensor:
-        """At (t, h), with these in place of the tensors.  # [N, S, d] -> [N, S, d]"""
+        """At (t, h), with these instead of the tensors.  # [N, S, d] -> [N, S, d]"""
         if torch.is_grad_enabled():
             return _Evaluation.apply(self, t, h, *parameters)
         return self.run(t, h, parameters, None)
@@ -59,13 +59,13 @@ class _BoundGCN:
             return self.run(t, h, self.tensors, kept), tuple(kept)
 
     def split(self, parameters: Sequence[Item]) -> tuple[Item | None, Sequence[Item], Sequence[Item]]:
-        """w, the weights, the biases, or whatever stands in their order."""
+        """w, the weights, the biases, or anything in the same order."""
         rest = parameters[self.timed :]
         half = len(rest) // 2
         return (parameters[0] if self.timed else None), rest[:half], rest[half:]
 
     def run(self, t: float, h: Tensor, parameters: tuple[Tensor, ...], kept: list[Tensor] | None) -> Tensor:
-        """Differentiable as it stands; what the written-out gradient needs is put into ``kept``."""
+        """Differentiable by autograd; what the explicit gradient needs is put into ``kept``."""
         n, s, d = h.shape
         tall, wide = (n * s, d), (n, s * d)
         time_weight, weights, biases = self.split(parameters)
@@ -76,7 +76,7 @@ class _BoundGCN:
             sent = torch.mm(flat, weights[0], out=room)
         else:
             sent = torch.addmm(time_weight * t, flat, weights[0], out=room)
-        # in place: neither side of a sum is needed on the way back
+        # in place: the backward pass of a sum needs neither side
         z = multiply(sent.view(wide)).add_(biases[0]).view(tall)
         for mask, weight, bias in zip(self.masks, weights[1:], biases[1:], strict=False):
             y = self.activation(z, room if kept is None or self.activation.keeps_input else None)
@@ -147,7 +147,7 @@ class _Evaluation(torch.autograd.Function):
             into = Gathering(sums, 1.0, state, fresh=True)
             ctx.bound.pull(ctx.t, h, kept, grads[0], into, *parameters)
             return None, None, state, *sums
-        # a derivative of the derivative is asked for: leave both to autograd
+        # a second derivative is requested: leave both to autograd
         value = ctx.bound.run(ctx.t, h, tuple(parameters), None)
         asked = [x for x, want in zip(inputs, wanted, strict=True) if want]
         found = iter(torch.autograd.grad(value, asked, grads[0], create_graph=True))
@@ -208,7 +208,7 @@ class GCNDrift(StackedDrift):
         return _BoundGCN(self, adjacency.to(initial.dtype), initial.shape[1], self.draw_masks(initial, generator))
 
     def limited_weights(self) -> list[Tensor]:
-        """The weights as they are used: shrunk to ``spectral_bound``.  # [d, d] each"""
+        """The weights in use: shrunk to ``spectral_bound``.  # [d, d] each"""
         if self.spectral_bound is None:
             return list(self.weights)
         share = self.spectral_bound ** (1.0 / self.layers)

@@ -1,4 +1,4 @@
-"""A graph filter as drift: every channel listens to its neighbours as much as its own coefficient says."""
+"""A graph filter as drift: each channel has its own coefficient for the neighbours."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from graphsde.sde.prior import GraphOUPrior
 from graphsde.sde.unit_walk import walk_unit_steps
 
 RESIDUALS = ("none", "gcn", "gat")
-# a coefficient of ±1 would never forget, and has no finite place before the tanh
+# a coefficient of ±1 would never decay, and has no finite preimage under tanh
 LARGEST = 0.99
 
 
@@ -29,15 +29,15 @@ class GraphFilterDrift(Drift):
 
     Paper: Gasteiger, Bojchevski and Günnemann, "Predict then propagate: graph neural networks meet personalized
     PageRank", ICLR 2019. With Euler steps of length one the mean path is
-    :math:`H \leftarrow \kappa \hat A H + (1 - |\kappa|) H(0)`: theirs with teleport 1 − κ where κ > 0, the initial
-    state alone where κ = 0, a high-pass filter where κ < 0.
+    :math:`H \leftarrow \kappa \hat A H + (1 - |\kappa|) H(0)`: theirs with teleport 1 − κ if κ > 0, the initial
+    state alone if κ = 0, a high-pass filter if κ < 0.
 
     Args:
         width: d of the state.
         kappas: coefficients in (−1, 1), each for an equal share of the channels.
-        learn: let each channel learn its own, as the tanh of a number that starts there.
+        learn: each channel learns its own, as the tanh of a number that starts there.
         residual: ``none``; ``gcn``, with A = Â; ``gat``, with attention between neighbours at every state. V starts at
-            zero, so that training begins with the filter alone.
+            zero, so that training starts with the filter alone.
         residual_width: columns of U.
         heads: of the attention.
         horizon: T, which the rest is divided by.
@@ -99,7 +99,7 @@ class GraphFilterDrift(Drift):
         self.linear, self.learns_rate = residual == "none", learn
 
     def kappa(self) -> Tensor:
-        """κ as it stands, with a rest or without.  # [d]"""
+        """The current κ, with a rest or without.  # [d]"""
         return self.fixed if self.raw is None else torch.tanh(self.raw)
 
     def coefficients(self) -> Tensor | None:
@@ -110,7 +110,7 @@ class GraphFilterDrift(Drift):
         return _BoundFilter(self, adjacency.to(initial.dtype), initial)
 
     def closed_kl(self, prior: Prior, diffusion: Diffusion) -> bool:
-        """Where all channels are the prior's own flow, so that the source is all the difference."""
+        """Whether all channels are the prior's own flow, so that the source is the only difference."""
         if not self.linear or self.learns_rate or not isinstance(prior, GraphOUPrior):
             return False
         same = bool(torch.allclose(self.fixed, torch.full_like(self.fixed, 1.0 - prior.teleport)))
@@ -139,7 +139,7 @@ class _BoundFilter:
     def __init__(self, drift: GraphFilterDrift, adjacency: SparseMatrix, initial: Tensor) -> None:
         self.adjacency = adjacency
         self.kappa = drift.kappa().to(initial.dtype)
-        # by a κ of its own: gradients are gathered at both tensors, and must not reach one through the other
+        # with a separate κ: gradients are gathered at both tensors, and must not reach one through the other
         self.source = initial * (1.0 - drift.kappa().to(initial.dtype).abs())
         self.rest: tuple[Tensor, Tensor] | None = None
         tensors: tuple[Tensor, ...] = (self.kappa, self.source)
@@ -153,7 +153,7 @@ class _BoundFilter:
         self.tensors = tensors
 
     def unit_walk(self, initial: Tensor, steps: int) -> Tensor | None:
-        """H after so many Euler steps of length one, where nothing but the filter moves it.  # [N, S, d]"""
+        """H after ``steps`` Euler steps of length one, under the filter alone.  # [N, S, d]"""
         if self.rest is not None:
             return None
         return walk_unit_steps(self.adjacency, initial, self.source, self.kappa, steps)

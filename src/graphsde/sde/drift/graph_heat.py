@@ -1,4 +1,4 @@
-"""Graph heat equation with a source as drift, and the matrix that it follows."""
+"""Graph heat equation with a source as drift, and its matrix."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Flow(nn.Module):
         width: of the state.
         attention: ``none``: the operator itself; ``linear``: attention, evaluated once from the initial state;
             ``nonlinear``: evaluated at every call.
-        operator: without attention, ``symmetric`` takes the operator as it is and ``random-walk`` its row-stochastic
+        operator: without attention, ``symmetric`` uses the operator unchanged and ``random-walk`` its row-stochastic
             twin.
         kernel: of the attention: ``scaled-dot``, ``cosine`` or ``exp-kernel``.
         conserving: normalise attention over receivers, so that its columns sum to one instead of its rows.
@@ -67,7 +67,7 @@ class Flow(nn.Module):
             self.attention.sharing = choice(sharing, "sharing", SHARING)
 
     def matrix(self, adjacency: SparseMatrix) -> SparseMatrix:
-        """A, where it does not depend on the state."""
+        """A, if it does not depend on the state."""
         return random_walk(adjacency) if self.operator == "random-walk" else adjacency
 
     def bind(self, adjacency: SparseMatrix, initial: Tensor) -> tuple[FlowAt, tuple[Tensor, ...]]:
@@ -145,7 +145,7 @@ class GraphHeatDrift(Drift):
         generator: for the attention's weights.
 
     ``linear`` is true without attention: then nothing that multiplies H depends on parameters other than ``rate``.
-    With rate 1 and the symmetric operator, held against ``graph-ou`` of the same teleport, it has a closed path KL.
+    With rate 1 and the symmetric operator, against ``graph-ou`` of the same teleport, it has a closed path KL.
 
     Example:
         >>> import torch
@@ -205,7 +205,7 @@ class GraphHeatDrift(Drift):
 
     @property
     def source(self) -> float | Tensor:
-        """b as it stands."""
+        """The current b."""
         return self._fixed_source if self.learned_source is None else self.learned_source
 
     def bind(self, adjacency: SparseMatrix, initial: Tensor, generator: torch.Generator | None = None) -> BoundDrift:
@@ -232,7 +232,7 @@ class GraphHeatDrift(Drift):
         return torch.full((self.width,), 1.0 - self.teleport) if plain else None
 
     def closed_kl(self, prior: Prior, diffusion: Diffusion) -> bool:
-        """Where the prior is the same flow, so that the source is all the difference, and the source takes the channel
+        """Whether the prior is the same flow, so that the source is the only difference, and it uses the channel
         of the noise."""
         matched = isinstance(prior, GraphOUPrior) and prior.teleport == self.teleport
         return self.coefficients() is not None and matched and self.source_operator == diffusion.channel
@@ -246,7 +246,7 @@ class GraphHeatDrift(Drift):
         return own, {"teleport": options["teleport"]} if options.get("teleport") is not None else {}
 
     def lipschitz(self, adjacency: SparseMatrix) -> float:
-        """α (1 + (1 − a)‖A‖); for attention taken from the initial state, ‖A‖ as of any stochastic matrix there."""
+        """α (1 + (1 − a)‖A‖); for attention computed from the initial state, ‖A‖ as for any stochastic matrix there."""
         norm = self.flow.norm_bound(adjacency)
         flow = 0.0 if self.teleport == 1.0 else (1.0 - self.teleport) * norm
         return math.inf if math.isinf(norm) else self.rate.number() * (1.0 + flow)
@@ -258,7 +258,7 @@ class GraphHeatDrift(Drift):
         return self.rate.number(), reach, self.flow.matrix(adjacency).symmetric
 
     def source_lipschitz(self, adjacency: SparseMatrix) -> float:
-        """How much f at a fixed H changes with H(0); infinite where attention is made from it."""
+        """How much f at a fixed H changes with H(0); infinite if attention is computed from it."""
         if self.flow.kind == "linear":
             return math.inf
         smooth = self.source_operator == "smoothing"
@@ -289,12 +289,12 @@ class _BoundMatrix:
 
 def _with_source(flow: Tensor, source: Tensor | None, h: Tensor) -> Tensor:
     if source is not None:
-        flow = flow.add_(source)  # in place: a sum needs neither side on the way back
+        flow = flow.add_(source)  # in place: the backward pass of a sum needs neither side
     return flow.view(h.shape)
 
 
 class _BoundWeights:
-    """As :class:`_BoundMatrix`, for weights that gradients must reach."""
+    """Like :class:`_BoundMatrix`, for weights that gradients must reach."""
 
     def __init__(self, drift: GraphHeatDrift, adjacency: SparseMatrix, initial: Tensor, source: Tensor | None) -> None:
         weights, self.space = drift.flow.weights(adjacency, initial)

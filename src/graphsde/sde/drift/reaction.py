@@ -20,7 +20,7 @@ POINTWISE: dict[str, Callable[[Tensor], Tensor]] = {
     "zeldovich": lambda h: h * (h - h * h),
 }
 FILTERS = {"filter-bank": 0.0, "filter-bank-identity": 1.0}
-"""How much of H itself stands beside its rough part (I − A)H."""
+"""How much of H itself is added to its high-pass part (I − A)H."""
 REACTIONS = ("blurring-sharpening", *POINTWISE, "source", *FILTERS)
 
 
@@ -34,13 +34,13 @@ class ReactionDrift(Drift):
         width: d of the state.
         reaction: r. ``blurring-sharpening`` (A − A²)H; ``fisher`` H(1 − H), ``allen-cahn`` H(1 − H²) and ``zeldovich``
             H(H − H²), entry by entry; ``source`` H(0); ``filter-bank`` (I − A)H and ``filter-bank-identity``
-            (I − A)H + H, which with the diffusion are a low pass beside a high pass. The three that act entry by entry
+            (I − A)H + H, which with the diffusion are a low pass and a high pass. The three that act entry by entry
             grow without bound: they need small steps and a state of moderate size.
         rate: α > 0; with ``learn_rate`` the sigmoid of a learned scalar that starts there (then below 1).
         strength: β; with ``learn_strength`` a learned number per dimension that starts there.
         strength_spread: the starts are drawn uniformly from β ± this.
-        bounded_strength: β is the sigmoid of what is learned (and kept under ``strength``), so that it stays in (0, 1):
-            a cubic reaction of negative strength runs away to infinity in finite time.
+        bounded_strength: β is the sigmoid of what is learned (saved under ``strength``), so that it stays in (0, 1):
+            a cubic reaction of negative strength diverges in finite time.
         attention, operator, kernel, heads, attention_width: what A is, see :class:`Flow`.
         generator: for the attention's weights.
 
@@ -106,11 +106,11 @@ class ReactionDrift(Drift):
         self.linear, self.learns_rate = attention == "none" and reaction not in POINTWISE, learn_rate
 
     def current_strength(self) -> Tensor:
-        """β as it stands.  # [d]"""
+        """The current β.  # [d]"""
         return torch.sigmoid(self.strength) if self.bounded_strength else self.strength
 
     def source_lipschitz(self, adjacency: SparseMatrix) -> float:
-        """How much f at a fixed H changes with H(0); infinite where attention is made from it."""
+        """How much f at a fixed H changes with H(0); infinite if attention is computed from it."""
         if self.flow.kind == "linear":
             return math.inf
         return float(self.current_strength().detach().abs().max()) if self.reaction == "source" else 0.0
@@ -154,7 +154,7 @@ class _BoundReaction:
         self.flow_at, tensors = drift.flow.bind(adjacency, initial)
         self.rate, self.strength = drift.rate.value(), drift.current_strength()
         self.pointwise, self.own = POINTWISE.get(drift.reaction), FILTERS.get(drift.reaction)
-        # a node of its own in the graph of gradients, so that attention made from the same state is not made from it
+        # a separate node in the autograd graph, so that attention computed from the same state does not depend on it
         self.source = initial.view(initial.shape) if drift.reaction == "source" else None
         own = (x for x in (self.rate, self.strength, self.source) if isinstance(x, Tensor))
         self.tensors: tuple[Tensor, ...] = (*tensors, *own)

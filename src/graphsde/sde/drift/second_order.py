@@ -22,14 +22,14 @@ class SecondOrderDrift(Drift):
 
     Paper: Rusch et al., "Graph-coupled oscillator networks", ICML 2022.
 
-    Noise belongs to the velocity alone (the diffusion ``velocity``), which makes q smooth in time. The path KL is then
-    finite only if posterior and prior agree on q̇: hold this drift against the prior ``underdamped``.
+    Noise acts on the velocity only (the diffusion ``velocity``), which makes q smooth in time. The path KL is then
+    finite only if posterior and prior agree on q̇: use this drift with the prior ``underdamped``.
 
     Args:
         width: d = 2 × the width of q, even.
         force: the drift F by name, ``gcn`` by default.
         friction: γ ≥ 0.
-        stiffness: κ; by default 0 where the force pulls back by itself (``graph-heat``, ``reaction``), else 1.
+        stiffness: κ; by default 0 if the force pulls back by itself (``graph-heat``, ``reaction``), otherwise 1.
         settings: of the force.
         generator: for the force's weights.
 

@@ -1,4 +1,4 @@
-"""What stacked drifts (graph convolution, attention) share: settings, activations, time as an input column."""
+"""Common parts of stacked drifts (graph convolution, attention): settings, activations, time as an input column."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Activation:
     """A function φ of one number, applied entry by entry.
 
     Args:
-        value: z -> φ(z), in the memory of ``out`` where that is given.
+        value: z -> φ(z), in the memory of ``out`` if given.
         pullback: grad, kept -> grad · φ'(z), in the memory of grad.
         keeps_input: whether ``kept`` is z; otherwise it is φ(z).
     """
@@ -77,7 +77,7 @@ class StackedDrift(Drift):
         width: d of the state and of every layer.
         layers: one to three.
         activation: ``softplus``, ``tanh`` or ``relu``.
-        time: give t to the first layer as one more input column.
+        time: pass t to the first layer as one more input column.
         dropout: rate between layers; one mask per path and solve.
         dropout_last: also after the last layer, as some published code does.
         generator: for the weights.

@@ -1,4 +1,4 @@
-"""Solvers: ``SOLVERS`` knows them by name."""
+"""Solvers, by name in ``SOLVERS``."""
 
 from graphsde.sde.solvers.base import SOLVERS as SOLVERS
 from graphsde.sde.solvers.base import ReversibleSolver as ReversibleSolver

@@ -1,4 +1,4 @@
-r"""Explicit Runge–Kutta steps with additive noise and whole solves made of them, their gradient written out.
+r"""Explicit Runge–Kutta steps with additive noise and whole solves of them, with explicit gradients.
 
 A step makes stages :math:`X_i = H + \Delta t \sum_{j<i} a_{ij} K_j + n_i` and slopes
 :math:`K_i = f(t + c_i \Delta t, X_i)`, then
@@ -7,14 +7,14 @@ A step makes stages :math:`X_i = H + \Delta t \sum_{j<i} a_{ij} K_j + n_i` and s
           \mathrm{KL} = \Delta t \sum_i b_i \frac{\lVert u_i \rVert^2}{2 \sigma^2}, \quad u_i = K_i - p(X_i).
 
 With G the gradient of :math:`H^+`, k that of the KL, :math:`\kappa_i = k \Delta t b_i / \sigma^2` and a prior whose
-derivative is the number -θ, the way back is, from the last stage to the first,
+derivative is the number -θ, the backward pass is, from the last stage to the first,
 
 .. math:: \bar K_i = \Delta t b_i G + \Delta t \sum_{j>i} a_{ji} \bar X_j + \kappa_i u_i, \quad
           \bar X_i = (\partial f / \partial X)^\top \bar K_i + \theta \kappa_i u_i, \quad
           \bar H = G + \sum_i \bar X_i.
 
-Fewer passes over the state than autograd takes, and nothing recorded: docs/performance.md has what that is worth. A
-drift takes part by having the two methods of :class:`WrittenDrift`; ``gcn`` has them.
+Fewer passes over the state than autograd needs, and nothing recorded: see docs/performance.md for the effect. A
+drift supports it with the two methods of :class:`WrittenDrift`; ``gcn`` has them.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Gathering:
 
     Args:
         tensors: a sum for each tensor of the drift whose gradient is wanted.
-        share: what is added to them is multiplied by this.
-        state: the sum for the state, where that is wanted.  # [N, S, d]
-        factor: what is added to it is multiplied by this.
+        share: factor on what is added to them.
+        state: the sum for the state, if wanted.  # [N, S, d]
+        factor: on what is added to it.
         fresh: there is nothing in ``state`` yet, not even zeros.
     """
 
@@ -66,7 +66,7 @@ class WrittenDrift(Protocol):
         """The value, without a graph, which may be changed in place, and what :meth:`pull` needs besides ``h``."""
 
     def pull(self, t: float, h: Tensor, kept: Kept, grad: Tensor, into: Gathering) -> None:
-        """Add the gradients of ``h`` and of ``tensors`` to what ``into`` holds; that of ``h`` last, as its place may be
+        """Add the gradients of ``h`` and of ``tensors`` to what ``into`` holds; that of ``h`` last, as it may be
         ``grad`` itself, which is not changed otherwise."""
 
     def __call__(self, t: float, h: Tensor) -> Tensor: ...
@@ -74,7 +74,7 @@ class WrittenDrift(Protocol):
 
 @dataclass(frozen=True)
 class Tableau:
-    """The coefficients of a method: c, the rows of a below the diagonal, b, and what n_i takes of the noise.
+    """The coefficients of a method: c, the rows of a below the diagonal, b, and the weights of the noise in n_i.
 
     Args:
         times, rows, weights: c, a, b.
@@ -90,7 +90,7 @@ class Tableau:
 
 @dataclass
 class Trace:
-    """What the way back through one step needs: the X_i, the u_i where there is a prior, what the drift kept."""
+    """What the backward pass of one step needs: the X_i, the u_i if there is a prior, what the drift kept."""
 
     stages: list[Tensor] = field(default_factory=list)
     gaps: list[Tensor] = field(default_factory=list)
@@ -101,7 +101,7 @@ Field = Callable[[float, Tensor], Tensor]
 
 
 def _put_aside(x: Tensor) -> Tensor:
-    """Itself; in a file where memory is limited and it is large."""
+    """Itself; in a file if memory is limited and it is large."""
     return x if torch.is_grad_enabled() else to_file(x, parts=world().parts)
 
 
@@ -115,23 +115,23 @@ class ExplicitStep:
     dt: float
 
     def take(self, h: Tensor, noise: Increment | None) -> Stepped:
-        """As :meth:`StepSolver.step`, differentiable."""
+        """Like :meth:`StepSolver.step`, differentiable."""
         after, kl = self.run(h, noise, self.system.drift, Trace())
         return (after,), kl
 
     def traced(self, h: Tensor, noise: Increment | None) -> tuple[Tensor, Tensor | None, Trace]:
-        """Without a graph, with its trace; the noise is not kept, as no gradient needs it."""
+        """Without a graph, with its trace; the noise is not kept, since no gradient needs it."""
         trace = Trace()
         return *self.run(h, noise, self._keeping(trace), trace), trace
 
     def traced_again(self, h: Tensor, noise: Increment | None) -> Trace:
-        """The trace of a step that was taken before."""
+        """The trace of an earlier step."""
         trace = Trace()
         self._leave_gaps(self._slopes(h, noise, self._keeping(trace), trace), trace)
         return trace
 
     def run(self, h: Tensor, noise: Increment | None, field: Field, trace: Trace) -> tuple[Tensor, Tensor | None]:
-        """The new state and the KL, differentiable where ``field`` is; leaves stages and gaps in ``trace``."""
+        """The new state and the KL, differentiable if ``field`` is; leaves stages and gaps in ``trace``."""
         slopes = self._slopes(h, noise, field, trace)
         after = self._moved(h, noise, len(slopes), self.tableau.weights, slopes)
         self._leave_gaps(slopes, trace)
@@ -159,14 +159,14 @@ class ExplicitStep:
         if self.system.prior is None:
             return
         for time, x, slope in zip(self.tableau.times, trace.stages, slopes, strict=True):
-            # the slope has done its work: without a graph its memory will do for the gap
+            # the slope is no longer needed: without a graph its memory is reused for the gap
             room = None if torch.is_grad_enabled() else slope
             trace.gaps.append(self.system.prior.gap(self.t + time * self.dt, x, slope, room))  # type: ignore[attr-defined]
 
     def _moved(
         self, h: Tensor, noise: Increment | None, stage: int, row: tuple[float, ...], slopes: list[Tensor]
     ) -> Tensor:
-        """h + dt Σ row · slopes + the noise of the stage; h itself where that adds nothing.  # [N, S, d]"""
+        """h + dt Σ row · slopes + the noise of the stage; h itself if that adds nothing.  # [N, S, d]"""
         terms: list[tuple[Tensor, float]] = []
         room: Tensor | None = None
         if noise is not None and self.system.diffusion is not None:
@@ -198,9 +198,9 @@ class ExplicitStep:
 
 
 def written_tableau(solver: StepSolver, system: System) -> Tableau | None:
-    """The tableau by which whole solves of ``system`` can be walked back, where there is one.
+    """The tableau for explicit gradients of whole solves of ``system``, if there is one.
 
-    A solver that was made from another one may step otherwise, so that it has to say ``tableau`` itself.
+    A subclass of a solver may step differently, so it has to set ``tableau`` itself.
     """
     tableau: Tableau | None = vars(type(solver)).get("tableau")
     return tableau if is_written_out(system) else None
@@ -223,7 +223,7 @@ def pull_step(
     Args:
         step: the step.
         trace: its own.
-        grad: left as it is where ``first`` says that nobody asks before this step.  # [N, S, d]
+        grad: unchanged if ``first``, since no earlier step needs it.  # [N, S, d]
         kl_grad: of the step's KL.  # [S]
         totals: sums for the drift's tensors, ``None`` for those whose gradient is not wanted.
         first: the gradient of the old state is not wanted.
@@ -231,7 +231,7 @@ def pull_step(
     drift, prior, dt, tableau = step.system.drift, step.system.prior, step.dt, step.tableau
     count = len(tableau.weights)
     each = len(trace.kept) // count
-    # stages' gradients are divided by Δt b_i throughout: that spares a pass over the state for each
+    # stages' gradients are divided by Δt b_i throughout, which saves a pass over the state for each
     stage_grads: list[Tensor | None] = [None] * count
     rate = _factor(kl_grad, step.precision) if trace.gaps else None
     back = None if rate is None else rate * prior.gap_slope  # type: ignore[union-attr]
@@ -261,14 +261,14 @@ def pull_step(
 
 
 def _factor(kl_grad: Tensor | None, precision: float) -> float | Tensor | None:
-    """k/σ²: a number where there is one path, otherwise one entry per path.  # [1, S, 1]"""
+    """k/σ²: a number if there is one path, otherwise one entry per path.  # [1, S, 1]"""
     if kl_grad is None:
         return None
     return float(kl_grad) * precision if kl_grad.numel() == 1 else kl_grad.view(1, -1, 1) * precision
 
 
 def _plus(total: Tensor, grad: Tensor | None, factor: float | Tensor, *, fresh: bool) -> Tensor:
-    """``total + factor · grad``, in the memory of ``total`` where that is ``fresh`` and never in that of ``grad``."""
+    """``total + factor · grad``, in the memory of ``total`` if that is ``fresh`` and never in that of ``grad``."""
     if grad is None:
         return total
     if isinstance(factor, Tensor):
@@ -291,7 +291,7 @@ class WayBack:
 
     Args:
         ctx: of the solve: its plan, and which gradients are wanted, of the initial state and of those tensors.
-        grads: of the states after one step or more and, where there is a prior, of the KL.
+        grads: of the states after one step or more and, if there is a prior, of the KL.
     """
 
     def __init__(self, ctx: Any, grads: Sequence[Tensor | None]) -> None:
@@ -303,14 +303,14 @@ class WayBack:
         self.grad: Tensor | None = None
 
     def step(self, number: int, carry: Carry, noise: Increment | None) -> None:
-        """Through step ``number`` (from 0), which is taken again without a graph."""
+        """Through step ``number`` (from 0), which is recomputed without a graph."""
         self.pull(number, explicit_step(self.plan, number).traced_again(carry[0], noise))
 
     def pull(self, number: int, trace: Trace) -> None:
-        """Through step ``number``, of which there is the trace."""
+        """Through step ``number``, given its trace."""
         given = self.state_grads.pop(number + 1, None)
         if self.grad is None:
-            # a copy, as sums are made in place and the given one is somebody else's
+            # a copy, since sums are made in place and the caller owns the original
             self.grad = torch.zeros_like(trace.stages[0]) if given is None else given.contiguous().clone()
         elif given is not None:
             self.grad += given
@@ -323,7 +323,7 @@ class WayBack:
 
 
 def run_written(plan: Plan, initial: Tensor) -> tuple[list[Tensor], Tensor | None]:
-    """As :func:`~graphsde.sde.gradients.run_stored`, for a plan that :func:`is_written`."""
+    """Like :func:`~graphsde.sde.gradients.run_stored`, for a plan that :func:`is_written`."""
     return plan.handed_out(initial, _Written.apply(plan, initial, *plan.system.drift.tensors))
 
 
@@ -368,7 +368,7 @@ class _Written(torch.autograd.Function):
 def _by_autograd(
     plan: Plan, inputs: Sequence[Tensor], wanted: Sequence[bool], grads: Sequence[Tensor | None]
 ) -> list[Tensor | None]:
-    """Where a derivative of the derivative is asked for: the solve again, recorded, under the same noise."""
+    """For second derivatives: the solve again, recorded, under the same noise."""
     states, kl, _ = plan.walk(inputs[0])
     outputs = states if kl is None else [*states, kl]
     given = [(out, grad) for out, grad in zip(outputs, grads, strict=True) if grad is not None]

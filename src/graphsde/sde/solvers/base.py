@@ -1,4 +1,4 @@
-"""What a solver is: a rule for one step of dH = f dt + g dW, its path KL; no state that is not finite leaves it."""
+"""Base of solvers: a rule for one step of dH = f dt + g dW and its path KL; nonfinite states raise an error."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class SolverDiverged(Diverged):
         method: the solver's name.
         step: the number of the step after which it was seen, from 1; ``None`` for adaptive solvers.
         time: the end of that step.
-        dt: its length, where it is known.
-        nodes: how many nodes are affected, ``None`` where that is unknown.
+        dt: its length, if known.
+        nodes: how many nodes are affected, ``None`` if unknown.
         positions: the first few of them.
         hint: what to try.
     """
@@ -45,7 +45,7 @@ class SolverDiverged(Diverged):
         dt: float | None,
         nodes: int | None = None,
         positions: tuple[int, ...] = (),
-        hint: str = "take more steps, or make the drift smaller: fewer or normalised features, a smaller learning rate",
+        hint: str = "use more steps, or make the drift smaller: fewer or normalised features, a smaller learning rate",
     ) -> None:
         self.method, self.step, self.time, self.dt = method, step, time, dt
         self.nodes, self.positions, self.hint = nodes, positions, hint
@@ -59,11 +59,11 @@ class SolverDiverged(Diverged):
 
 
 class EvaluationsExhausted(Diverged):
-    """An adaptive solver needs more, or shorter, steps than it may take."""
+    """An adaptive solver needs more, or shorter, steps than allowed."""
 
 
 def all_finite(x: Tensor) -> bool:
-    """Whether every entry is finite, mostly at the price of one sum."""
+    """Whether every entry is finite, usually at the cost of one sum."""
     with torch.no_grad():
         # a sum of finite numbers may overflow, so that only a finite sum is an answer
         return math.isfinite(float(x.detach().sum())) or bool(torch.isfinite(x).all())
@@ -80,7 +80,7 @@ def require_finite(state: Tensor, *, method: str, step: int | None, time: float,
 
 def require_finite_kl(kl: Tensor | None, *, method: str, step: int | None, time: float, dt: float) -> None:
     if kl is not None and not all_finite(kl):
-        hint = "keep the diffusion away from zero, or hold prior and posterior closer together"
+        hint = "keep the diffusion away from zero, or make prior and posterior more similar"
         raise SolverDiverged("the path KL", method=method, step=step, time=time, dt=dt, hint=hint)
 
 
@@ -88,7 +88,7 @@ _NODES_AT_ONCE = 4096
 
 
 def kl_rate(system: System, t: float, h: Tensor, f: Tensor) -> Tensor | None:
-    """½ ‖g⁻¹(f − p)‖² at (t, h), over nodes and dimensions, where ``f`` is the drift there.  # [S]"""
+    """½ ‖g⁻¹(f − p)‖² at (t, h), over nodes and dimensions, with ``f`` the drift there.  # [S]"""
     if system.prior is None or system.diffusion is None:
         return None
     # two shortcuts save most passes over the state: a prior that subtracts itself, a diffusion that is one number
@@ -106,7 +106,7 @@ def half_square_sum(u: Tensor) -> Tensor:
 
 
 def weighted(dt: float, *parts: tuple[float, Tensor | None]) -> Tensor | None:
-    """``dt · Σ weight · rate``, or ``None`` where there are no rates.  # [S]"""
+    """``dt · Σ weight · rate``, or ``None`` if there are no rates.  # [S]"""
     total: Tensor | None = None
     for weight, rate in parts:
         if rate is None:
@@ -126,7 +126,7 @@ def _half_square_sum(u: Tensor) -> Tensor:
 
 
 class _HalfSquareSum(torch.autograd.Function):
-    """By hand, as its derivative is u itself: a third of the work of differentiating u · u."""
+    """Explicit, since its derivative is u itself: a third of the work of differentiating u · u."""
 
     @staticmethod
     def forward(ctx: Any, u: Tensor) -> Tensor:
@@ -140,9 +140,9 @@ class _HalfSquareSum(torch.autograd.Function):
 
 
 Carry = tuple[Tensor, ...]
-"""What goes from one step to the next: the state [N, S, d] first, then whatever else the method keeps."""
+"""What is passed from one step to the next: the state [N, S, d] first, then whatever else the method keeps."""
 Stepped = tuple[Carry, Tensor | None]
-"""What a step makes: the new carry and, where there is a prior, the KL of the step.  # [S]"""
+"""The result of a step: the new carry and, if there is a prior, the KL of the step.  # [S]"""
 
 
 @runtime_checkable
@@ -157,7 +157,7 @@ class BoundElementwise(Protocol):
 @dataclass(frozen=True)
 class System:
     """The equation of one solve: f, g (``None`` for an ordinary differential equation), the prior's drift (``None``
-    where no path KL is wanted), and what g depends on."""
+    if no path KL is wanted), and what g depends on."""
 
     drift: BoundDrift
     diffusion: BoundDiffusion | None = None
@@ -171,7 +171,7 @@ class System:
 
 
 class Solver(ABC):
-    """Base of all solvers: facts only. See :class:`StepSolver` for the ones that walk on a grid.
+    """Base of all solvers: facts only. See :class:`StepSolver` for those on a grid.
 
     ``strong_order`` maps each kind of noise that the solver accepts to the order it claims (for ``"none"``: the order
     of the deterministic method).
@@ -183,11 +183,11 @@ class Solver(ABC):
     year: ClassVar[int]
     strong_order: ClassVar[Mapping[Noise, float]]
     evaluations: ClassVar[int]
-    """Drift evaluations per step; 0 where that depends on the equation."""
+    """Drift evaluations per step; 0 if that depends on the equation."""
     entrywise: ClassVar[bool] = False
-    """It needs a diffusion that acts entry by entry where noise depends on the state."""
+    """Whether it needs a diffusion that acts entry by entry if noise depends on the state."""
     stratonovich: ClassVar[bool] = False
-    """With diagonal noise it converges to the Stratonovich solution, not to Itô's."""
+    """Whether it converges to the Stratonovich solution, not to Itô's, with diagonal noise."""
 
     @property
     def noise(self) -> tuple[Noise, ...]:
@@ -203,7 +203,7 @@ class Solver(ABC):
                 code="E-SOLVER",
                 found=f"solver '{self.name}' with noise '{system.noise}'",
                 expected=f"noise among {', '.join(self.noise)}",
-                fix="choose another solver, one of " + ", ".join(fit),
+                fix="use another solver, one of " + ", ".join(fit),
             )
         if self.entrywise and system.noise == "diagonal":
             elementwise(system, self)
@@ -247,7 +247,7 @@ register_solver = SOLVERS.add_class
 
 
 def make_solver(solver: str | Solver) -> Solver:
-    """A solver from its name; one that exists already is passed through.
+    """A solver from its name; an existing solver is returned unchanged.
 
     Example:
         >>> make_solver("sra1").strong_order["additive"]
@@ -257,12 +257,12 @@ def make_solver(solver: str | Solver) -> Solver:
 
 
 def is_zero(diffusion: BoundDiffusion) -> bool:
-    """Whether a bound diffusion says of itself that it is zero: then no noise is drawn and no KL is defined."""
+    """Whether a bound diffusion is zero: then no noise is drawn and no KL is defined."""
     return bool(getattr(diffusion, "is_zero", False))
 
 
 def elementwise(system: System, solver: Solver) -> BoundElementwise:
-    """The diffusion's entries and slopes, or a refusal where it has none."""
+    """The diffusion's entries and slopes, or an error if it has none."""
     if isinstance(system.diffusion, BoundElementwise):
         return system.diffusion
     raise BadUsage(

@@ -38,7 +38,7 @@ class Dopri5(Solver):
     Args:
         rtol, atol: tolerances per step, relative and absolute.
         max_evaluations: more drift evaluations than this raise
-            :class:`~graphsde.sde.solvers.base.EvaluationsExhausted` instead of going on for hours.
+            :class:`~graphsde.sde.solvers.base.EvaluationsExhausted` instead of running for hours.
 
     Paper: Dormand and Prince, "A family of embedded Runge–Kutta formulae", J. Comput. Appl. Math. 1980.
 
@@ -83,14 +83,14 @@ class Dopri5(Solver):
             require_finite(slope, method=self.name, step=None, time=now, dt=None)
             return slope
 
-        # times in float64, where there is such a type: torchdiffeq computes the step sizes in their type
+        # times in float64, if available: torchdiffeq computes the step sizes in their type
         widest = widest_type(initial.device)
         grid = torch.tensor(times, dtype=widest).to(initial.device)
         try:
             states = torchdiffeq.odeint(
                 field, initial, grid, rtol=self.rtol, atol=self.atol, method="dopri5", options={"dtype": widest}
             )
-        except AssertionError as error:  # its way of saying that the step size shrank to nothing
+        except AssertionError as error:  # raised if the step size shrank to zero
             raise SolverDiverged(
                 "the step size shrank to nothing and the state", method=self.name, step=None, time=times[-1], dt=None
             ) from error
@@ -138,14 +138,14 @@ class Heun(StepSolver):
         H^+ &= H + \tfrac12 (f + \tilde f) \Delta t + \tfrac12 (g + \tilde g) \Delta W
 
     With noise that depends on the state it converges to the **Stratonovich** solution, which differs from Itô's by the
-    drift :math:`\tfrac12 g g'`; with additive noise the two are one. The path KL is the trapezoid of the rates at H and
+    drift :math:`\tfrac12 g g'`; with additive noise the two agree. The path KL is the trapezoid of the rates at H and
     at the predicted state.
 
     Paper: Rümelin, "Numerical treatment of stochastic differential equations", SIAM J. Numer. Anal. 1982.
     """
 
     name = "heun"
-    summary = "two evaluations; strong order 1; Stratonovich where noise depends on the state"
+    summary = "two evaluations; strong order 1; Stratonovich if noise depends on the state"
     paper, year = "Rümelin, Numerical treatment of stochastic differential equations", 1982
     strong_order: ClassVar[Mapping[Noise, float]] = {"none": 2.0, "additive": 1.0, "diagonal": 1.0}
     evaluations = 2
@@ -202,7 +202,7 @@ class Milstein(StepSolver):
 class ReversibleHeun(ReversibleSolver):
     r"""Reversible Heun: one evaluation per step, and every step can be undone exactly.
 
-    Beside the state z it carries a companion :math:`\hat z` and the drift there:
+    Besides the state z it carries a companion :math:`\hat z` and the drift there:
 
     .. math::
         \hat z^+ &= 2 z - \hat z + f(t, \hat z) \Delta t + g(t, \hat z) \Delta W, \\
@@ -217,7 +217,7 @@ class ReversibleHeun(ReversibleSolver):
     """
 
     name = "reversible-heun"
-    summary = "one evaluation; undoes its steps, so gradients need no stored states; Stratonovich as Heun"
+    summary = "one evaluation; reversible steps, so gradients need no stored states; Stratonovich like Heun"
     paper, year = "Kidger, Foster, Li and Lyons, Efficient and accurate gradients for neural SDEs", 2021
     strong_order: ClassVar[Mapping[Noise, float]] = {"none": 2.0, "additive": 1.0, "diagonal": 0.5}
     evaluations = 1
@@ -258,7 +258,7 @@ class ReversibleHeun(ReversibleSolver):
 
 
 def _carry(system: System, t: float, z: Tensor, companion: Tensor) -> Carry:
-    """State, companion, the drift at the companion and, where there is a prior, the KL rate there."""
+    """State, companion, the drift at the companion and, if there is a prior, the KL rate there."""
     f = system.drift(t, companion)
     rate = kl_rate(system, t, companion, f)
     return (z, companion, f) if rate is None else (z, companion, f, rate)

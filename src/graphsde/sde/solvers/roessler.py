@@ -164,7 +164,7 @@ class SRK(StepSolver):
 
 
 def noise_weights(noise: Increment) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """What the four noise stages are multiplied with.  # [K, S, d] each"""
+    """What the four noise stages are multiplied by.  # [K, S, d] each"""
     dt, dw = noise.dt, noise.dw
     mean = mean_height(noise)  # I10 / Δt
     double = (dw.square() - dt) * (0.5 / math.sqrt(dt))  # I11 / √Δt

@@ -1,4 +1,4 @@
-"""Uncertainty that means what it says: maps fitted on validation nodes after training, one file per method."""
+"""Calibration: maps fitted on validation nodes after training, one file per method."""
 
 from graphsde.uncertainty.calibration.base import CALIBRATORS, Calibrator, Surroundings
 from graphsde.uncertainty.calibration.calibrators import (

@@ -1,4 +1,4 @@
-"""What every calibrator is: a small map from logits to better ones, kept with the model."""
+"""Base of calibrators: a small map from logits to calibrated ones, saved with the model."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Calibrator(nn.Module, ABC):
 
     Args:
         classes: how many.
-        trained: ids of the nodes that the model was trained on; a graph that holds them is seen around them.
+        trained: ids of the nodes that the model was trained on, to find them in any graph.
     """
 
     name: ClassVar[str]
@@ -61,10 +61,10 @@ class Calibrator(nn.Module, ABC):
     """Weight of half the squared distance of the parameters from :meth:`resting_place`."""
 
     target: ClassVar[str] = "classification"
-    """The kind of target that it is for: class probabilities, or the deviations of numbers."""
+    """The kind of target: class probabilities, or the deviations of numbers."""
 
     listens: ClassVar[bool] = False
-    """Whether a node's neighbours have a say in its logits."""
+    """Whether a node's logits depend on its neighbours."""
 
     def __init__(self, classes: int, trained: Sequence[Any] = ()) -> None:
         super().__init__()
@@ -78,40 +78,40 @@ class Calibrator(nn.Module, ABC):
     def fit_to(
         self, logits: Tensor, graph: Graph, rows: Tensor, truth: Tensor, linear_filter: tuple[float, int] | None
     ) -> bool:
-        """A way of its own to fit the parameters to the classes ``truth`` of the nodes ``rows``, for a calibrator that
+        """A custom fit of the parameters to the classes ``truth`` of the nodes ``rows``, for a calibrator that
         has one; ``False`` leaves it to the general minimiser.  # [S, N, C], [n], [n]
 
         Args:
             logits: centred, of all nodes.
             graph: with the masks that the model was fitted with.
             rows, truth: the nodes to fit to, and their classes.
-            linear_filter: κ and K of the model's linear drift, where it says so (:meth:`Model.linear_filter`).
+            linear_filter: κ and K of the model's linear drift, if it has one (:meth:`Model.linear_filter`).
         """
         return False
 
     def known_state(self, logits: Tensor, surroundings: Surroundings) -> Tensor | None:
-        """Logits as they would be if the hidden state were known, for a calibrator that thinks of one.  # [S, N, C]"""
+        """Logits as they would be if the hidden state were known, for a calibrator that models one.  # [S, N, C]"""
         return None
 
     def likewise(self, other: Tensor, logits: Tensor, surroundings: Surroundings) -> Tensor:
-        """Other logits of the same nodes under the map that ``logits`` get: a calibrator whose map depends on them, say
-        by a temperature per node, takes that of ``logits``.  # [R, N, C], [S, N, C] -> [R, N, C]"""
+        """Other logits of the same nodes under the map of ``logits``: a calibrator whose map depends on them, say
+        by a temperature per node, uses that of ``logits``.  # [R, N, C], [S, N, C] -> [R, N, C]"""
         return self(other, surroundings)
 
     def bound(self, logits: Tensor, surroundings: Surroundings) -> Callable[[Tensor], Tensor]:
-        """:meth:`likewise` for many logits in turn: what depends on ``logits`` or the surroundings alone may be made
+        """:meth:`likewise` for many logits in turn: what depends only on ``logits`` or the surroundings may be computed
         once.  # [1, N, C]: the mean over samples"""
         return lambda other: self.likewise(other, logits, surroundings)
 
     def plain_values(self) -> dict[str, Any]:
-        """What must be kept besides the tensors, such as ids: whatever JSON can hold."""
+        """What must be saved besides the tensors, such as ids, as JSON values."""
         return {}
 
     def recall(self, values: dict[str, Any]) -> None:
         """The inverse of :meth:`plain_values`, on a freshly made calibrator."""
 
     def resting_place(self) -> list[Tensor]:
-        """What the decay pulls the parameters towards: where they start."""
+        """Where the decay pulls the parameters: their initial values."""
         return [parameter.detach().clone() for parameter in self.parameters()]
 
     def surroundings(self, graph: Graph) -> Surroundings:
@@ -119,7 +119,7 @@ class Calibrator(nn.Module, ABC):
         return Surroundings.of(graph, np.array([node in known for node in graph.node_ids.tolist()], dtype=bool))
 
     def apply_to(self, prediction: Prediction, graph: Graph) -> Prediction:
-        """The prediction with calibrated probabilities; :meth:`Prediction.untempered` gives the former one back.
+        """The prediction with calibrated probabilities; :meth:`Prediction.untempered` returns the original.
 
         Concentrations of a Dirichlet keep their sum, which is the evidence, and take the new mean.
         """
@@ -150,15 +150,15 @@ class Calibrator(nn.Module, ABC):
 
     @property
     def common_temperature(self) -> float:
-        """What all logits are divided by, for a calibrator that does just that; 1 otherwise."""
+        """What all logits are divided by, for a calibrator that does only that; 1 otherwise."""
         return 1.0
 
 
 def centred_logits(prediction: ClassPrediction) -> Tensor:
-    """Log-probabilities less their mean over classes: logits as softmax sees them, whatever the model.
+    """Log-probabilities minus their mean over classes: logits as softmax sees them, for any model.
 
-    A model's own temperature is in them, so that a calibrator goes on from it. Models without logits, and those whose
-    probabilities are no softmax, are treated alike.  # [S, N, C], float64
+    They include a model's own temperature, so that a calibrator starts from it. Models without logits, and those whose
+    probabilities are not a softmax, are treated alike.  # [S, N, C], float64
     """
     return centred(prediction.probs)
 

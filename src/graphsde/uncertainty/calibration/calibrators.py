@@ -33,12 +33,12 @@ class Deviation(Calibrator):
     r"""Every predictive distribution stretched by one factor s around its mean: :math:`\sigma_i \to s\,\sigma_i`.
 
     Paper: Laves, Ihler, Fast, Kahrs and Ortmaier, "Well-calibrated regression uncertainty in medical imaging with deep
-    learning", MIDL 2020. The factor minimises the NLL of the validation nodes; means stay as they are, and so do the
+    learning", MIDL 2020. The factor minimises the NLL of the validation nodes; means are unchanged, and so are the
     shares of aleatoric and epistemic variance.
     """
 
     name = "deviation"
-    summary = "for numbers: one factor on all standard deviations; means stay"
+    summary = "for regression: one factor for all standard deviations; keeps means"
     paper = "Laves et al., Well-calibrated regression uncertainty in medical imaging with deep learning"
     year = 2020
     target = "regression"
@@ -59,7 +59,7 @@ class Deviation(Calibrator):
 
 
 def fit_deviation(prediction: RegressionPrediction, graph: Graph, nodes: np.ndarray | None = None) -> Deviation:
-    """The factor that suits the validation nodes, or ``nodes``, best.
+    """The factor that fits the validation nodes, or ``nodes``, best.
 
     Example:
         >>> import graphsde as gs
@@ -76,7 +76,7 @@ def fit_deviation(prediction: RegressionPrediction, graph: Graph, nodes: np.ndar
         raise BadInput(
             f"'{graph.name}' has no validation nodes with a value to fit a calibrator on",
             code="E-SPLIT-EMPTY",
-            fix="use a split with validation nodes, or in Python name others (nodes=…)",
+            fix="use a split with validation nodes, or in Python pass others (nodes=…)",
         )
     own, truth = prediction.subset(rows), graph.values[rows]
     found = minimize_scalar(
@@ -96,7 +96,7 @@ LEAK = 0.2
 
 @register_calibrator
 class GATS(Calibrator):
-    r"""A temperature per node that listens to the neighbours: :math:`p_i = \mathrm{softmax}(z_i / T_i)`.
+    r"""A temperature per node that depends on the neighbours: :math:`p_i = \mathrm{softmax}(z_i / T_i)`.
 
     Paper: Hsu, Shen, Tomani and Cremers, "What makes graph neural networks miscalibrated?", NeurIPS 2022.
 
@@ -116,7 +116,7 @@ class GATS(Calibrator):
     """
 
     name = "gats"
-    summary = "a temperature per node by attention over neighbours; keeps labels, wants some hundred validation nodes"
+    summary = "a temperature per node by attention over neighbours; keeps labels, needs some hundred validation nodes"
     paper = "Hsu, Shen, Tomani and Cremers, What makes graph neural networks miscalibrated?"
     year = 2022
     decay = 5e-3
@@ -180,7 +180,7 @@ class Temperature(Calibrator):
     r"""All logits divided by one temperature: :math:`p = \mathrm{softmax}(z / T)`.
 
     Paper: Guo, Pleiss, Sun and Weinberger, "On calibration of modern neural networks", ICML 2017. Predicted classes
-    stay the same for a model with one sample. With one parameter it hardly overfits; take it where validation nodes
+    stay the same for a model with one sample. With one parameter it hardly overfits; use it if validation nodes
     are few.
     """
 
@@ -204,8 +204,8 @@ class Temperature(Calibrator):
 def best_temperature(logits: Tensor, labels: Tensor) -> float:
     """The temperature that minimises the NLL of the mean probabilities over samples.  # [n, S, C], [n]
 
-    Where every node is right the NLL falls without end as the temperature does, which would make certainty of n right
-    answers. One wrong answer is added then, at a node like the average one, as in the rule of succession.
+    If every node is right, the NLL keeps falling with the temperature, which would turn n right answers into
+    certainty. One wrong answer at an average node is added then, as in the rule of succession.
     """
     from scipy.optimize import minimize_scalar
 
@@ -226,12 +226,12 @@ class Vector(Calibrator):
     r"""Each class with its own factor and offset: :math:`p = \mathrm{softmax}(w \odot z + b)`.
 
     Paper: Guo, Pleiss, Sun and Weinberger, "On calibration of modern neural networks", ICML 2017. It can change
-    predicted classes, and mends a model that favours some of them: take it where training was balanced and the graph
-    is not. A weak pull towards :math:`w = 1, b = 0` keeps it finite where a class is told perfectly.
+    predicted classes, and corrects a model that favours some of them: use it if training was balanced and the graph
+    is not. A weak pull towards :math:`w = 1, b = 0` keeps it finite if a class is separated perfectly.
     """
 
     name = "vector"
-    summary = "a factor and an offset per class; mends favoured classes, may change labels"
+    summary = "a factor and an offset per class; corrects favoured classes, may change labels"
     paper = "Guo, Pleiss, Sun and Weinberger, On calibration of modern neural networks"
     year = 2017
     decay = 1e-3
@@ -253,7 +253,7 @@ def require_calibrator(by: str, target: str) -> None:
     if CALIBRATORS.get(by).target != target:
         able = [name for name in CALIBRATORS if CALIBRATORS.get(name).target == target]
         raise BadUsage(
-            f"the calibrator '{by}' is not for {target}, which this model is for",
+            f"the calibrator '{by}' does not apply to {target}, which this model predicts",
             code="E-TARGET",
             found=by,
             expected="one of " + ", ".join(able),
@@ -274,9 +274,9 @@ def fit_calibrator(
         prediction: of all nodes of ``graph``, not calibrated.
         graph: with the masks that the model was fitted with.
         by: one of ``CALIBRATORS``.
-        nodes: mask; the validation nodes if not given. Keep calibration nodes out of it: they are for conformal sets
-            and for abstaining, which guarantee something only on nodes that nothing was fitted to.
-        linear_filter: κ and K of the linear graph SDE whose mean is the model's logits, for calibrators that ask for it
+        nodes: mask; default: the validation nodes. Keep calibration nodes out of it: they are for conformal sets
+            and for abstaining, whose guarantees need nodes that nothing was fitted to.
+        linear_filter: κ and K of the linear graph SDE whose mean is the model's logits, for calibrators that need it
             (``diffusion``).
 
     Example:
@@ -292,13 +292,13 @@ def fit_calibrator(
 
 
 def calibrate(prediction: Prediction, graph: Graph, *, by: str = "auto", nodes: np.ndarray | None = None) -> Prediction:
-    """A prediction with its uncertainty calibrated on the validation nodes, for one that no model here has made.
+    """Calibrate a prediction on the validation nodes, for one made by another library's model.
 
-    Models have :meth:`graphsde.Model.calibrate`, which all their predictions then go through.
+    Models have :meth:`graphsde.Model.calibrate`, which then applies to all their predictions.
 
     Args:
         prediction: of all nodes of ``graph``, such as one of :meth:`graphsde.Prediction.from_logits`.
-        graph: with the roles that its nodes had when the model was trained.
+        graph: with the roles from training.
         by: see ``graphsde list calibrators``; ``auto`` is a temperature for classes, one factor of all standard
             deviations for numbers.
         nodes: mask of the nodes to fit on, instead of the validation nodes.
@@ -341,16 +341,16 @@ def _fit_to_classes(
         raise BadInput(
             f"'{graph.name}' has no labelled validation nodes to fit a calibrator on",
             code="E-SPLIT-EMPTY",
-            fix="use a split with validation nodes, or in Python name others (nodes=…)",
+            fix="use a split with validation nodes, or in Python pass others (nodes=…)",
         )
     calibrator = kind(prediction.num_classes, graph.node_ids[graph.role("train")].tolist())
     truth = torch.from_numpy(labels[rows].copy())
     if isinstance(prediction, SummarisedPrediction) and not kind.listens:
-        # samples of the nodes that it is fitted to are all that is needed
+        # only samples of the fitted nodes are needed
         prediction, rows = prediction.with_samples(rows), np.arange(len(rows))
     logits = centred_logits(prediction)
     if isinstance(calibrator, Temperature):
-        # one parameter: a search in an interval, which no start can mislead
+        # one parameter: a search in an interval, independent of the start
         chosen = logits[:, torch.from_numpy(rows)].transpose(0, 1)
         with torch.no_grad():
             calibrator.log_temperature.fill_(math.log(best_temperature(chosen, truth)))

@@ -1,4 +1,4 @@
-"""What a node's noise may depend on: how familiar it looks, how many neighbours it has, how far training nodes are."""
+"""Covariates of a node's noise: how unusual it looks, its degree, and its distance to training nodes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from graphsde.uncertainty.evidence import evidence_of
 COVARIATES = ("evidence", "degree", "hops")
 MOST_HOPS = 5
 FARTHEST = 5.0
-"""Standardised covariates end there: a hub of another graph must not get noise that no validation node speaks for."""
+"""Standardised covariates are clipped here: a hub of another graph must not get noise outside the validation range."""
 
 TailShare = Callable[[Graph], np.ndarray]
-"""Share of validation nodes that look at least as unfamiliar as each node, in (0, 1].  # [N]"""
+"""Share of validation nodes that look at least as unusual as each node, in (0, 1].  # [N]"""
 
 
 def evidence_tail(graph: Graph) -> np.ndarray:
@@ -29,7 +29,7 @@ def evidence_tail(graph: Graph) -> np.ndarray:
 
 
 def hops_to(graph: Graph, sources: np.ndarray, most: int = MOST_HOPS) -> np.ndarray:
-    """Steps along edges from the nearest of ``sources``, at most so many, also where there is no way.  # [N]
+    """Steps along edges from the nearest of ``sources``, at most ``most``, also if unreachable.  # [N]
 
     Example:
         >>> import numpy as np
@@ -52,11 +52,11 @@ def hops_to(graph: Graph, sources: np.ndarray, most: int = MOST_HOPS) -> np.ndar
 
 @dataclass(frozen=True)
 class FittedNodes:
-    """The nodes that a model was trained and a calibrator fitted on, by id, so that any graph that holds them can be
-    seen around them.
+    """The nodes that a model was trained and a calibrator fitted on, by id, so that they can be found in any graph
+    that holds them.
 
     Args:
-        trained, trained_classes: ids of training nodes and their classes, -1 where unknown.
+        trained, trained_classes: ids of training nodes and their classes, -1 if unknown.
         validated, validated_classes: the same of the nodes that the calibrator was fitted on.
     """
 
@@ -105,12 +105,12 @@ def raw_covariates(graph: Graph, nodes: FittedNodes, tail: TailShare | None = No
     """t − 1, log(1 + degree) and hops to the nearest training node, t = −log of the tail share.  # [N, 3] float64
 
     A tail share of known nodes is uniform, so that t has the mean one. On a graph without a single training node of
-    the model nothing is known of familiarity: t − 1 is 0 everywhere.
+    the model, t − 1 is 0 everywhere.
 
     Args:
-        graph: to look at; the evidence is fitted to it, with ``nodes`` as training and validation nodes.
+        graph: of the nodes; the evidence is fitted to it, with ``nodes`` as training and validation nodes.
         nodes: of the fit.
-        tail: where tail shares come from, :func:`evidence_tail` if not given.
+        tail: source of tail shares, default :func:`evidence_tail`.
     """
     if tail is not None:
         return _raw(graph, nodes, tail)
@@ -132,11 +132,11 @@ def _raw(graph: Graph, nodes: FittedNodes, tail: TailShare) -> Tensor:
 
 
 def scale_of(raw: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of degree and hops, 1 where a column does not vary.  # [N, 3] -> [2], [2]"""
+    """Mean and standard deviation of degree and hops, 1 if a column is constant.  # [N, 3] -> [2], [2]"""
     spread = raw[:, 1:].std(0, correction=0)
     return raw[:, 1:].mean(0), torch.where(spread > 1e-9, spread, torch.ones_like(spread))
 
 
 def standardised(raw: Tensor, centre: Tensor, spread: Tensor) -> Tensor:
-    """φ: the first column as it is, the others by the graph fitted on.  # [N, 3]"""
+    """φ: the first column unchanged, the others standardised by the graph fitted on.  # [N, 3]"""
     return torch.cat([raw[:, :1], (raw[:, 1:] - centre) / spread], 1).clamp(-FARTHEST, FARTHEST)

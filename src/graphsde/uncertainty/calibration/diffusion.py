@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from graphsde.graph.graph import Graph
 
 DEFAULT_FILTER = (0.9, 10)
-"""κ and K for a model that has no linear drift of its own: personalised PageRank's usual ones."""
+"""κ and K for a model without a linear drift: the usual ones of personalised PageRank."""
 
 
 @dataclass(frozen=True, eq=False)
 class DiffusedSurroundings(Surroundings):
-    """The graph with what noise depends on.
+    """The graph with the covariates of the noise.
 
     Args:
         adjacency: Â.
@@ -45,7 +45,7 @@ class DiffusedSurroundings(Surroundings):
 
 @register_calibrator
 class DiffusionTemperature(Calibrator):
-    r"""A temperature per node from the variance that noise would leave in its state:
+    r"""A temperature per node from the variance of its state under noise:
     :math:`p_i = \mathrm{softmax}(\mu_i / \sqrt{\tau^2 + v_i})`.
 
     Paper: MacKay, "The evidence framework applied to classification networks", 1992, for the closed form of the mean
@@ -58,24 +58,24 @@ class DiffusionTemperature(Calibrator):
     is the variance at node i of :math:`dH = [(\kappa\hat A - I) H + (1 - |\kappa|) H_0] dt + s_j dW_j`, whose mean path
     makes the logits. κ and K are the model's (:meth:`~graphsde.models.base.Model.linear_filter`), or 0.9 and 10.
     φ holds the tail of the training-free evidence, the degree and the distance to training nodes: noise may be larger
-    where a node looks unfamiliar, and spreads from there. τ, a and θ are fitted on validation nodes by their NLL, θ
+    where a node looks unusual, and spreads from there. τ, a and θ are fitted on validation nodes by their NLL, θ
     with a ridge whose strength follows from the nodes
     (:mod:`graphsde.uncertainty.calibration.diffusion_forms`). Predicted classes stay the same for a model with one
     sample.
 
     The prediction then says how much of its entropy is due to not knowing the state: ``known_state`` has the
     probabilities softmax(μ/τ), their entropy is the aleatoric part, the rest the epistemic one. The division is only as
-    good as the fit tells τ from v: where v alone explains the errors, τ is small and nearly all entropy is epistemic.
+    good as the fit separates τ from v: if v alone explains the errors, τ is small and nearly all entropy is epistemic.
 
-    Kept with the model are the numbers and the ids and classes of training and validation nodes. The evidence is fitted
-    anew to every graph predicted on, with those nodes of it that are known: the same before and after a model is saved.
-    So what is unfamiliar is so within that graph; a change of all its nodes alike, training nodes too, is not seen in
-    v. Without any known node, φ says nothing of familiarity.
+    Saved with the model are its parameters and ids and classes of training and validation nodes. The evidence is fitted
+    again to every graph predicted on, with its known nodes: the same before and after a model is saved.
+    So unusual means unusual within that graph; a change of all its nodes alike, training nodes too, does not show in
+    v. Without any known node, φ carries no such information.
 
     Args:
         classes: how many.
         trained: ids of the training nodes.
-        tail: where tail shares come from, in place of the evidence; not kept in files.
+        tail: source of tail shares, instead of the evidence; not saved.
     """
 
     name = "diffusion"
@@ -96,7 +96,7 @@ class DiffusionTemperature(Calibrator):
         self.log_temperature = nn.Parameter(zero.clone())
         self.log_variance = nn.Parameter(zero.clone())
         self.slopes = nn.Parameter(torch.zeros(len(COVARIATES), dtype=torch.float64))
-        # no noise before a fit; 1/λ instead of λ, as files hold finite numbers
+        # no noise before a fit; 1/λ instead of λ, since files hold finite numbers
         self.register_buffer("scale", zero.clone())
         self.register_buffer("filter", torch.tensor(DEFAULT_FILTER, dtype=torch.float64))
         self.register_buffer("looseness", zero.clone())
@@ -111,7 +111,7 @@ class DiffusionTemperature(Calibrator):
 
     @property
     def ridge(self) -> float:
-        """λ that was chosen; infinite where noise is the same at every node."""
+        """The chosen λ; infinite if noise is the same at every node."""
         return 1.0 / float(self.looseness) if float(self.looseness) > 0 else math.inf
 
     @property

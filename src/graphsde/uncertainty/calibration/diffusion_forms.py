@@ -1,4 +1,4 @@
-r"""A temperature per node from the propagated variance of a linear graph SDE, and the forms that it is compared with.
+r"""A temperature per node from the propagated variance of a linear graph SDE, and alternatives for comparison.
 
 With μ_i the mean logits, φ_i the covariates of a node and M_ij the weights by which noise at node j reaches node i
 (:mod:`graphsde.sde.marginals`):
@@ -12,10 +12,10 @@ With μ_i the mean logits, φ_i the covariates of a node and M_ij the weights by
 - ``distance-aware``: ``closed`` with s_j² in proportion to one over the tail share of the evidence: θ = (1, 0, 0).
 
 All are fitted by the NLL of validation nodes, with :math:`\tfrac{\lambda}{2n} \|\theta\|^2` added: θ ~ N(0, 1/λ) as
-seen by n nodes, so that the same λ holds θ back the more, the fewer nodes there are. λ is chosen by empirical Bayes
+seen by n nodes, so that the same λ shrinks θ more with fewer nodes. λ is chosen by empirical Bayes
 (Laplace's approximation of the marginal likelihood; MacKay, 1992) from a fixed grid with infinity, which is the
-constant and is left only for a clearly higher likelihood. Cross-validation would need folds, some with a handful of
-nodes of a class, and a fit for each of them; here all nodes are fitted to, once per λ.
+constant and is given up only for a clearly higher likelihood. Cross-validation would need folds, some with few
+nodes of a class, and a fit for each of them; here all nodes are used, once per λ.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ from graphsde.uncertainty.calibration.calibrators import best_temperature
 
 FORMS = ("temperature", "covariates", "closed", "sampled", "constant", "distance-aware")
 RIDGES = (256.0, 64.0, 16.0, 4.0)
-"""λ, beside infinity: standard deviations of θ from 1/16 to 1/2."""
+"""λ, besides infinity: standard deviations of θ from 1/16 to 1/2."""
 PERSUASION = math.log(3.0)
 """By how much the marginal likelihood must favour a finite λ: a factor of 3, below which evidence is "not worth more
 than a bare mention" (Kass and Raftery, 1995). On 40 simulated nodes
 with θ = 0, two fits in three had another θ without this rule, and one in twenty with it."""
 DRAWS = 64
 FIRST_VARIANCE = 2.0 * math.log(0.25)
-"""Where a starts, and what it is pulled to where nothing speaks for another: noise of a quarter of the signal."""
+"""Initial value and prior mean of a: noise of a quarter of the signal."""
 VARIANCE_SPREAD = 3.0
 PREDICTION_ERROR = 0.05
 """Relative standard error of v on graphs too large for exact sums: half of it in the temperature at most."""
 
 LOWEST_SHARE = 0.1
-"""Of the temperature that suits all nodes alike: τ stays above it, or draws would act as votes."""
+"""Share of the common temperature that τ stays above; otherwise draws would act as votes."""
 _BOUNDS = [(math.log(LOWEST_SHARE), -math.log(LOWEST_SHARE)), (-12.0, 8.0), (-6.0, 6.0), (-6.0, 6.0), (-6.0, 6.0)]
 _FREE = {
     "temperature": (0,),
@@ -107,7 +107,7 @@ class DiffusionData:
         adjacency: SparseMatrix,
         linear_filter: tuple[float, int],
     ) -> DiffusionData:
-        """From the logits of all nodes. Where exact weights of all ``rows`` would take too long, as many of them as
+        """From the logits of all nodes. If exact weights of all ``rows`` would take too long, as many of them as
         don't are drawn at random: five numbers are found from a few hundred nodes.  # [S, N, C], [n], [n], [N, 3]"""
         kappa, steps = linear_filter
         most = exact_rows(adjacency, steps)
@@ -128,7 +128,7 @@ class FittedForm:
 
     Args:
         form: one of ``FORMS``.
-        parameters: log τ, a and θ; those that the form has no use for are 0.  # [5] float64
+        parameters: log τ, a and θ; unused ones are 0.  # [5] float64
         ridge: λ that was chosen.
         nll: of the nodes it was fitted to.
         scale, filter: as in :class:`DiffusionData`.
@@ -202,7 +202,7 @@ def fit_form(form: str, data: DiffusionData) -> FittedForm:
     given = _GIVEN.get(form, (0.0, 0.0, 0.0))
     starts = [np.array([common, FIRST_VARIANCE, *given])]
     if has_state(form):
-        # two valleys: little noise, or noise that makes most of the temperature; from the one θ can't be seen
+        # two optima: little noise, or noise that makes up most of the temperature; θ has no effect in the first
         unit = torch.tensor([0.0, 0.0, *given], dtype=torch.float64)
         noisy = math.log(0.75) + 2.0 * common - math.log(data.mean_variance(unit))
         starts.append(np.array([common - math.log(2.0), noisy, *given]))
@@ -240,7 +240,7 @@ def _nll(form: str, parameters: Tensor, data: DiffusionData) -> tuple[Tensor, Te
 
 def _objective(form: str, data: DiffusionData, ridge: float) -> Callable[[Tensor], Tensor]:
     count = len(data.truth)
-    # where every node is right the NLL falls without end with τ: one wrong answer is added then, as for a temperature
+    # if every node is right, the NLL keeps falling with τ: one wrong answer is added, as for a temperature
     flawless = bool((torch.softmax(data.logits, -1).mean(0).argmax(-1) == data.truth).all())
 
     def value(parameters: Tensor) -> Tensor:
@@ -292,7 +292,7 @@ def _evidence(objective: Callable[[Tensor], Tensor], at: np.ndarray, free: tuple
         return count * objective(point.index_put((index,), some))
 
     curvature = torch.autograd.functional.hessian(of_free, point[index])
-    # at a bound the curvature may be none or negative; the pull on a bounds it from below where there is no bound
+    # at a bound the curvature may be zero or negative; elsewhere the prior on a bounds it from below
     eigenvalues = torch.linalg.eigvalsh(curvature).clamp_min(1.0 / VARIANCE_SPREAD**2)
     with torch.no_grad():
         return -float(of_free(point[index])) - 0.5 * float(eigenvalues.log().sum())

@@ -1,4 +1,4 @@
-"""Sets of classes, or intervals of numbers, that hold the true one with a chosen frequency."""
+"""Conformal sets of classes, or intervals of numbers, that contain the true one with a chosen frequency."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def conformalize(
 def conformalize(
     prediction: Prediction, graph: Graph, *, confidence_level: float = 0.9, by: str | None = None, **options: Any
 ) -> Conformal | ConformalIntervals:
-    r"""Sets of classes, or intervals, that hold the truth for at least a share ``confidence_level`` of the nodes.
+    r"""Sets of classes, or intervals, that contain the truth for at least a share ``confidence_level`` of the nodes.
 
-    What it rests on: calibration and test nodes are **exchangeable**. For a model that sees the whole graph in
-    training that holds if their labels were not used and they were drawn alike (Zargarbashi et al., 2023; Huang et al.,
-    2023). The guarantee is marginal: over all nodes together, not for a single node, a group of nodes, nodes that came
+    Assumption: calibration and test nodes are **exchangeable**. For a model that sees the whole graph in
+    training, this holds if their labels were unused and they were drawn alike (Zargarbashi et al., 2023; Huang et al.,
+    2023). The guarantee is marginal: over all nodes together, not for a single node, a group of nodes, nodes added
     later, another graph or OOD classes.
 
     Args:
@@ -49,14 +49,14 @@ def conformalize(
         graph: with the masks that the model was fitted with.
         confidence_level: 1 − α.
         by: for classes ``aps`` (default), ``thr`` (also ``lac``), ``raps`` or ``daps``; see ``graphsde list
-            conformal``. For numbers ``deviations`` (default) or ``quantiles``.
+            conformal``. For regression ``deviations`` (default) or ``quantiles``.
         options: ``seed``, ``calibration``, ``size``, and for classes ``class_conditional`` and those of the score: see
             :func:`~graphsde.uncertainty.conformal.sets.conformal_sets` and
             :func:`~graphsde.uncertainty.conformal.intervals.conformal_intervals`.
 
     Raises:
         BadInput: (``E-CAL-SMALL``) fewer than ``1/α − 1`` calibration nodes, or of a class; the message says how many
-            it takes.
+            are needed.
 
     Example:
         >>> import graphsde as gs
@@ -68,6 +68,6 @@ def conformalize(
     """
     for name in options:
         if called_here(name, OPTIONS):
-            raise BadUsage(f"there is no option '{name}'", found=name, fix=what_was_meant(name, OPTIONS))
+            raise BadUsage(f"unknown option '{name}'", found=name, fix=what_was_meant(name, OPTIONS))
     chosen = {} if by is None else {"by": by}
     return CONFORMAL.of(prediction)(prediction, graph, confidence_level=confidence_level, **chosen, **options)

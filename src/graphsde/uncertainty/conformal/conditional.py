@@ -1,4 +1,4 @@
-"""Conformal sets per group of nodes (Mondrian), and a table of who is covered: classes, degree bands."""
+"""Conformal sets per group of nodes (Mondrian), and a table of coverage by class and degree band."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class DegreeBands:
 
     @classmethod
     def of(cls, graph: Graph, bands: int = BANDS) -> DegreeBands:
-        """Bands with about as many nodes of ``graph`` each; fewer where many nodes share a degree. No label is read."""
+        """Bands with about as many nodes of ``graph`` each; fewer if many nodes share a degree. No label is used."""
         degrees = graph.adjacency.degree
         cuts = np.unique(np.quantile(degrees, np.arange(1, bands) / bands, method="inverted_cdf"))
         edges = cuts[cuts < degrees.max()]
@@ -55,9 +55,9 @@ class GroupConformal:
 
     Args:
         base: the marginal sets, which a band with too few calibration nodes falls back to.
-        bands: who belongs to which.
-        quantiles: a class belongs to a node's set where its score is at most that of the node's band.  # [B]
-        own: whether a band has a quantile of its own.  # [B] bool
+        bands: which nodes belong to which.
+        quantiles: a class belongs to a node's set if its score is at most that of the node's band.  # [B]
+        own: whether a band has its own quantile.  # [B] bool
     """
 
     base: Conformal
@@ -68,11 +68,11 @@ class GroupConformal:
     def predict_set(
         self, prediction: ClassPrediction, graph: Graph | None = None, *, never_empty: bool = False
     ) -> np.ndarray:
-        """Which classes each node may be of; as of :meth:`Conformal.predict_set`.  # [N, C] bool"""
+        """Possible classes of each node, see :meth:`Conformal.predict_set`.  # [N, C] bool"""
         graph = self.base.graph if graph is None else graph
         if prediction.class_names != self.base.class_names:
             raise BadInput(
-                "the prediction has other classes than those that were calibrated",
+                "the prediction has other classes than the calibrated one",
                 code="E-CLASS-MAP",
                 expected=", ".join(self.base.class_names),
             )
@@ -90,7 +90,7 @@ class GroupConformal:
         return (
             f"in each of these bands ({named}), on average over draws of the calibration nodes, at least "
             f"{self.base.confidence_level:.1%} of the nodes have their true class in the set, provided that nodes of a "
-            "band are drawn like the calibration nodes of that band. A band that is not named is covered only together "
+            "band are drawn like the calibration nodes of that band. A band not listed is covered only together "
             "with the others."
         )
 
@@ -109,8 +109,8 @@ def conformal_by_degree(
 ) -> GroupConformal:
     """Sets that cover each degree band at the level (Mondrian conformal prediction, Vovk et al., 2005).
 
-    Hubs and leaves are covered alike, which marginal sets don't guarantee. A band with fewer than ``1/α − 1``
-    calibration nodes gets the quantile of all nodes; ``own`` says which have one of their own.
+    Hubs and leaves are covered equally, which marginal sets don't guarantee. A band with fewer than ``1/α − 1``
+    calibration nodes gets the quantile of all nodes; ``own`` marks those with their own.
 
     Args:
         prediction, graph, confidence_level, by, seed, calibration, size, options: as of :func:`graphsde.conformalize`.
@@ -149,7 +149,7 @@ def coverage_table(
     Args:
         sets: of all nodes.  # [N, C] bool
         prediction, graph: what they are of.
-        nodes: which to judge: labelled, and not calibrated on.  # [N] bool
+        nodes: to evaluate: labelled, and not calibrated on.  # [N] bool
         bands: degree bands.
 
     Returns:
@@ -159,7 +159,7 @@ def coverage_table(
     labels = align_labels(graph, prediction.class_names)
     judged = np.flatnonzero(np.asarray(nodes, dtype=bool) & (labels >= 0))
     if not len(judged):
-        raise BadInput("there are no nodes to judge", code="E-EMPTY", expected="labelled nodes")
+        raise BadInput("there are no nodes to evaluate", code="E-EMPTY", expected="labelled nodes")
     covered, size = sets[judged, labels[judged]], sets[judged].sum(axis=1)
     grouping = DegreeBands.of(graph, bands)
     groups: list[tuple[str, tuple[str, ...], np.ndarray]] = [

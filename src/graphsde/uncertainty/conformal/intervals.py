@@ -1,4 +1,4 @@
-"""Split conformal prediction for numbers, and the quantile behind every conformal set."""
+"""Split conformal prediction for regression, and the quantile behind every conformal set."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def nodes_for_level(confidence_level: float) -> int:
-    """The fewest calibration nodes with which sets of this level are not simply all classes: ``⌈1/α⌉ − 1``.
+    """The fewest calibration nodes for nontrivial sets at this level: ``⌈1/α⌉ − 1``.
 
     Example:
         >>> nodes_for_level(0.9), nodes_for_level(0.95), nodes_for_level(0.99)
@@ -36,9 +36,9 @@ def conformal_quantile(
     of: str = "calibration nodes",
     purpose: str = "for sets at this confidence level",
 ) -> float:
-    """The ``⌈(n + 1)(1 − α)⌉``-th smallest score: a further exchangeable one is at most this with chance ≥ 1 − α.
+    """The ``⌈(n + 1)(1 − α)⌉``-th smallest score: a further exchangeable one is at most this with probability ≥ 1 − α.
 
-    For scores without ties the chance is also at most ``1 − α + 1/(n + 1)`` (Vovk, Gammerman and Shafer, 2005).
+    For scores without ties the probability is also at most ``1 − α + 1/(n + 1)`` (Vovk, Gammerman and Shafer, 2005).
 
     Raises:
         BadInput: (``E-CAL-SMALL``) there is no such score: n is below ``1/α − 1``.
@@ -53,7 +53,7 @@ def conformal_quantile(
             len(scores),
             nodes_for_level(confidence_level),
             f"{purpose} ({confidence_level:g})",
-            "ask for less confidence, or label more nodes for calibration",
+            "lower the confidence level, or label more nodes for calibration",
             of=of,
         )
     return float(np.partition(scores, place - 1)[place - 1])
@@ -69,13 +69,13 @@ INTERVAL_SCORES: dict[IntervalScore, str] = {
 
 @dataclass(frozen=True, eq=False)
 class ConformalIntervals:
-    """Calibrated intervals; made by :func:`graphsde.conformalize` of a prediction of numbers.
+    """Calibrated intervals; made by :func:`graphsde.conformalize` from a regression prediction.
 
     Args:
         by: ``deviations`` or ``quantiles``.
         confidence_level: 1 − α.
-        quantile: how many standard deviations to either side, or how far beyond the predicted interval (negative where
-            that is wider than need be).
+        quantile: how many standard deviations to either side, or how far beyond the predicted interval (negative if
+            that is wider than needed).
         calibration: which nodes were used.  # [N] bool
         calibration_source: in words.
     """
@@ -94,15 +94,15 @@ class ConformalIntervals:
         low, high = prediction.interval(self.confidence_level)
         low, high = low - self.quantile, high + self.quantile
         middle = (low + high) / 2
-        return np.minimum(low, middle), np.maximum(high, middle)  # an interval that would be inside out is a point
+        return np.minimum(low, middle), np.maximum(high, middle)  # an interval that would be inverted becomes a point
 
     @property
     def guarantee(self) -> str:
-        """What is guaranteed, and what it rests on, in words."""
+        """The guarantee and its assumptions, in words."""
         return (
             f"on average over draws of the {int(self.calibration.sum())} calibration nodes, at least "
-            f"{self.confidence_level:.1%} of the nodes have their value in the interval. It rests on exchangeability: "
-            "nodes to come are drawn like the calibration nodes, from the same graph. It holds over all nodes "
+            f"{self.confidence_level:.1%} of the nodes have their value in the interval. It assumes exchangeability: "
+            "future nodes are drawn like the calibration nodes, from the same graph. It holds over all nodes "
             "together, not for each node or neighbourhood, and not for a graph that has changed."
         )
 
@@ -119,7 +119,7 @@ def conformal_intervals(
     size: int = CALIBRATION_SIZE,
     **options: Any,
 ) -> ConformalIntervals:
-    """Intervals that hold the value of at least a share ``confidence_level`` of the nodes.
+    """Intervals that contain the value of at least a share ``confidence_level`` of the nodes.
 
     Args:
         prediction, graph, confidence_level: as of :func:`graphsde.conformalize`.
@@ -129,14 +129,14 @@ def conformal_intervals(
     """
     if options:
         raise BadUsage(
-            "intervals of numbers have no options of class scores",
+            "intervals don't have the options of class scores",
             code="E-TARGET",
             found=", ".join(options),
-            fix="leave them out",
+            fix="leave out these options",
         )
     require_share("confidence_level", confidence_level)
     if by not in INTERVAL_SCORES:
-        raise BadUsage(f"there is no score of intervals named '{by}'", found=by, expected=", ".join(INTERVAL_SCORES))
+        raise BadUsage(f"unknown interval score '{by}'", found=by, expected=", ".join(INTERVAL_SCORES))
     held = held_out(prediction, graph, calibration, size=size, seed=seed)
     own = prediction.subset(held.nodes)
     if by == "deviations":

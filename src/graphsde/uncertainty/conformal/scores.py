@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """What a conformal score may look at; no labels.
+    """What a conformal score may use; no labels.
 
     Args:
         probs: mean probabilities of all nodes, float64.  # [N, C]
-        uniform: one number in [0, 1) per node, for scores that break ties by chance.  # [N]
+        uniform: one number in [0, 1) per node, for scores that break ties at random.  # [N]
         graph: whose nodes they are.
     """
 
@@ -33,23 +33,23 @@ class Case:
 
 ConformalScore = Callable[..., np.ndarray]
 CONFORMAL_SCORES: Registry[ConformalScore] = Registry("conformal score")
-"""Every score: ``score(case, **options) -> [N, C]``, the strangeness of each class at each node (higher = stranger).
+"""Every score: ``score(case, **options) -> [N, C]``, the nonconformity of each class at each node.
 
-A score must treat all nodes alike: permuting the nodes permutes its values. That is what makes calibration and test
+A score must treat all nodes alike: permuting the nodes permutes its values. That makes calibration and test
 nodes exchangeable.
 """
 
 
 @CONFORMAL_SCORES.register(
     "aps",
-    summary="probability of all classes at least as likely, randomised; sets grow where a node is hard",
+    summary="probability of all classes at least as likely, randomised; larger sets for harder nodes",
     paper="Romano, Sesia and Candès, Classification with valid and adaptive coverage",
     year=2020,
 )
 def aps(case: Case) -> np.ndarray:
     """``s_ic = Σ_{c' ranked before or at c} p_ic' − u_i p_ic`` (Romano, Sesia and Candès, 2020).  # [N, C]
 
-    u is uniform and drawn once per node: without it sets are too large, and coverage above what was asked for.
+    u is uniform and drawn once per node: without it sets are too large, and coverage exceeds the level.
     """
     before, _ = ranked(case.probs)
     return before + (1.0 - case.uniform[:, None]) * case.probs
@@ -70,7 +70,7 @@ def ranked(probs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @CONFORMAL_SCORES.register(
     "daps",
-    summary="aps averaged with the neighbours'; smaller sets where neighbours share their class",
+    summary="aps averaged with the neighbours'; smaller sets if neighbours share their class",
     paper="Zargarbashi, Antonelli and Bojchevski, Conformal prediction sets for graph neural networks",
     year=2023,
     options=("share",),
@@ -78,7 +78,7 @@ def ranked(probs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def daps(case: Case, *, share: float = 0.5) -> np.ndarray:
     """``s'_ic = (1 − λ) s_ic + λ · mean over neighbours of s_jc``, s from APS (Zargarbashi et al., 2023).  # [N, C]
 
-    A node without neighbours keeps its own score. No label is looked at, so nodes stay exchangeable.
+    A node without neighbours keeps its own score. No label is used, so nodes stay exchangeable.
 
     Args:
         share: λ, from 0 (APS) to 1.
@@ -88,7 +88,7 @@ def daps(case: Case, *, share: float = 0.5) -> np.ndarray:
 
 @CONFORMAL_SCORES.register(
     "raps",
-    summary="aps with a penalty on classes ranked low; shorter sets where there are many classes",
+    summary="aps with a penalty on low-ranked classes; smaller sets with many classes",
     paper="Angelopoulos, Bates, Malik and Jordan, Uncertainty sets for image classifiers using conformal prediction",
     year=2021,
     options=("penalty", "free"),
@@ -102,7 +102,7 @@ def raps(case: Case, *, penalty: float = 0.01, free: int = 5) -> np.ndarray:
     """
     if penalty < 0 or free < 0:
         raise BadUsage(
-            "raps penalises ranks", found=f"penalty={penalty}, free={free}", expected="two numbers, 0 or more"
+            "invalid options of raps", found=f"penalty={penalty}, free={free}", expected="two numbers, 0 or more"
         )
     _, rank = ranked(case.probs)
     return aps(case) + penalty * np.maximum(0, rank - free)
@@ -110,7 +110,7 @@ def raps(case: Case, *, penalty: float = 0.01, free: int = 5) -> np.ndarray:
 
 @CONFORMAL_SCORES.register(
     "thr",
-    summary="one minus the probability; smallest sets on average, may be empty, unequal over easy and hard nodes",
+    summary="one minus the probability; smallest sets on average; may be empty, uneven over easy and hard nodes",
     paper="Sadinle, Lei and Wasserman, Least ambiguous set-valued classifiers with bounded error levels",
     year=2019,
 )
@@ -119,4 +119,4 @@ def thr(case: Case) -> np.ndarray:
     return 1.0 - case.probs
 
 
-CONFORMAL_SCORES.add("lac", thr, summary="another name of thr", **CONFORMAL_SCORES.entry("thr").facts)
+CONFORMAL_SCORES.add("lac", thr, summary="another name for thr", **CONFORMAL_SCORES.entry("thr").facts)

@@ -1,4 +1,4 @@
-"""Split conformal prediction: calibrate once, then sets of classes for every node; how good they are."""
+"""Split conformal prediction: calibrate once, then sets of classes for every node; and their evaluation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Conformal:
     Args:
         by: name of the score.
         confidence_level: 1 − α.
-        quantiles: a class belongs to a node's set where its score is at most this.  # [C], all equal unless per class
+        quantiles: a class belongs to a node's set if its score is at most this.  # [C], all equal unless per class
         class_conditional: whether each class has its own quantile.
         class_names: the classes.
         calibration: which nodes were used.  # [N] bool
@@ -52,19 +52,19 @@ class Conformal:
     def predict_set(
         self, prediction: ClassPrediction, graph: Graph | None = None, *, never_empty: bool = False
     ) -> np.ndarray:
-        """Which classes each node may be of.  # [N, C] bool
+        """Possible classes of each node.  # [N, C] bool
 
         Args:
             prediction: of all nodes of ``graph``, by the model that was calibrated.
-            graph: the one calibrated on if not given. On another graph coverage is guaranteed only as far as its nodes
-                are exchangeable with the calibration nodes, which nobody can check.
-            never_empty: add the most probable class to empty sets. Coverage can only rise by that. An empty set says
-                that no class fits, which is worth a look.
+            graph: default: the one calibrated on. On another graph coverage is guaranteed only if its nodes
+                are exchangeable with the calibration nodes, which can't be checked.
+            never_empty: add the most probable class to empty sets, which can only increase coverage. An empty set means
+                that no class fits, which is worth checking.
         """
         graph = self.graph if graph is None else graph
         if prediction.class_names != self.class_names:
             raise BadInput(
-                "the prediction has other classes than those that were calibrated",
+                "the prediction has other classes than the calibrated one",
                 code="E-CLASS-MAP",
                 expected=", ".join(self.class_names),
             )
@@ -76,12 +76,12 @@ class Conformal:
 
     @property
     def guarantee(self) -> str:
-        """What is guaranteed, and what it rests on, in words."""
+        """The guarantee and its assumptions, in words."""
         per_class = " of every class that was trained on" if self.class_conditional else ""
         return (
             f"on average over draws of the {int(self.calibration.sum())} calibration nodes, at least "
-            f"{self.confidence_level:.1%} of the nodes{per_class} have their true class in the set. It rests on "
-            "exchangeability: nodes to come are drawn like the calibration nodes, from the same graph and the same "
+            f"{self.confidence_level:.1%} of the nodes{per_class} have their true class in the set. It assumes "
+            "exchangeability: future nodes are drawn like the calibration nodes, from the same graph and the same "
             "classes. It holds over all nodes together, not for each node or neighbourhood, and not for OOD nodes "
             "or a graph that has changed."
         )
@@ -100,20 +100,20 @@ def conformal_sets(
     size: int = CALIBRATION_SIZE,
     **options: Any,
 ) -> Conformal:
-    r"""Sets of classes that hold the true one for at least a share ``confidence_level`` of the nodes.
+    r"""Sets of classes that contain the true one for at least a share ``confidence_level`` of the nodes.
 
     Split conformal prediction (Vovk, Gammerman and Shafer, 2005): with scores :math:`s_{ic}` and calibration nodes
     :math:`i = 1..n`, :math:`\hat q` is the :math:`\lceil (n+1)(1-\alpha) \rceil`-th smallest :math:`s_{i y_i}` and the
     set of a node is :math:`\{c : s_c \le \hat q\}`. Then
     :math:`1 - \alpha \le P(y \in \text{set}) \le 1 - \alpha + 1/(n+1)` (the second for scores without ties).
 
-    What it rests on is told at :func:`graphsde.conformalize`.
+    See :func:`graphsde.conformalize` for its assumptions.
 
     Args:
         prediction, graph, confidence_level, by: as there.
         class_conditional: one quantile per class, so that every class is covered at the level. Each needs enough
             calibration nodes of its own.
-        seed: of the uniforms of randomised scores and of the draw of calibration nodes, where the graph has none.
+        seed: of the uniforms of randomised scores and of the draw of calibration nodes, if the graph has none.
         calibration: mask or positions; the graph's calibration mask, or ``size`` spare labelled nodes, if not given.
         options: of the score, such as ``share=0.3`` of ``daps``.
     """
@@ -122,7 +122,7 @@ def conformal_sets(
     held = held_out(prediction, graph, calibration, size=size, seed=seed)
     own = strangeness(by, prediction, graph, seed, options)[held.nodes, held.labels]
     if class_conditional:
-        # a class that nobody was trained on has no calibration nodes either: it goes by those of all classes
+        # a class without training nodes has no calibration nodes either: it uses those of all classes
         known = np.unique(align_labels(graph, prediction.class_names)[graph.familiar])
         quantiles = np.array(
             [
@@ -151,7 +151,7 @@ def conformal_sets(
 
 
 def strangeness(by: str, prediction: ClassPrediction, graph: Graph, seed: int, options: dict[str, Any]) -> np.ndarray:
-    """The conformal score of every class at every node; the same uniform for a node id whoever stands beside it.
+    """The conformal score of every class at every node; the uniform depends on the node's id alone.
 
     # [N, C]
     """
@@ -169,7 +169,7 @@ def summarise_sets(sets: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
     """Coverage and size of sets on nodes of known class.
 
     Args:
-        sets: of the nodes to judge.  # [n, C] bool
+        sets: of the nodes to evaluate.  # [n, C] bool
         labels: their classes.  # [n]
 
     Returns:
@@ -183,9 +183,9 @@ def summarise_sets(sets: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
     """
     sets, labels = np.asarray(sets, dtype=bool), np.asarray(labels)
     if sets.ndim != 2 or labels.shape != sets.shape[:1]:
-        raise BadInput(f"{labels.shape} labels don't fit sets of shape {sets.shape}", code="E-LEN")
+        raise BadInput(f"{labels.shape} labels don't match sets of shape {sets.shape}", code="E-LEN")
     if not len(labels):
-        raise BadInput("there are no nodes to judge", code="E-EMPTY")
+        raise BadInput("there are no nodes to evaluate", code="E-EMPTY")
     covered = sets[np.arange(len(labels)), labels]
     size = sets.sum(axis=1)
     return {

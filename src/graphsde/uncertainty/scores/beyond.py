@@ -1,4 +1,4 @@
-"""Scores that look beyond the outputs: at training nodes' embeddings (GEBM, Mahalanobis), at moved features (ODIN)."""
+"""Scores that use more than the outputs: training nodes' embeddings (GEBM, Mahalanobis), perturbed features (ODIN)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from graphsde.graph.graph import Graph
 
 
-# what the reference implementation lifts variances to: a column that is constant within a class would divide by zero
+# floor of variances in the reference implementation: a column constant within a class would divide by zero
 _SMALLEST_VARIANCE = 1e-6
 _INTERVAL = (0.025, 0.975)
 
@@ -50,7 +50,7 @@ def gebm(
 ) -> np.ndarray:
     """Graph energy-based model: a weighted sum of three energies.  # [N]
 
-    The model is asked once more without edges, for logits ``z`` and embeddings ``h`` of each node by itself. Every
+    The model predicts once more without edges, for logits ``z`` and embeddings ``h`` of each node by itself. Every
     class c has a Gaussian with diagonal covariance, fitted on the (ordinary) embeddings of its training nodes; the
     squared distance ``d_c(h)`` to it makes the evidence ``e_c = z_c − γ r_c``, where ``r_c`` is ``d_c`` stretched so
     that its central 95 % over the nodes of the reference fall on the central 95 % of the logits of class c. Without
@@ -68,15 +68,15 @@ def gebm(
     Args:
         prediction: of ``model`` on ``graph``, with logits and an embedding.
         graph: predicted on; its edges smooth.
-        model: who predicted; must be able to predict without edges.
+        model: the one that predicted; must be able to predict without edges.
         gamma: weight of the correction.
         temperature: ``T > 0``.
         alpha: share of its own value that a node keeps in a step.
         steps: rounds of smoothing.
         independent, local, group: weights of the three energies.
-        seed: of the samples, where ``prediction`` was drawn with another than the model's own.
+        seed: of the samples, if ``prediction`` was drawn with another than the model's own.
         reference: prediction and graph that the statistics come from; ``prediction`` and ``graph`` if not given. For
-            a shifted graph give the clean one.
+            a shifted graph pass the clean one.
     """
     require_temperature("gebm", temperature)
     require_smoothing("gebm", alpha, steps)
@@ -148,7 +148,7 @@ def _distances(embedding: np.ndarray, mean: np.ndarray, variance: np.ndarray) ->
 
 def _mean_logits(prediction: ClassPrediction) -> np.ndarray:
     if (logits := prediction.mean_logits) is None:
-        raise BadUsage("gebm reads logits, and this prediction has none", code="E-SCORE", fix="use mahalanobis")
+        raise BadUsage("gebm needs logits, and this prediction has none", code="E-SCORE", fix="use mahalanobis")
     return logits
 
 
@@ -188,15 +188,15 @@ def mahalanobis(
     ``μ_c`` are the means of the training nodes of class c, ``Σ`` is their pooled covariance with Ledoit and Wolf's
     shrinkage: with a few dozen training nodes the plain covariance is singular. Classes without training nodes are
     skipped. A public benchmark on graphs takes the distance itself as *confidence*, and its statistics from the first
-    rows instead of the training nodes; figures made that way are no target.
+    rows instead of the training nodes; results obtained that way are not comparable.
 
     Args:
         prediction: with an embedding.
         graph: predicted on.
         relative: subtract the distance to one Gaussian of all training nodes (Ren et al., 2021), so that directions
-            that say nothing about classes don't count; then the score can be negative.
+            unrelated to classes don't count; then the score can be negative.
         reference: prediction and graph that the statistics come from; ``prediction`` and ``graph`` if not given. For
-            a shifted graph give the clean one.
+            a shifted graph pass the clean one.
     """
     known = training_nodes(*(reference or (prediction, graph)))
     embedding = embedding_of(prediction)
@@ -214,7 +214,7 @@ def _precision(centred: np.ndarray) -> np.ndarray:
 
     if not centred.any():
         raise BadInput(
-            "the training nodes of a class all have the same embedding: there is no spread to measure distance by",
+            "all training nodes of a class have the same embedding: there is no spread to measure distance with",
             code="E-CLASS-SMALL",
             found=f"{len(centred)} training nodes",
             expected="two or more per class, in a model that has learned",
@@ -247,31 +247,31 @@ def odin(
 ) -> np.ndarray:
     """``1 − max_c softmax(z(x′) / T)_c``, mean over samples before the maximum.  # [N]
 
-    ``x′ = x − ε sign(∇_x Σ_i CE(z_i(x)/T, argmax z_i))``: a familiar node gains more confidence from the step than a
+    ``x′ = x − ε sign(∇_x Σ_i CE(z_i(x)/T, argmax z_i))``: an in-distribution node gains more confidence than an
     OOD one. On a graph a node's features act on its neighbours' loss too; all nodes are moved at once.
 
-    Two traps. *Orientation*: the maximum of the softmax is confidence, so its complement is returned here; a public
-    benchmark on graphs negates the maximum and then takes high values for familiar, and the AUROC near 50 and FPR95 of
-    100 printed for ODIN come from there. *Scale*: a step in absolute units can be larger than the features (row-
+    Two pitfalls. *Orientation*: the maximum of the softmax is confidence, so its complement is returned here; a public
+    benchmark on graphs negates the maximum and treats high values as in-distribution; the AUROC near 50 and FPR95 of
+    100 reported for ODIN come from there. *Scale*: a step in absolute units can be larger than the features (row-
     normalised bag-of-words have a mean near 1e-3), so ``size`` is in standard deviations.
 
     With ``size=0`` and ``temperature=1`` this is ``msp`` exactly. The temperature multiplies the one that calibrated
     ``prediction``, if any.
 
     Args:
-        prediction: of ``model`` on ``graph``; tells the number of samples.
+        prediction: of ``model`` on ``graph``; sets the number of samples.
         graph: predicted on.
-        model: who predicted; must have a gradient with respect to the features.
+        model: the one that predicted; must have a gradient with respect to the features.
         size: ε, in standard deviations of the features as the model sees them.
-        temperature: ``T > 0``. Its paper takes 1000; on Cora 1 ranks the errors among validation nodes best, and a high
+        temperature: ``T > 0``. The paper uses 1000; on Cora 1 ranks the errors among validation nodes best, and a high
             one lets outputs that no training node has (label leave-out keeps them) weigh as much as the others.
-        seed: of the samples, where ``prediction`` was drawn with another than the model's own.
+        seed: of the samples, if ``prediction`` was drawn with another than the model's own.
     """
     from scipy.special import softmax
 
     require_temperature("odin", temperature)
     if not 0 <= size < np.inf:
-        raise BadUsage("the step has no direction of its own", place="odin", found=size, expected="0 or more")
+        raise BadUsage("the step size can't be negative", place="odin", found=size, expected="0 or more")
     require_same_nodes(prediction, graph)
     total = temperature * prediction.temperature
     answer = model.predict(graph, samples=prediction.num_samples, seed=seed, perturb=Perturb(size, total))
@@ -285,7 +285,7 @@ def odin(
 
 
 def _log_scale(prediction: ClassPrediction) -> np.ndarray:
-    """Logits; of a Dirichlet, whose probabilities are no softmax of logits, the logarithm of the mean.  # [S, N, C]"""
+    """Logits; for a Dirichlet, whose probabilities are no softmax, the logarithm of the mean.  # [S, N, C]"""
     if prediction.logits is None or prediction.kind == "dirichlet":
         return np.log(np.maximum(prediction.probs, _SMALLEST_PROBABILITY))
     return prediction.logits

@@ -1,4 +1,4 @@
-"""One score for OOD nodes of every sort: energy, evidence and features, each on the scale of validation nodes."""
+"""One score for all kinds of OOD nodes: energy, evidence and features, each on the scale of validation nodes."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 PARTS = ("energy", "evidence", "features")
 ALLOWANCES = (np.inf, 4.0, 3.0, 2.0, 1.0, 0.0)
-"""How surprising a mismatch of features may be, in nats, before it counts; infinite = it never does."""
+"""How large a feature mismatch may be, in nats, before it counts; infinite = never."""
 FALLBACK_ALLOWANCE = 2.0
 TOLERANCE = 0.005
-"""AUROC on unknown classes that features may cost, by surrogates: they say nothing of these and add noise."""
+"""AUROC on unknown classes that features may cost, by surrogates: they carry no information there and add noise."""
 
 
 @SCORES.register(
     "ood",
-    summary="energy, likeness to the training nodes and fit to the neighbours, each as a rank among validation nodes",
+    summary="energy, similarity to the training nodes and to the neighbours, each as a rank among validation nodes",
     paper="Fisher, Statistical Methods for Research Workers",
     year=1925,
     needs=("logits", "graph", "train", "val"),
@@ -53,17 +53,17 @@ def ood(
 
         S = Prop( t(Prop E) + t(Prop e) + max(t(Prop m) − a, 0) ).
 
-    * energy: ``E = −log Σ_c exp(z̄_c)`` of the logits' mean over samples: does the model know a class for it?
-    * evidence: e of :class:`graphsde.Evidence`: is it like the training nodes of a class, more than like any node?
-      Catches classes nobody was trained on; nearly blind to mixed features.
-    * features: m of :func:`~graphsde.uncertainty.mismatch.feature_mismatch`: do its features fit its neighbours?
-      Catches wrong or mixed features; blind to unknown classes, where it only adds noise.
+    * energy: ``E = −log Σ_c exp(z̄_c)`` of the logits' mean over samples: does the model recognise a class?
+    * evidence: e of :class:`graphsde.Evidence`: does it resemble the training nodes of a class more than any node?
+      Detects untrained classes; nearly blind to mixed features.
+    * features: m of :func:`~graphsde.uncertainty.mismatch.feature_mismatch`: do its features match its neighbours'?
+      Detects wrong or mixed features; blind to unknown classes, where it only adds noise.
 
     The allowance a is one of ∞, 4, 3, 2, 1, 0, chosen on surrogates made of validation nodes, never on OOD nodes.
     Some of them are unknown classes: validation nodes as if their class had not been trained on (evidence without the
     nearest class). Others are mixed features: copies whose features are a mixture of two known nodes'. Chosen is what
-    detects mixed features best, among those that cost at most 0.005 AUROC on unknown classes. Energies of surrogates
-    stay as they are, since the model is not asked again. With one class there are no unknown classes to try, and
+    detects mixed features best while costing at most 0.005 AUROC on unknown classes. Energies of surrogates
+    are unchanged, since the model does not predict again. With one class there are no unknown classes to try, and
     a = 2.
 
     All references come from validation nodes, which selection has seen: p-values are slightly optimistic, ranks are
@@ -74,15 +74,13 @@ def ood(
         prediction: with logits.
         graph: predicted on.
         parts: which of ``energy``, ``evidence``, ``features`` to sum.
-        alone: judge nodes one at a time: unknown nodes don't enter the background of the evidence.
-        allowance: a, where it is not to be chosen.
+        alone: score nodes one at a time: unknown nodes don't enter the background of the evidence.
+        allowance: a, to skip the choice.
         reference: prediction and graph that the training and validation nodes are of; ``prediction`` and ``graph`` if
-            not given. For a shifted graph give the clean one.
+            not given. For a shifted graph pass the clean one.
     """
     if isinstance(parts, str) or not parts or not set(parts) <= set(PARTS):
-        raise BadUsage(
-            "these are no parts of the score 'ood'", code="E-SCORE", found=parts, expected=f"some of {PARTS}"
-        )
+        raise BadUsage("invalid parts of the score 'ood'", code="E-SCORE", found=parts, expected=f"some of {PARTS}")
     require_same_nodes(prediction, graph)
     known_prediction, known_graph = reference or (prediction, graph)
     require_same_nodes(known_prediction, known_graph)
@@ -90,7 +88,7 @@ def ood(
         raise BadUsage(
             f"the graph '{known_graph.name}' has no validation nodes of known classes to compare with",
             code="E-SCORE",
-            fix="give reference=(prediction, graph) of the graph that the model was fitted on, or use entropy",
+            fix="pass reference=(prediction, graph) of the graph that the model was fitted on, or use entropy",
         )
     evidence = evidence_of(known_graph, alone=alone)
     clean = _fields(known_prediction, known_graph, evidence, parts, fitted=known_graph)
@@ -106,7 +104,7 @@ def ood(
 
 @dataclass(frozen=True)
 class Choice:
-    """An allowance and what it gets on surrogates: AUROC on mixed features and on unknown classes."""
+    """An allowance and its results on surrogates: AUROC on mixed features and on unknown classes."""
 
     allowance: float
     mixed: float
@@ -114,9 +112,9 @@ class Choice:
 
 
 def choices(prediction: ClassPrediction, graph: Graph, *, alone: bool = False) -> list[Choice]:
-    """What each allowance gets on the surrogates of ``graph``, which the score chooses by.
+    """The result of each allowance on the surrogates of ``graph``, used to choose one.
 
-    Empty where there is no surrogate of unknown classes: with a single class of training nodes.
+    Empty if there is no surrogate of unknown classes: with a single class of training nodes.
     """
     nodes = validation_nodes(graph)
     clean = _fields(prediction, graph, evidence_of(graph, alone=alone), PARTS, fitted=graph)
@@ -131,7 +129,7 @@ def _choose(
     if not compared:
         return Choice(FALLBACK_ALLOWANCE, np.nan, np.nan)
     allowed = [one for one in compared if one.unknown >= compared[0].unknown - TOLERANCE]
-    return max(allowed, key=lambda one: one.mixed)  # the first of equals: the largest allowance
+    return max(allowed, key=lambda one: one.mixed)  # the first among ties: the largest allowance
 
 
 def _compare(
@@ -155,7 +153,7 @@ def _compare(
 def _fields(
     prediction: ClassPrediction, graph: Graph, evidence: Evidence, parts: Sequence[str], *, fitted: Graph
 ) -> dict[str, np.ndarray]:
-    """Each part, averaged with the neighbours'; ``fitted`` is the graph that the evidence is of.  # [N] each"""
+    """Each part, averaged with the neighbours'; ``fitted`` is the graph of the evidence.  # [N] each"""
     found = {}
     if "energy" in parts:
         logits = prediction.mean_logits

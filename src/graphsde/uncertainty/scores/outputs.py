@@ -1,4 +1,4 @@
-"""Scores of the outputs alone: confidence, energy, entropy, and what Dirichlet concentrations tell."""
+"""Scores from the outputs alone: confidence, energy, entropy, and Dirichlet concentrations."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def margin(prediction: ClassPrediction) -> np.ndarray:
 def energy(prediction: ClassPrediction, *, temperature: float = 1.0) -> np.ndarray:
     """``−T logsumexp(z / T)``, mean over samples.  # [N]
 
-    Unlike probabilities it moves when the same number is added to all logits of a node.
+    Unlike probabilities it changes when the same number is added to all logits of a node.
 
     Args:
         prediction: with logits.
@@ -60,7 +60,7 @@ def energy(prediction: ClassPrediction, *, temperature: float = 1.0) -> np.ndarr
     """
     require_temperature("energy", temperature)
     if not prediction.has_logits:
-        raise BadUsage("energy reads logits, and this prediction has none", code="E-SCORE", fix="use entropy or msp")
+        raise BadUsage("energy needs logits, and this prediction has none", code="E-SCORE", fix="use entropy or msp")
     return prediction.free_energy(temperature)
 
 
@@ -87,7 +87,7 @@ def gnnsafe(
 
 @SCORES.register(
     "entropy",
-    summary="entropy of the mean probabilities: all the uncertainty there is",
+    summary="entropy of the mean probabilities: total uncertainty",
     paper="Shannon, A Mathematical Theory of Communication",
     year=1948,
     needs=("probs",),
@@ -202,7 +202,7 @@ def predicted_evidence(prediction: ClassPrediction) -> np.ndarray:
 
 def _concentrations(prediction: ClassPrediction) -> np.ndarray:
     if prediction.alpha is None:
-        raise BadUsage("this score reads Dirichlet concentrations, and the prediction has none", code="E-SCORE")
+        raise BadUsage("this score needs Dirichlet concentrations, and the prediction has none", code="E-SCORE")
     return prediction.alpha.astype(np.float64)
 
 

@@ -1,4 +1,4 @@
-"""Scores spread over the edges: a node among uncertain nodes is less sure than it looks."""
+"""Scores spread over the edges: a node among uncertain nodes is less certain than it looks."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def propagate(
 ) -> np.ndarray:
     """A score averaged with the scores of the neighbours, a few times over (GNNSafe; Wu et al., 2023).
 
-    ``e ← α e + (1 − α) D⁻¹ A e``, without self loops. It helps where OOD nodes sit together and harms where
+    ``e ← α e + (1 − α) D⁻¹ A e``, without self loops. It helps if OOD nodes are clustered and hurts if
     neighbours differ. Propagate over the whole graph, then pick the nodes of interest.
 
     Args:
         values: any score.  # [N]
         graph: whose edges to use; of a directed graph the incoming ones, of a weighted graph with their weights.
         alpha: share of its own value that a node keeps in a step, in [0, 1].
-        steps: number of rounds; 0 returns the values as they are.
-        isolated: what becomes of a node without neighbours. ``keep`` leaves its value; ``published`` scales it by
-            ``alpha`` in every step as the reference implementation does, which makes a lonely node look surer.
+        steps: number of rounds; 0 returns the values unchanged.
+        isolated: what to do with a node without neighbours. ``keep`` leaves its value; ``published`` scales it by
+            ``alpha`` in every step like the reference implementation, which makes an isolated node look more certain.
 
     Returns:
         float64.  # [N]
@@ -47,10 +47,10 @@ def propagate(
     current = np.array(values, dtype=np.float64)
     if current.shape != (graph.num_nodes,):
         raise BadInput(
-            f"a score of shape {current.shape} does not fit a graph of {graph.num_nodes} nodes",
+            f"a score of shape {current.shape} does not match a graph of {graph.num_nodes} nodes",
             code="E-LEN",
             expected=f"{graph.num_nodes} values, one per node",
-            fix="score the prediction of the whole graph and pick nodes afterwards",
+            fix="score the prediction of the whole graph and select nodes afterwards",
         )
     require_smoothing("propagate", alpha, steps)
     if isolated not in ("keep", "published"):
@@ -71,11 +71,11 @@ def propagate(
 
 def require_smoothing(place: str, alpha: float, steps: int) -> None:
     if not 0.0 <= alpha <= 1.0:
-        raise BadUsage("alpha is a share", place=place, found=alpha, expected="a number from 0 to 1")
+        raise BadUsage("alpha must be a share", place=place, found=alpha, expected="a number from 0 to 1")
     if steps < 0:
-        raise BadUsage("steps counts rounds", place=place, found=steps, expected="a whole number, 0 or more")
+        raise BadUsage("invalid number of steps", place=place, found=steps, expected="an integer, 0 or more")
 
 
 def require_temperature(place: str, temperature: float) -> None:
     if not temperature > 0:
-        raise BadUsage("a temperature is positive", place=place, found=temperature, expected="a number above 0")
+        raise BadUsage("a temperature must be positive", place=place, found=temperature, expected="a number above 0")

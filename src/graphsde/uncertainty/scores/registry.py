@@ -1,4 +1,4 @@
-"""Scores by name: one call for every way of asking "how uncertain is this node?"."""
+"""Scores by name: one function for every measure of a node's uncertainty."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ DIRECTION = "higher = more uncertain"
 
 
 class ScoreRegistry(Registry[Callable[..., np.ndarray]]):
-    """Scores by name; all of them point the same way, which is said here once and shown with each."""
+    """Scores by name; all have the same direction, stated here once and shown with each."""
 
     def add(self, name: str, item: Callable[..., np.ndarray], *, summary: str, **facts: Any) -> None:
         if facts.setdefault("direction", DIRECTION) != DIRECTION:
             raise BadUsage(
-                f"the score '{name}' points the wrong way",
+                f"the score '{name}' has the wrong direction",
                 found=facts["direction"],
                 expected=DIRECTION,
                 fix="register its negative",
@@ -46,11 +46,11 @@ prediction and graph whose training nodes it learns from.
 """
 
 DEFAULT_SCORE: Rules[tuple[str, ...]] = Rules("scoring")
-"""What OOD nodes are detected by where nobody names a score: the first of them that is defined."""
+"""Default scores for OOD detection: the first that is defined."""
 DEFAULT_SCORE.register("classification")(("ood", "entropy"))
 DEFAULT_SCORE.register("regression")(("total",))
 
-OF_CLASSES = "goes by classes"
+OF_CLASSES = "needs classes"
 PROPAGATED = "propagated"
 _PROPAGATION_OPTIONS = ("alpha", "steps", "isolated")
 
@@ -69,10 +69,10 @@ def score(
     Args:
         name: one of ``SCORES``, or one of them followed by ``+propagated`` to spread it over the graph with
             :func:`graphsde.uncertainty.scores.propagate`.
-        prediction: what a model said.
-        graph: the graph predicted on; needed by scores that look at edges or at the training nodes.
-        model: who predicted; needed by scores that ask it for further predictions.
-        reference: where scores that learn from training nodes take these from, if not from ``prediction`` and
+        prediction: of a model.
+        graph: the graph predicted on; needed by scores that use edges or training nodes.
+        model: the one that predicted; needed by scores that use further predictions of it.
+        reference: where scores that learn from training nodes find them, if not in ``prediction`` and
             ``graph``: the clean graph, when a shifted one is scored. Other scores ignore it.
         options: settings of the score (``temperature`` of ``energy``) and of the propagation (``alpha``, ``steps``,
             ``isolated``).
@@ -104,7 +104,7 @@ def score(
 
 
 def spreads(name: str) -> bool:
-    """Whether the score of this name is an average over edges already."""
+    """Whether the score of this name is already an average over edges."""
     base, plus, _ = name.partition("+")
     return bool(plus) or bool(SCORES.entry(base).facts.get("spreads", False))
 
@@ -122,11 +122,11 @@ def default_score(
     among: Sequence[str] | None = None,
     reference: tuple[Prediction, Graph] | None = None,
 ) -> str:
-    """The first score that is defined for this prediction: ``ood`` of classes wherever it can be, else ``entropy``.
+    """The first score that is defined for this prediction: for classes ``ood`` if possible, otherwise ``entropy``.
 
     Args:
         prediction, graph, model, reference: as for :func:`score`.
-        among: names in order of preference; :data:`DEFAULT_SCORE` if not given. The last one is taken untried.
+        among: names in order of preference; :data:`DEFAULT_SCORE` if not given. The last one is used without a check.
     """
     names = DEFAULT_SCORE.of(prediction) if among is None else tuple(among)
     for name in names[:-1]:
@@ -155,7 +155,7 @@ def _evaluate(
 
 
 _NO_GRAPH = (
-    "looks at edges or training nodes, and no graph was given",
+    "uses edges or training nodes, and no graph was given",
     "pass the graph that the prediction was made on",
 )
 
@@ -172,31 +172,33 @@ def _obstacle(
         own = ", ".join(
             name for name in SCORES if prediction.target_kind in SCORES.entry(name).facts.get("targets", ())
         )
-        return f"{OF_CLASSES}, and this prediction is of {prediction.speaks_of}", f"use one of {own}"
+        return f"{OF_CLASSES}, and this model predicts {prediction.speaks_of}", f"use one of {own}"
     if kinds is not None and prediction.kind not in kinds:
         why = {
-            "deterministic": "is not defined for a deterministic model, which gives one answer and no spread around it",
+            "deterministic": "is not defined for a deterministic model, which has no samples",
             "samples": "is not defined for a sampled model, which has no Dirichlet concentrations",
             "dirichlet": "counts the votes of samples, and a Dirichlet model has none",
             "gaussian": "counts the votes of samples, and one Gaussian has none",
         }[prediction.kind]
         return why, _others() + ", or a model of kind " + " or ".join(kinds)
     if "alpha" in needs and getattr(prediction, "alpha", None) is None:
-        return "reads Dirichlet concentrations, and this prediction has none", "use a Dirichlet model"
+        return "needs Dirichlet concentrations, and this prediction has none", "use a Dirichlet model"
     if "logits" in needs and not getattr(prediction, "has_logits", False):
-        return "reads logits, and this prediction has none", _others() + ", or a model that keeps its logits"
+        return "needs logits, and this prediction has none", _others() + ", or a model that keeps its logits"
     if "samples" in needs and prediction.kind == "samples" and prediction.num_samples < 2:
         return "compares samples, and this prediction has only one", "predict with samples=20 or more"
     if "embedding" in needs and prediction.embedding is None:
-        return "reads embeddings, and this model gives none", _others()
+        return "needs embeddings, and this model has none", _others()
     if "graph" in needs and graph is None:
         return _NO_GRAPH
     if "model" in needs and model is None:
-        return "asks the model for further predictions, and none was given", "pass model=..."
-    if "gradient" in needs and not getattr(model, "has_feature_gradient", True):  # a Predictor of others need not say
+        return "needs further predictions of the model, and no model was given", "pass model=..."
+    if "gradient" in needs and not getattr(
+        model, "has_feature_gradient", True
+    ):  # optional for a Predictor of another library
         return (
-            "moves features along a gradient, and this model has no gradient with respect to them",
-            "use a score that does not perturb the features, as " + _unconditional()[0],
+            "needs a gradient with respect to the features, and this model has none",
+            "use a score that does not perturb the features, such as " + _unconditional()[0],
         )
     if "train" in needs:
         learned_from = graph if reference is None else reference[1]
@@ -211,7 +213,7 @@ def _obstacle(
         if selected_on is None or not _has_validation_nodes(selected_on):
             return (
                 "compares nodes with validation nodes of known classes, and the graph has none",
-                "set some nodes aside for validation (a val mask, or --split), or " + _others(),
+                "reserve some nodes for validation (a val mask, or --split), or " + _others(),
             )
     return None
 
@@ -249,5 +251,5 @@ def _check_options(entry: Entry[Callable[..., np.ndarray]], positional: int, opt
                 code="E-SCORE",
                 found=key,
                 expected="one of " + ", ".join(known) if known else "no options",
-                fix=f"leave '{key}' out",
+                fix=f"leave out '{key}'",
             )

@@ -1,4 +1,4 @@
-"""How far the samples lie apart, and total uncertainty split into its two parts."""
+"""Disagreement of the samples, and total uncertainty split into its two parts."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Decomposition:
     Args:
         total: all of it.  # [N]
         aleatoric: what remains once the sample is known.  # [N]
-        epistemic: what the samples disagree about; NaN for a deterministic model, which has no notion of it.  # [N]
+        epistemic: what the samples disagree about; NaN for a deterministic model, where it is undefined.  # [N]
     """
 
     total: np.ndarray
@@ -80,10 +80,10 @@ def decompose(prediction: ClassPrediction, by: Literal["entropy", "variance"] = 
 
     By entropy: ``H(p̄) = mean_s H(p_s) + I``. By variance, the second moments: ``Σ_c p̄_c (1 − p̄_c)`` is the total,
     ``Σ_c Var_s(p_sc)`` with denominator S − 1 the epistemic part, the rest is aleatoric. For a Dirichlet both are in
-    closed form. Of a latent diffusion the epistemic part is the disagreement between paths.
+    closed form. For a latent diffusion the epistemic part is the disagreement between paths.
 
     Args:
-        prediction: what a model said.
+        prediction: of a model.
         by: ``entropy`` (nats) or ``variance``.
 
     Example:

@@ -1,4 +1,4 @@
-"""What a bound on errors costs in answers: the numbers behind the slider."""
+"""The trade-off between errors and accepted nodes: the numbers behind the slider."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from graphsde.view.figures.style import BLUE, GREEN, GREY, ORANGE
 
 @dataclass(frozen=True)
 class Outcome:
-    """Decisions as the page tells them, counted over nodes whose label neither training nor calibration has used.
+    """Decisions as shown on the page, counted over nodes not used for training or calibration.
 
     Args:
         accepted, review, OOD: how many got each action.
         tested, wrong: accepted test nodes, and how many of those are wrong: a check of the guarantee, not part of it;
-            cross-fitted where the test nodes were calibrated on.
+            cross-fitted if the test nodes were calibrated on.
     """
 
     accepted: int
@@ -46,7 +46,7 @@ def outcome(decisions: Decisions) -> Outcome:
 
 @dataclass(frozen=True, eq=False)
 class AbstentionPicture(Picture):
-    """Error rate and its bound against the share of nodes accepted, with the choice that the slider makes."""
+    """Error rate and its bound against the share of nodes accepted, with the slider's choice."""
 
     abstention: Abstention
 
@@ -59,12 +59,12 @@ class AbstentionPicture(Picture):
         ceiling = min(100.0, max(3.0 * 100 * found.max_error, 1.2 * 100 * last, 2.0), 1.1 * top)
         hover = "answering %{x:.1f} %: %{y:.2f} %"
         marks = [
-            Line("seen on calibration nodes", x, 100 * curve.calibration_errors, BLUE, width=2.5, hover=hover),
+            Line("on calibration nodes", x, 100 * curve.calibration_errors, BLUE, width=2.5, hover=hover),
             Line("upper bound", x, np.minimum(bound, ceiling), ORANGE, "dash", hover=hover),
             Line("allowed", [0, 100], [allowed] * 2, GREY, "dot", hover=None),
         ]
         if found.threshold is not None:
             marks.append(Line("chosen", [100 * found.coverage] * 2, [0, ceiling], GREEN, width=2.5, hover=None))
-        answered = Axis("nodes answered, surest first", " %", limits=(0.0, 100.0), grid=False)
+        answered = Axis("nodes accepted, most certain first", " %", limits=(0.0, 100.0), grid=False)
         wrong = Axis("wrong among them", " %", limits=(0.0, ceiling))
         return Chart((Panel(answered, wrong, tuple(marks)),), page_height=340)

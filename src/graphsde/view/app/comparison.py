@@ -1,4 +1,4 @@
-"""Several runs beside each other."""
+"""Several runs side by side."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Comparison:
 
     Args:
         columns: one array per column, one entry per run.
-        best: for each figure, the rows that have the best value.
-        caution: why the figures may not be comparable, in words.
+        best: for each metric, the rows that have the best value.
+        caution: why the metrics may not be comparable, in words.
     """
 
     columns: dict[str, list[Any]]
@@ -39,7 +39,7 @@ class Comparison:
 
 
 def compare_runs(runs: Sequence[RunFacts]) -> Comparison:
-    """The test figures of some runs; those of one graph and split can be compared."""
+    """The test metrics of some runs; those of one graph and split can be compared."""
     columns: dict[str, list[Any]] = {
         "run": [plain(run.name) for run in runs],
         "graph": [plain(run.graph) for run in runs],
@@ -62,9 +62,9 @@ def _caution(runs: Sequence[RunFacts]) -> list[str]:
     if len(runs) < 2:
         return []
     if len({(run.graph, _split_hash(run)) for run in runs}) > 1:
-        return ["These runs are not about the same test nodes: their figures can't be compared with each other."]
+        return ["These runs have different test nodes: their metrics can't be compared."]
     return [
-        "One run each: a small difference may be chance. Paired tests over seeds: graphsde bench, graphsde compare."
+        "One run each: a small difference may be chance. For paired tests over seeds: graphsde bench, graphsde compare."
     ]
 
 

@@ -1,7 +1,7 @@
-"""Reading a visitor's files in a process of its own, with limits: what goes wrong there ends there.
+"""Reading a visitor's files in a separate process, with limits, so that failures stay there.
 
 ``python -m graphsde.view.app.confined PATH`` reads a graph and prints one line of JSON: that it can be read, or the
-error. The graph itself is not handed back; whoever wants it reads the files again, now that they are known to be
+error. The graph itself is not returned; the caller reads the files again, now that they are known to be
 harmless.
 """
 
@@ -20,8 +20,8 @@ from graphsde.base.memory import available_bytes, human_bytes
 from graphsde.io.read import read
 
 MOST_SECONDS = 60
-MOST_MEMORY = 4_000_000_000  # what a file of the largest size that the page takes may cost
-_STARTING = 60  # seconds that a busy machine may take to start a process
+MOST_MEMORY = 4_000_000_000  # for a file of the largest size that the page accepts
+_STARTING = 60  # seconds that a busy machine may need to start a process
 _GRACE = 5
 _COMMAND = [sys.executable, "-m", "graphsde.view.app.confined"]
 _KINDS: dict[str, type[GraphsdeError]] = {
@@ -35,10 +35,10 @@ def check_readable(path: Path, *, seconds: int = MOST_SECONDS, memory: int = MOS
     Args:
         path: a file or folder, as :func:`graphsde.io.read.read` takes it.
         seconds: of computing.
-        memory: bytes beyond what the program itself takes; never more than the machine has free.
+        memory: bytes beyond what the program itself uses; never more than the machine has free.
 
     Raises:
-        GraphsdeError: as reading it raises; with the code ``E-UPLOAD`` where the process came to an end of its own.
+        GraphsdeError: as reading it raises; with the code ``E-UPLOAD`` if the process itself failed.
     """
     memory = min(memory, available_bytes())
     request = json.dumps({"path": str(path), "seconds": seconds, "memory": memory})
@@ -48,7 +48,7 @@ def check_readable(path: Path, *, seconds: int = MOST_SECONDS, memory: int = MOS
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},  # threads would take address space from the files
+            env={**os.environ, "OMP_NUM_THREADS": "1"},  # threads would use up address space
             timeout=seconds + _STARTING,
             check=False,
         )
@@ -80,7 +80,7 @@ def _ended(reason: str) -> BadInput:
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """What the process says of a path, once its own limits stand."""
+    """The result of the process for a path, with its limits set."""
     confine(int(request["seconds"]), int(request["memory"]))
     try:
         read(str(request["path"]))
@@ -94,15 +94,15 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         return {"kind": type(error).__name__, "error": error.as_dict()}
     except Exception as error:
         message = f"reading the upload failed: {shorten(f'{type(error).__name__}: {error}')}"
-        return {"kind": "GraphsdeError", "error": GraphsdeError(message, fix="this is a fault of graphsde").as_dict()}
+        return {"kind": "GraphsdeError", "error": GraphsdeError(message, fix="this is a bug in graphsde").as_dict()}
     return {}
 
 
 def confine(seconds: int, memory: int) -> None:
-    """Limit what this process may still take; a system without such limits (Windows) has the caller's clock alone."""
+    """Limit what this process may still use; a system without such limits (Windows) relies on the caller's timeout."""
     import psutil
 
-    # whatever reading needs is loaded before, so that the limit is about the files
+    # load everything that reading needs first, so that the limit applies to the files
     import pyarrow.compute
     import pyarrow.parquet  # noqa: F401
 
@@ -115,7 +115,7 @@ def confine(seconds: int, memory: int) -> None:
     used = resource.getrusage(resource.RUSAGE_SELF)
     spent = int(used.ru_utime + used.ru_stime) + 1
     limits = {
-        # time is up with a signal that says so, and a little later with one that nobody can ignore
+        # the first signal reports the timeout; a little later, one that can't be ignored
         resource.RLIMIT_CPU: (spent + seconds, spent + seconds + _GRACE),
         resource.RLIMIT_AS: (psutil.Process().memory_info().vms + memory,) * 2,
         resource.RLIMIT_CORE: (0, 0),

@@ -1,4 +1,4 @@
-"""The graph as a picture that stays readable: all of a small one, a part of a large one."""
+"""A readable drawing of the graph: all of a small one, a part of a large one."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def arrange(graph: Graph, nodes: np.ndarray) -> Drawing:
 
     inside = sp.triu(graph.adjacency.matrix[nodes][:, nodes], k=1).tocoo()
     pairs = np.stack([inside.row, inside.col], axis=1)
-    if len(pairs) > MOST_EDGES:  # more lines than that are a grey disc
+    if len(pairs) > MOST_EDGES:  # more lines would be a grey disc
         pairs = pairs[np.sort(numpy_stream(0, "page", "edges").permutation(len(pairs))[:MOST_EDGES])]
     network = nx.Graph()
     network.add_nodes_from(range(len(nodes)))
@@ -90,7 +90,7 @@ def arrange(graph: Graph, nodes: np.ndarray) -> Drawing:
 
 
 def _spread(places: np.ndarray) -> np.ndarray:
-    """Half way between the places and their ranks: one stray component must not press all others into a corner."""
+    """Halfway between the places and their ranks: one stray component must not push all others into a corner."""
     if len(places) < 3:
         return places
     low, high = places.min(axis=0), places.max(axis=0)

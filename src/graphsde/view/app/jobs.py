@@ -1,4 +1,4 @@
-"""Work that takes longer than a click: a process of its own that the page follows and can end."""
+"""Long-running work: a separate process that the page follows and can cancel."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from graphsde.base.errors import BadUsage
 
 State = Literal["running", "done", "cancelled", "failed"]
 PATIENCE = 5.0
-"""Seconds that a cancelled job gets to save what it has reached."""
+"""Seconds that a cancelled job has to save its progress."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ class Progress:
 
     Args:
         state: what it is doing.
-        epochs: at most so many; 0 before training has begun.
+        epochs: maximum number; 0 before training has started.
         history: one row per epoch, with ``epoch``, ``loss``, ``val_nll``, ``val_accuracy``.
         said: lines that the work printed about itself, the newest last.
-        result: what it left, once it is done.
+        result: available once it is done.
         error: why it ended, in words.
     """
 
@@ -63,7 +63,7 @@ class Job:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
-                # Ctrl-C at the server is told to it once, by us
+                # we forward Ctrl-C at the server once
                 start_new_session=True,
                 creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
             )
@@ -77,7 +77,7 @@ class Job:
         return self._process.poll() is None
 
     def progress(self) -> Progress:
-        code = self._process.poll()  # before the file is read: a job that has ended has written all of it
+        code = self._process.poll()  # before reading the file: a job that has ended has written all of it
         lines = _lines(self.folder / "progress.jsonl")
         kinds: dict[str, list[dict[str, Any]]] = {}
         for line in lines:
@@ -99,7 +99,7 @@ class Job:
         )
 
     def cancel(self) -> None:
-        """Ask it to stop after the present epoch; what was reached is kept. Whatever does not stop is ended."""
+        """Ask it to stop after the current epoch and keep its progress; kill it if it does not stop."""
         if not self.running:
             return
         self._cancelled = True
@@ -124,7 +124,7 @@ class Jobs:
         folder: where they keep their files.
 
     Attributes:
-        current: the last job that was started, whether it is at work or not.
+        current: the last job that was started, running or not.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -136,7 +136,7 @@ class Jobs:
     def start(self, request: dict[str, Any]) -> Job:
         with self._lock:
             if self.current is not None and self.current.running:
-                raise BadUsage("another fit is at work", code="E-LOCKED", fix="wait for it, or cancel it first")
+                raise BadUsage("another fit is running", code="E-LOCKED", fix="wait for it, or cancel it first")
             name = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
             self.current = Job(request, self.folder / name)
             return self.current
@@ -152,7 +152,7 @@ class Jobs:
 
 
 def append_line(path: Path, kind: str, **values: Any) -> None:
-    """One line of progress, whole or not there."""
+    """One line of progress, written atomically."""
     line = json.dumps({"kind": kind, **values}) + "\n"
     with open(path, "ab") as stream:
         os.write(stream.fileno(), line.encode())

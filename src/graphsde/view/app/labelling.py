@@ -1,4 +1,4 @@
-"""Labels that a visitor has given, and how a run has fared from round to round of them."""
+"""Labels from a visitor, and the results of a run from round to round."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ NodeId = int | str
 
 @dataclass
 class LabelQueue:
-    """Answers in the order in which they came.
+    """Answers in order of arrival.
 
     Args:
         path: the file they are kept in.
         given: class names by node id.
-        skipped: nodes that the visitor did not want to judge.
+        skipped: nodes that the visitor skipped.
     """
 
     path: Path
@@ -47,7 +47,7 @@ class LabelQueue:
 
     @classmethod
     def of_run(cls, run: Path) -> LabelQueue:
-        """The queue of a run; a file that can't be read is set aside, and the queue begins anew."""
+        """The queue of a run; an unreadable file is moved aside, and the queue starts over."""
         path = run.parent / ".labels" / f"{run.name}.json"
         if not path.exists():
             return cls(path)
@@ -62,7 +62,7 @@ class LabelQueue:
 
     def give(self, node: NodeId, name: str, classes: Sequence[str]) -> None:
         if name not in classes:
-            raise BadInput(f"'{name}' is no class of this run", code="E-LABEL-UNKNOWN", found=name)
+            raise BadInput(f"'{name}' is not a class of this run", code="E-LABEL-UNKNOWN", found=name)
         self.given[node] = name
         self._save()
 
@@ -75,7 +75,7 @@ class LabelQueue:
         self._save()
 
     def learned(self, nodes: Iterable[NodeId]) -> None:
-        """The model knows these now; labels that came while it learned wait for the next round."""
+        """Mark these as learned; labels that came in meanwhile wait for the next round."""
         for node in nodes:
             self.given.pop(node, None)
         self._save()
@@ -87,13 +87,13 @@ class LabelQueue:
 def next_questions(
     prediction: ClassPrediction, graph: Graph, by: str, queue: LabelQueue, budget: int = BATCH
 ) -> Questions:
-    """What to label next; nodes that were answered or skipped are not asked for again."""
+    """What to label next; answered or skipped nodes are not asked again."""
     known = [node for node in [*queue.given, *queue.skipped] if node in graph.position]
     return ask(prediction, graph, budget=budget, by=by, skip=known)
 
 
 def label_columns(run: Path, queue: LabelQueue) -> dict[str, Any]:
-    """All labels that were given to this run since its first fit, learned or not: a table to be kept."""
+    """All labels given to this run since its first fit, learned or not, as a table."""
     learned = LabelBook.of_run(run).labels
     pairs = [(node, name) for node, name, _ in learned] + list(queue.given.items())
     rounds: list[int | None] = [number for _, _, number in learned]
@@ -112,7 +112,7 @@ def _node_id(value: Any) -> NodeId:
 
 @dataclass(frozen=True)
 class Round:
-    """The state after a round; ``accuracy`` is ``None`` where there are no test nodes."""
+    """The state after a round; ``accuracy`` is ``None`` if there are no test nodes."""
 
     labels: int
     accuracy: float | None
@@ -121,7 +121,7 @@ class Round:
 
 @dataclass(frozen=True, eq=False)
 class RoundCurve(Picture):
-    """Accuracy on test nodes and mean uncertainty of nodes that are not for training, over labels."""
+    """Accuracy on test nodes and mean uncertainty of nodes outside training, over labels."""
 
     rounds: tuple[Round, ...]
 
@@ -140,7 +140,7 @@ class RoundCurve(Picture):
 
 
 def learned_rounds(run: Path) -> list[Learned]:
-    """What every round said of itself, the first one first."""
+    """The record of every round, in order."""
     folders = [path for path in (run / HISTORY).glob("*") if path.name.isdecimal()]
     found = []
     for folder in [*sorted(folders, key=lambda path: int(path.name)), run]:
@@ -152,10 +152,10 @@ def learned_rounds(run: Path) -> list[Learned]:
 
 
 def round_curve(run: OpenRun) -> RoundCurve:
-    """One point per round, beginning with the first fit.
+    """One point per round, starting with the first fit.
 
-    Every point is measured on the same nodes, those that are for testing (or not for training) today: a node that gets
-    a label leaves the test, and such nodes are hard ones, so that a curve over the test nodes of each day would rise by
+    Every point is measured on the same nodes, the current test nodes (or nodes outside training): a node that gets
+    a label leaves the test set, and such nodes are hard ones, so a curve over each round's test nodes would rise by
     itself.
     """
     graph, prediction = run.graph, run.prediction
@@ -184,7 +184,7 @@ def _measured(
 
 
 def _table(path: Path, graph: Graph) -> tuple[np.ndarray, np.ndarray] | None:
-    """What an earlier round said of the nodes of today; ``None`` where it can't be read any more."""
+    """The prediction of an earlier round for the current nodes; ``None`` if it can no longer be read."""
     import pyarrow.parquet as pa_parquet
 
     try:

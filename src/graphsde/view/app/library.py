@@ -1,4 +1,4 @@
-"""The runs in a folder, and one of them opened."""
+"""The runs in a folder, and an opened run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What a list of runs shows of one of them."""
+    """One entry in the list of runs."""
 
     name: str
     path: Path
@@ -33,9 +33,9 @@ class RunFacts:
 
 
 def list_runs(folder: Path) -> list[RunFacts]:
-    """Finished runs directly in ``folder`` (or the folder itself, where it is a run), the newest first.
+    """Finished runs directly in ``folder`` (or the folder itself, if it is a run), newest first.
 
-    What can't be read is left out: one broken folder must not hide the others.
+    Unreadable runs are left out: one broken folder must not hide the others.
     """
     candidates = [folder] if RunFolder(folder).finished else []
     if folder.is_dir():
@@ -52,7 +52,7 @@ def list_runs(folder: Path) -> list[RunFacts]:
 
 @lru_cache(maxsize=2 * MOST_RUNS)
 def _facts(path: Path, version: tuple[int, int]) -> RunFacts:
-    """Read once for every version of a run: the list is made anew for every click."""
+    """Cached per version of a run: the list is rebuilt on every click."""
     folder = RunFolder(path)
     config, lines = folder.read_config(), folder.read_metrics()
     graph = folder.read_facts()
@@ -64,40 +64,40 @@ def _facts(path: Path, version: tuple[int, int]) -> RunFacts:
 
 
 def graphs_of_runs(folder: Path) -> set[str]:
-    """What the runs in ``folder`` were made from, finished or not: names of benchmarks and paths."""
+    """Sources of the runs in ``folder``, finished or not: names of benchmarks and paths."""
     found = set()
     for path in folder.iterdir() if folder.is_dir() else ():
         try:
             found.add(RunFolder(path).source().graph)
         except (GraphsdeError, OSError, ValueError, KeyError, TypeError):
-            continue  # no run, or one that can't be taken up anyway
+            continue  # not a run, or one that can't be resumed anyway
     return found
 
 
 def new_run(folder: Path, name: str) -> Path:
-    """The folder of a new run, refused where the name could lead elsewhere or is taken."""
+    """The folder of a new run; refused if the name is unsafe or taken."""
     if not _NAME.fullmatch(name) or ".." in name:
         raise BadUsage(
-            f"'{name}' can't be the name of a run",
+            f"'{name}' is not a valid name for a run",
             code="E-PATH",
             found=name,
-            expected="letters, digits, '-', '_' and '.', at most 64, beginning with a letter or digit",
+            expected="letters, digits, '-', '_' and '.', at most 64, starting with a letter or digit",
         )
     path = folder / name
     if path.exists():
-        raise BadUsage(f"there is a '{name}' already", code="E-RUN-EXISTS", fix="choose another name")
+        raise BadUsage(f"'{name}' already exists", code="E-RUN-EXISTS", fix="choose another name")
     return path
 
 
 def free_name(folder: Path, wish: str) -> str:
-    """``wish``, made harmless, with a number where it is taken."""
+    """``wish``, made safe, with a number if it is taken."""
     base = re.sub(r"[^A-Za-z0-9._-]+", "-", wish).strip("-._")[:50].replace("..", ".") or "run"
     names = [base, *(f"{base}-{number}" for number in range(2, 10_000))]
     return next(name for name in names if not (folder / name).exists())
 
 
 class OpenRun:
-    """A finished run with its model, graph and prediction of classes, each read when it is first looked at."""
+    """A finished run with its model, graph and class prediction, each read on first use."""
 
     def __init__(self, path: Path, samples: int = SAMPLES) -> None:
         self.folder = RunFolder(path)

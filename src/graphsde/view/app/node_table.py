@@ -1,4 +1,4 @@
-"""Every node as a row, and what the files say about one."""
+"""Every node as a row, and the data of a single node."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from graphsde.view.figures.nodes import node_png, pixel_range
 
 
 def pictures(graph: Graph, nodes: np.ndarray) -> list[str] | None:
-    """A data URI for each node; ``None`` where the graph has no pictures."""
+    """A data URI for each node; ``None`` if the graph has no images."""
     limits = pixel_range(graph)
     return None if limits is None else [node_png(graph, int(node), limits) for node in nodes]
 
 
 def svg_image(svg: str) -> str:
-    """An inline drawing as the address of a picture: as such it is shown, and nothing in it can run."""
+    """An inline drawing as an image address, so that nothing in it can run."""
     style = "<style>line{stroke:#8a8f98}.ego-side{stroke-opacity:.35}</style>"
     opening, _, rest = str(svg).partition(">")  # escaped text of its own class would escape what we add
     named = opening.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
@@ -54,7 +54,7 @@ IN_THE_FILE_ALONE = ("action", "class_1", "probability_1")
 
 
 def review_rows(review: Review) -> dict[str, Any]:
-    """The first rows of a review list as the page shows them: texts cut and printable, the reason before figures."""
+    """The first rows of a review list as the page shows them: texts cut and printable, the reason before numbers."""
     rows = review.rows(MOST_ROWS)
     first = [name for name in FIRST_OF_REVIEW if name in rows[0]]
     shown = [*first, *(name for name in rows[0] if name not in (*first, *IN_THE_FILE_ALONE))]
@@ -88,7 +88,7 @@ class NodeTable:
 
 @dataclass(frozen=True)
 class NodeFilter:
-    """What a row must be to be shown; an empty choice leaves all.
+    """Filter of rows; an empty choice shows all.
 
     Args:
         roles: of the split (``train``, ``test``, …; ``none`` for nodes without one).
@@ -110,7 +110,7 @@ def node_table(graph: Graph, prediction: ClassPrediction) -> NodeTable:
     """The table of all nodes.
 
     A label that the model was trained on says nothing about its quality, but the reader may still want to see it:
-    ``true`` and ``outcome`` are given for every labelled node, and ``role`` says which ones count.
+    ``true`` and ``outcome`` are shown for every labelled node, and ``role`` says which ones count.
     """
     names = np.array([plain(name) for name in graph.class_names] + [""], dtype=object)
     labels = np.full(graph.num_nodes, -1) if graph.labels is None else graph.labels
@@ -154,13 +154,13 @@ def matching(table: NodeTable, prediction: ClassPrediction, wanted: NodeFilter) 
 
 
 def columns_of(table: NodeTable, rows: np.ndarray) -> dict[str, Any]:
-    """The columns that the page shows, for some rows; ``epistemic`` is left out where the model has none."""
+    """The columns that the page shows, for some rows; ``epistemic`` is left out if the model has none."""
     absent = "epistemic" if np.isnan(table.epistemic).all() else None
     return {name: values[rows] for name, values in vars(table).items() if name != absent}
 
 
 def find_node(graph: Graph, text: str) -> int | None:
-    """The position of the node with this id, as somebody typed it."""
+    """The position of the node with this id, as typed."""
     text = text.strip()
     if graph.node_ids.dtype == object:
         return graph.position.get(text)

@@ -1,4 +1,4 @@
-"""The script that draws the page; the framework runs it anew for every click."""
+"""The script that draws the page; the framework reruns it on every click."""
 
 from graphsde.view.app.panels.shell import show
 

@@ -1,6 +1,6 @@
-"""What a request says about itself, read strictly: whatever is not written as the standard has it is refused.
+"""Strict parsing of request headers: anything that does not follow the standard is refused.
 
-Browsers write these headers themselves and correctly. Whoever writes ``Host: 127.0.0.1@evil.example`` hopes that two
+Browsers write these headers correctly. A request with ``Host: 127.0.0.1@evil.example`` hopes that two
 readers understand it differently, so nothing is repaired or guessed here.
 """
 
@@ -20,24 +20,24 @@ LONGEST_LENGTH = 18  # digits; Python refuses to read thousands of them
 
 
 class Malformed(ValueError):
-    """A header that no browser sends; the message is for whoever sent it."""
+    """A header that no browser sends; the message is for the sender."""
 
 
 @dataclass(frozen=True)
 class Authority:
-    """A host and its port, as one writes them in ``Host``; an IPv6 address is in brackets and in its short form."""
+    """A host and its port, as in ``Host``; an IPv6 address is in brackets and in its short form."""
 
     name: str
     port: int | None = None
 
 
 def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Headers by name in small letters; those that decide who gets in may be there once only."""
+    """Headers by lower-case name; those that decide on access may occur only once."""
     found: dict[str, str] = {}
     for name_bytes, value_bytes in raw:
         name, value = name_bytes.decode("latin-1").lower(), value_bytes.decode("latin-1")
         if name in found and name in ONCE:
-            raise Malformed(f"The header {name} is there more than once.")
+            raise Malformed(f"Duplicate header {name}.")
         # cookies may come in several lines (HTTP/2); of anything else the last one counts
         found[name] = f"{found[name]}; {value}" if name == "cookie" and name in found else value
     return found
@@ -54,38 +54,38 @@ def read_authority(text: str) -> Authority:
     """
     match = _AUTHORITY.fullmatch(text.lower()) if text.isascii() else None
     if match is None:
-        raise Malformed("This is no name of a host.")
+        raise Malformed("Invalid host name.")
     name, port = match[1], None if match[2] is None else int(match[2])
     if port is not None and not 0 < port < 2**16:
-        raise Malformed("There is no such port.")
+        raise Malformed("Invalid port.")
     if name.startswith("["):
         try:
             name = f"[{ipaddress.IPv6Address(name[1:-1])}]"
         except ValueError:
-            raise Malformed("This is no address.") from None
+            raise Malformed("Invalid address.") from None
     elif not _NAME.fullmatch(name):
-        raise Malformed("This is no name of a host.")
+        raise Malformed("Invalid host name.")
     return Authority(name, port)
 
 
 def read_origin(text: str) -> Authority | None:
-    """The site that a browser sends a request for; ``None`` where that is no site that can be served here."""
+    """The site that a browser sends a request for; ``None`` if it can't be served here."""
     match = _ORIGIN.fullmatch(text)
     if match is None:
         if text == "null":
             return None
-        raise Malformed("This is no origin.")
+        raise Malformed("Invalid origin.")
     return read_authority(match[2]) if match[1] in ("http", "https") else None
 
 
 def require_path(path: str) -> None:
     """A path of this server: no other server's address, no ``*``, nothing that a file name can't have."""
     if not path.startswith("/") or any(ord(character) < 32 or character == "\x7f" for character in path):
-        raise Malformed("This is no path.")
+        raise Malformed("Invalid path.")
 
 
 def read_length(text: str) -> int | None:
-    """``Content-Length``; ``None`` where it is no length."""
+    """``Content-Length``; ``None`` if it is invalid."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= LONGEST_LENGTH else None
 
 

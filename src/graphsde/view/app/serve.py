@@ -1,4 +1,4 @@
-"""Starting the page: where it listens, who may come in, and with how much."""
+"""Starting the page: where it listens, access control, and upload limits."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 WILDCARDS = ("0.0.0.0", "::", "[::]")
 MOST_FORM_BYTES = 4096
 WRONG_TOKEN_SECONDS = 0.5
-# parts of the framework that nobody needs here
+# parts of the framework that are not needed here
 CLOSED = ("/_stcore/agent", "/_stcore/metrics", "/_stcore/script-health-check")
 
 # everything the page needs comes from the page; it can't be framed, and nothing can call elsewhere
@@ -61,7 +61,7 @@ FORM = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewp
 <title>graphsde</title><style>body{{font:16px system-ui,sans-serif;max-width:24rem;margin:15vh auto;padding:0 1rem}}
 input,button{{font:inherit;width:100%;padding:.6rem;margin:.4rem 0;box-sizing:border-box}}
 p.wrong{{color:#b00020}}</style>
-<h1>graphsde</h1><p>This page needs the token that it was started with.</p>{note}
+<h1>graphsde</h1><p>Enter the token that this page was started with.</p>{note}
 <form method="post" action="{path}"><input type="password" name="token" aria-label="Token" autofocus required>
 <button>Open the page</button></form></html>"""
 
@@ -69,18 +69,18 @@ p.wrong{{color:#b00020}}</style>
 class Gate:
     """ASGI middleware in front of the whole page, sockets included.
 
-    - The ``Host`` of a request must be one that the page is served under: another name that was made to point at this
+    - The ``Host`` of a request must be one that the page is served under: another name that points at this
       machine gets nothing.
     - A request whose headers no browser would write gets 400, see :mod:`~graphsde.view.app.request_headers`.
     - A request that a browser sends for another site (``Origin``) gets nothing.
-    - With a token, nothing is served before it was typed in; it is compared in constant time, and the answer to a wrong
+    - With a token, nothing is served before it is entered; it is compared in constant time, and the answer to a wrong
       one takes half a second.
     - A request body larger than an upload may be is refused before it is read.
 
     Args:
-        app: what is behind the door.
-        token: ``None`` where only this machine can reach the page.
-        hosts: names it is served under; empty where any will do (then a token guards it).
+        app: the protected application.
+        token: ``None`` if only this machine can reach the page.
+        hosts: names it is served under; empty allows any (then a token guards it).
     """
 
     def __init__(self, app: ASGI, token: str | None, hosts: Iterable[str]) -> None:
@@ -115,9 +115,9 @@ class Gate:
             return 403, "This page is not served under that name."
         origin = headers.get("origin")
         if origin is not None and read_origin(origin) != host:
-            return 403, "This page answers only to itself."
+            return 403, "Requests from other sites are refused."
         if scope["path"].startswith(CLOSED):
-            return 404, "There is nothing here."
+            return 404, "Not found."
         length = read_length(headers.get("content-length", "0"))
         # a megabyte more for what a form wraps around the file
         if length is None or length > UPLOAD_BYTES + 2**20:
@@ -139,12 +139,12 @@ class Gate:
             await _answer(scope, send, 303, "", extra=[(b"location", b"/"), (b"set-cookie", cookie.encode())])
             return
         await asyncio.sleep(WRONG_TOKEN_SECONDS)
-        note = '<p class="wrong" role="alert">That was not the token.</p>'
+        note = '<p class="wrong" role="alert">Wrong token.</p>'
         await _answer(scope, send, 401, FORM.format(note=note, path=TOKEN_PATH), kind="text/html")
 
 
 def _digest(text: str) -> bytes:
-    """Of equal length for every text, so that a comparison tells nothing about the length either."""
+    """Of equal length for every text, so that a comparison does not reveal the length either."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
@@ -196,8 +196,8 @@ class Place:
 
     Args:
         host: an address of this machine; anything but the loopback needs a token.
-        port: 0 takes a free one.
-        token: what a visitor has to type in.
+        port: 0 picks a free one.
+        token: that visitors have to enter.
         certificate: with one, the page is served over TLS (https).
     """
 
@@ -207,20 +207,20 @@ class Place:
     certificate: Certificate | None = None
 
     def checked(self) -> Place:
-        """The same place with a port that is free; refused where the page would stand open."""
+        """The same place with a free port; refused if the page would be open to the network."""
         if self.token is None and not is_loopback(self.host):
             raise BadUsage(
-                f"--host {self.host} would open the page, and with it your data, to the network",
+                f"--host {self.host} would expose the page, and so your data, to the network",
                 found=self.host,
                 expected="a token as well",
                 fix=f"set the environment variable {TOKEN_VARIABLE} to a secret of at least {SHORTEST_TOKEN} "
-                "characters, or leave --host out and use an SSH tunnel",
+                "characters, or leave out --host and use an SSH tunnel",
             )
         if self.token is not None and len(self.token) < SHORTEST_TOKEN:
             raise BadUsage(
                 f"the token has {len(self.token)} characters",
                 expected=f"at least {SHORTEST_TOKEN}",
-                fix="make one with: python -c 'import secrets; print(secrets.token_urlsafe())'",
+                fix="create one with: python -c 'import secrets; print(secrets.token_urlsafe())'",
             )
         if self.certificate is not None:
             self.certificate.checked()
@@ -228,7 +228,7 @@ class Place:
 
     @property
     def can_be_overheard(self) -> bool:
-        """Whether the token travels over a network in the clear."""
+        """Whether the token is sent unencrypted."""
         return self.token is not None and self.certificate is None and not is_loopback(self.host)
 
     @property
@@ -239,10 +239,10 @@ class Place:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the browser may call this page; any name where it listens everywhere."""
+        """Allowed host names of this page; any name if it listens on all interfaces."""
         if self.host in WILDCARDS:
             return ()
-        host = self.host.partition("%")[0]  # no browser says on which interface an address is
+        host = self.host.partition("%")[0]  # browsers omit the interface of an address
         return (*LOOPBACK, f"[{host}]" if ":" in host else host)
 
 
@@ -253,7 +253,7 @@ def serve(runs: Path, place: Place, *, browser: bool, say: Callable[[str], None]
         runs: the folder of run folders; uploads and jobs are kept in it too.
         place: where to listen.
         browser: open a browser window.
-        say: told where the page is, once everything is known to be in place.
+        say: called with the address of the page, once everything is ready.
     """
     try:
         import streamlit as st
@@ -261,25 +261,25 @@ def serve(runs: Path, place: Place, *, browser: bool, say: Callable[[str], None]
     except ImportError:
         raise MissingExtra("streamlit", "app") from None
     if not hasattr(st, "App"):
-        raise MissingExtra("a streamlit of version 1.67 or newer", "app")
+        raise MissingExtra("streamlit 1.67 or newer", "app")
     place = place.checked()
     try:
         runs.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"can't make the folder {runs}: {error.strerror}", place=str(runs)) from error
     os.environ[RUNS_VARIABLE] = str(runs.resolve())
-    os.environ.pop(TOKEN_VARIABLE, None)  # fits that the page starts have no business with it
-    sys.argv = sys.argv[:1]  # the framework would hand our own options to its script
+    os.environ.pop(TOKEN_VARIABLE, None)  # fits started by the page must not see it
+    sys.argv = sys.argv[:1]  # the framework would pass our own options to its script
     gate = Middleware(Gate, token=place.token, hosts=place.names)
     app = st.App(SCRIPT, middleware=[gate], on_script_error=_tell)
     say(f"The page is at {place.url} (runs in {runs}). Stop it with Ctrl-C.")
     if place.can_be_overheard:
-        say("The token goes over plain http: anyone on the way can read it. Use --certificate and --key, or a tunnel.")
+        say("The token is sent over plain http and can be read by others. Use --certificate and --key, or a tunnel.")
     app.run(config=options(place, browser=browser))
 
 
 def _tell(error: Exception) -> bool:
-    """The last resort: what no panel has caught is said in words too."""
+    """The last resort: errors that no panel has caught are shown in words too."""
     from graphsde.view.app.panels.parts import say_error
 
     say_error(error_in_words(error))
@@ -287,7 +287,7 @@ def _tell(error: Exception) -> bool:
 
 
 def options(place: Place, *, browser: bool) -> dict[str, Any]:
-    """What the framework is told; these win over a configuration file in the user's home."""
+    """Settings of the framework; they take precedence over a configuration file in the user's home."""
     return {
         "server.address": place.host,
         "server.port": place.port,

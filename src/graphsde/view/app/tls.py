@@ -1,4 +1,4 @@
-"""The page's certificate and its key, looked at before anything is served."""
+"""The page's certificate and its key, checked before anything is served."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphsde.base.storage import io_error
 from graphsde.io.opening import require_regular, status_of
 
 MAKE_ONE = (
-    "make a pair for tests with: openssl req -x509 -newkey rsa:2048 -nodes -days 365 -subj /CN=localhost "
+    "create a pair for tests with: openssl req -x509 -newkey rsa:2048 -nodes -days 365 -subj /CN=localhost "
     "-keyout key.pem -out cert.pem"
 )
 
@@ -29,11 +29,11 @@ class Certificate:
     key: Path
 
     def checked(self) -> Certificate:
-        """The same, once both can be read and belong together."""
+        """The same, after checking that both can be read and match."""
         for path in (self.chain, self.key):
             require_regular(path, status_of(path))
         try:
-            # a passphrase would be asked for on the terminal, where perhaps nobody sits
+            # a passphrase would be requested on the terminal, where no one may be present
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.chain, self.key, password=_no_passphrase)
         except ssl.SSLError as error:
             raise self._refusal(error.reason or "") from None
@@ -45,7 +45,7 @@ class Certificate:
         if reason == "KEY_VALUES_MISMATCH":
             message, fix = (
                 f"{self.key.name} is not the key of {self.chain.name}",
-                "give the two that were made together",
+                "use a matching pair",
             )
         else:
             message, fix = f"{self.chain.name} and {self.key.name} can't be read as a certificate and its key", MAKE_ONE
@@ -55,9 +55,9 @@ class Certificate:
 
 def _no_passphrase() -> str:
     raise BadInput(
-        "the key has a passphrase, and nobody to ask for it",
+        "the key has a passphrase",
         code="E-CERTIFICATE",
-        expected="a key that is not encrypted and that nobody else can read",
+        expected="an unencrypted key that only you can read",
         fix="openssl pkey -in KEY -out PLAIN-KEY, then chmod 600 PLAIN-KEY",
     )
 
@@ -68,5 +68,5 @@ def certificate_of(chain: Path | None, key: Path | None) -> Certificate | None:
         return None
     if chain is None or key is None:
         given, missing = ("--key", "--certificate") if chain is None else ("--certificate", "--key")
-        raise BadUsage(f"{given} is there without {missing}", expected="both, or neither", fix=MAKE_ONE)
+        raise BadUsage(f"{given} needs {missing} as well", expected="both, or neither", fix=MAKE_ONE)
     return Certificate(chain, key)

@@ -1,4 +1,4 @@
-"""Files that a visitor gives, zipped folders too: kept under their hash, so that a run can find its graph again."""
+"""Uploaded files and zipped folders: stored under their hash, so that a run can find its graph again."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _CHECKED = "checked.json"
 def unpack_tables(content: bytes, name: str, target: Path) -> None:
     """Write the tables of a zip into ``target``.
 
-    They may lie at the top or together in one folder. Names that lead elsewhere, links, twins and archives within the
-    archive are refused; other files stay where they are. What a member unpacks to is counted while it is unpacked,
-    since the size that it announces is the sender's word.
+    They may be at the top or together in one folder. Names that point outside, links, duplicates and archives in the
+    archive are refused; other files are ignored. What a member unpacks to is counted while it is unpacked,
+    since its declared size can't be trusted.
     """
     label = Path(shorten(name, 80))
     archive = open_zip(io.BytesIO(content), str(label), _KIND)
@@ -92,18 +92,18 @@ SINGLE = (".npz", ".graphml", ".xml")
 
 @dataclass(frozen=True)
 class Upload:
-    """One file as it came in; its name is the visitor's and not to be trusted."""
+    """One file as uploaded; its name is untrusted."""
 
     name: str
     content: bytes
 
 
 def keep_upload(files: Sequence[Upload], folder: Path) -> Path:
-    """Store what was uploaded below ``folder`` and give the path under which it is read as a graph.
+    """Store an upload below ``folder`` and return the path to read it from as a graph.
 
     Args:
         files: one archive or graph file, or ``nodes`` and ``edges`` tables (and ``graph.yaml``) side by side.
-        folder: where uploads are kept; the same files are kept once.
+        folder: where uploads are kept; identical files are kept once.
     """
     _refuse_large(files)
     if not files:
@@ -119,7 +119,7 @@ def keep_upload(files: Sequence[Upload], folder: Path) -> Path:
     try:
         target = _store(files, home)
         _refuse_beyond_quota(folder, 0)  # an archive has become larger
-        check_readable(target)  # whoever can't be read is told so now and not kept
+        check_readable(target)  # unreadable files are reported now and not kept
         storage.write_json(home / _CHECKED, {"path": target.name})
     except GraphsdeError:
         shutil.rmtree(home, ignore_errors=True)
@@ -128,7 +128,7 @@ def keep_upload(files: Sequence[Upload], folder: Path) -> Path:
 
 
 def _kept(home: Path) -> Path | None:
-    """What these very files were stored as, if that was read before."""
+    """Where these same files are already stored, if they were read before."""
     try:
         target = home / Path(json.loads((home / _CHECKED).read_text(encoding="utf-8"))["path"]).name
     except (OSError, ValueError, KeyError, TypeError):
@@ -137,16 +137,16 @@ def _kept(home: Path) -> Path | None:
 
 
 def stored_bytes(folder: Path) -> int:
-    """What all uploads below ``folder`` take on the disk."""
+    """Disk space of all uploads below ``folder``."""
     return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else 0
 
 
 def clear_uploads(folder: Path, in_use: Collection[str]) -> int:
-    """Remove the uploads that nobody needs any more.
+    """Remove unused uploads.
 
     Args:
         folder: where uploads are kept.
-        in_use: paths of graphs that runs go back to; their uploads stay.
+        in_use: paths of graphs that runs use; their uploads stay.
 
     Returns:
         The bytes that were freed.
@@ -163,12 +163,12 @@ def _refuse_beyond_quota(folder: Path, more: int) -> None:
     taken = stored_bytes(folder)
     if taken + more > UPLOAD_QUOTA:
         raise StorageError(
-            f"the uploads of this page would take {human_bytes(taken + more)}",
+            f"the uploads of this page would use {human_bytes(taken + more)}",
             code="E-UPLOAD-QUOTA",
             place=folder.name,
             found=human_bytes(taken),
             expected=f"at most {human_bytes(UPLOAD_QUOTA)}",
-            fix="clear old uploads, or remove runs that nobody needs and then clear",
+            fix="clear old uploads, or remove unneeded runs and then clear",
         )
 
 
@@ -194,7 +194,7 @@ def _refuse_large(files: Sequence[Upload]) -> None:
     size = sum(len(file.content) for file in files)
     if size > UPLOAD_BYTES:
         raise BadInput(
-            f"the upload has {human_bytes(size)}",
+            f"the upload is {human_bytes(size)}",
             code="E-BOMB",
             found=human_bytes(size),
             expected=f"at most {UPLOAD_MEGABYTES} MB",
@@ -203,7 +203,7 @@ def _refuse_large(files: Sequence[Upload]) -> None:
 
 
 def _stem(name: str) -> str:
-    """What is harmless of a visitor's file name."""
+    """The safe part of a visitor's file name."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", Path(name).stem).strip("-")[:40] or "graph"
 
 
@@ -211,7 +211,7 @@ def _unknown(files: Sequence[Upload]) -> BadInput:
     first = shorten(files[0].name, 80)
     if Path(files[0].name).suffix.lower() in PICKLED:
         return BadInput(
-            f"{first} is a pickle, which could run any program when it is opened; it was not opened",
+            f"{first} is a pickle, which could run arbitrary code when opened; it was not opened",
             code="E-PICKLE",
             expected=FORMATS,
         )

@@ -1,4 +1,4 @@
-"""Text from files, on its way to the page: harmless in HTML, in Markdown, as an error; and how much is taken in."""
+"""Untrusted text for the page: made safe for HTML, for Markdown and for errors; and upload limits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UPLOAD_QUOTA = 20 * UPLOAD_BYTES
 """Bytes of all uploads together, unpacked."""
 SHORTEST_TOKEN = 16
 NAME_LENGTH = 60
-"""Characters of a name from a file that the page shows; 200 where it stands alone."""
+"""Characters of a name from a file that the page shows; 200 if it stands alone."""
 
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 _LINKS = re.compile(r"(?<=:)(?=//)|(?<=www)(?=\.)|(?=@)", re.IGNORECASE)
@@ -34,7 +34,7 @@ def in_html(value: object, limit: int = NAME_LENGTH) -> str:
 
 
 def in_markdown(value: object, limit: int = NAME_LENGTH) -> str:
-    """For labels of buttons and messages, which are read as Markdown: every mark escaped, no link made of an address.
+    """For labels of buttons and messages, which are Markdown: every mark escaped, no automatic links.
 
     Example:
         >>> in_markdown("**bold** :red[x]")
@@ -51,9 +51,9 @@ def error_in_words(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "E-MEM: not enough memory. Fix: use a smaller graph or a smaller hidden width."
     if isinstance(error, OSError):
-        return f"E-IO: {shorten(error.strerror or type(error).__name__)}. Fix: check the folder, its rights, the disk."
+        return f"E-IO: {shorten(error.strerror or type(error).__name__)}. Fix: check the folder and the disk."
     kind = type(error).__name__
     return (
-        f"E-INTERNAL: {shorten(f'{kind}: {error}', 300)}. Fix: this is a fault of graphsde; the terminal shows more "
+        f"E-INTERNAL: {shorten(f'{kind}: {error}', 300)}. Fix: this is a bug in graphsde; the terminal shows more "
         "with GRAPHSDE_DEBUG=1."
     )

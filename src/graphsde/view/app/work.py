@@ -1,4 +1,4 @@
-"""The process behind a job: ``python -m graphsde.view.app.work FOLDER`` does what ``request.json`` there asks for."""
+"""The process behind a job: ``python -m graphsde.view.app.work FOLDER`` runs the ``request.json`` in it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from graphsde.view.app.words import error_in_words
 
 
 class ProgressFile(Callback):
-    """Writes every epoch where the page looks for it."""
+    """Writes every epoch to the file that the page reads."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -82,7 +82,9 @@ def _what_changed(learned: Learned) -> str:
     text = f"{learned.added} new labels in round {learned.round}, {learned.epochs} epochs. "
     before, after = learned.before, learned.after
     if before.get("accuracy") is not None and after.get("accuracy") is not None:
-        text += f"On the same test nodes {before['accuracy']:.2%} were right before, {after['accuracy']:.2%} are now; "
+        text += (
+            f"On the same test nodes, accuracy was {before['accuracy']:.2%} before and is {after['accuracy']:.2%} now; "
+        )
     return text + learned.change.in_words()
 
 

@@ -1,4 +1,4 @@
-"""Pictures, one file each: data, a face for paper, a face for a page, a table; drawing libraries are imported late."""
+"""Figures, one file each: data, a print version, a web version, a table; drawing libraries are imported late."""
 
 from graphsde.view.figures.dynamics import SamplePaths as SamplePaths
 from graphsde.view.figures.evaluation import EntropyHistogram as EntropyHistogram

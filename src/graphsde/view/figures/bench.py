@@ -1,4 +1,4 @@
-"""Many runs in one picture: ours beside the paper's, cost, ranks, intervals, curves."""
+"""Many runs in one figure: ours against the paper's, cost, ranks, intervals, curves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from graphsde.view.figures.style import BLUE, GREEN, GREY, INK, NEUTRAL_INK, ORA
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A system's mean over runs with the 95 % bootstrap interval of that mean; of a single run there is no band."""
+    """A system's mean over runs with the 95 % bootstrap interval of that mean; a single run has no band."""
 
     panel: str
     system: str
@@ -50,7 +50,7 @@ class Curves(Picture):
         names = list(dict.fromkeys(curve.panel for curve in self.curves))
         systems = list(dict.fromkeys(curve.system for curve in self.curves))
         scale, unit = (100.0, " %") if self.percent else (1.0, "")
-        # panels of one quantity are read against each other, so they end alike
+        # panels of one quantity are compared, so they share their limits
         seen = np.concatenate([v for c in self.curves for v in (c.mean, c.low, c.high) if v is not None])
         lowest, highest = float(np.nanmin(seen)), float(np.nanmax(seen))
         pad = 0.03 * (highest - lowest or 1.0)
@@ -141,7 +141,7 @@ class BesidePaper(Picture):
         )  # fmt: skip
 
     def _keys(self, systems: list[str], graphs: list[str]) -> list[Mark]:
-        """What colours and shapes mean, as dots that are nowhere."""
+        """Legend entries for colours and shapes, as dots without a position."""
         nowhere = [np.nan]
         keys: list[Mark] = []
         for place, name in enumerate(systems):
@@ -169,7 +169,7 @@ class CostPanel(Picture):
     """Medians over seeds, on logarithmic axes, cheapest first.
 
     Args:
-        systems: from cheap to dear.
+        systems: from cheap to expensive.
         values: by quantity, NaN where not measured.  # [systems] each
     """
 
@@ -248,7 +248,7 @@ class CriticalDifference(Picture):
         apart = min(0.2, 0.5 / max([1, *levels]))
         for level, (first, last) in zip(levels, alike, strict=True):
             y, ends = -0.25 - apart * level, ordered[[first, last]] + np.array([-0.01, 0.01]) * span
-            marks.append(Line("not told apart", ends, [y, y], BLUE, width=5.0, legend=False, hover=None))
+            marks.append(Line("statistically tied", ends, [y, y], BLUE, width=5.0, legend=False, hover=None))
         shown = min(self.distance, span)  # over few graphs it is longer than all ranks
         marks.append(_stroke([low, low + shown], [1.15, 1.15], 1.6))
         marks.append(Words(low + shown / 2, 1.22, f"critical difference {self.distance:.2f}", above=True))
@@ -303,7 +303,7 @@ LEADING = ("best", "tied", "only")
 
 @dataclass(frozen=True, eq=False)
 class MetricIntervals(Picture):
-    """Systems below each other, best on top; grey dots are runs, the diamond is their mean with its 95 % interval.
+    """Systems in rows, best on top; grey dots are runs, the diamond is their mean with its 95 % interval.
 
     Args:
         metric: its name.
@@ -319,7 +319,7 @@ class MetricIntervals(Picture):
     def of(
         cls, records: Iterable[Mapping[str, Any]], rows: Sequence[Row], dataset: str, metric: str
     ) -> MetricIntervals:
-        """From the records of a bench and what ``compare`` says of them."""
+        """From the records of a bench and the result of ``compare``."""
         found = collect(records)[dataset]
         own = tuple(row for row in rows if (row.dataset, row.metric) == (dataset, metric) and row.mean is not None)
         runs = {
@@ -335,7 +335,7 @@ class MetricIntervals(Picture):
         y = np.concatenate([np.full(len(self.runs[row.model]), place[row.model]) for row in shown]) if shown else x
         marks = [Dots("one run", x, y, GREY, size=5.0, opacity=0.6, hover="%{x:.4g}")]
         for name, colour, own in (
-            ("mean, not told from the best", BLUE, [row for row in shown if row.verdict in LEADING]),
+            ("mean, best or statistically tied with the best", BLUE, [row for row in shown if row.verdict in LEADING]),
             ("mean", BLUE, [row for row in shown if row.verdict == NOT_JUDGED]),
             ("mean, behind or too few runs", VERMILLION, [r for r in shown if r.verdict not in (*LEADING, NOT_JUDGED)]),
         ):

@@ -1,6 +1,6 @@
-"""What a picture shows, without a drawing library: panels with lines, bars, dots, arrows. Both faces are drawn from it.
+"""What a figure shows, without a drawing library: panels with lines, bars, dots, arrows. Both versions use it.
 
-Names in a chart are plain text of any origin; the faces make them harmless, each in its own way.
+Names in a chart are untrusted plain text; both versions escape them.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class Axis:
 
     Args:
         label: what is on it.
-        unit: written behind every number, such as " %".
+        unit: written after every number, such as " %".
         log: logarithmic.
-        limits: both ends; found from the data where not given.
-        zero: begins at zero.
+        limits: both ends; from the data by default.
+        zero: starts at zero.
         grid: has lines across the panel.
         names: of the positions 0, 1, …; for systems or other things that have no number.
         hidden: nothing of it is drawn.
@@ -119,7 +119,7 @@ class Arrows:
 
 @dataclass(frozen=True, eq=False)
 class Tiles:
-    """Rectangles of a regular grid, tinted by ``values``; NaN stays empty.  # x [m], y [n] centres, values [n, m]"""
+    """Rectangles of a regular grid, coloured by ``values``; NaN stays empty.  # x [m], y [n] centres, values [n, m]"""
 
     name: str
     x: np.ndarray
@@ -170,7 +170,7 @@ class Chart:
     Args:
         panels: from left to right, row by row.
         across: panels in a row on paper.
-        page_across: the same on a page; one unless said, since phones are narrow.
+        page_across: the same on a page; default one, since phones are narrow.
         size: of one panel on paper, in inches.
         page_height: of one row on a page, in pixels.
         heights: of the rows, relative to each other.
@@ -190,7 +190,7 @@ class Chart:
     title: str = ""
 
     def legend_names(self) -> list[str]:
-        """What the legend lists, each name once; nothing where there is none."""
+        """The legend's entries, each name once; empty if there is no legend."""
         marks = (mark for panel in self.panels for mark in panel.marks if self.legend)
         return list(dict.fromkeys(mark.name for mark in marks if isinstance(mark, Line | Bars | Dots) and mark.legend))
 

@@ -65,7 +65,7 @@ ARROW = 0.9  # the longest arrow, in cells
 
 @dataclass(frozen=True, eq=False)
 class PhasePortrait(Picture):
-    """A row for every equation: paths of one node, then nodes and drift at the beginning, the middle and the end.
+    """A row for every equation: paths of one node, then nodes and drift at the start, the middle and the end.
 
     Args:
         curves: what the task ``dynamics`` has recorded, by name of the equation.
@@ -130,7 +130,7 @@ def _moment(at: Mapping[str, np.ndarray]) -> tuple[Mark, ...]:
 
 
 def _name(cell: Cell) -> str:
-    """The drift where the cell names one; the paper's network has a GCN without saying so."""
+    """The drift if the cell names one; the paper's network implies a GCN."""
     drift = cell.settings.get("drift")
     if drift is None and cell.settings.get("preset") in ("paper", "released"):
         drift = "gcn"
@@ -139,7 +139,7 @@ def _name(cell: Cell) -> str:
 
 
 def _tiles(at: Mapping[str, np.ndarray]) -> Tiles:
-    """Cells as a whole grid, empty where no node is."""
+    """Cells as a full grid, empty where there is no node."""
     step, x, y = at["cell_size"], at["cell_x"], at["cell_y"]
     column, row = (np.rint((v - v.min()) / size).astype(int) for v, size in zip((x, y), step, strict=True))
     values = np.full((row.max() + 1, column.max() + 1), np.nan)
@@ -160,7 +160,7 @@ GROUPS = {"errors": ("right", "wrong"), "ood": ("familiar", "ood")}
 
 @dataclass(frozen=True)
 class EntropyGroup:
-    """One panel: a system, what its nodes are told apart by, and how much more entropy the second group has."""
+    """One panel: a system, how its nodes are grouped, and how much more entropy the second group has."""
 
     system: str
     groups: str
@@ -170,7 +170,7 @@ class EntropyGroup:
 
 @dataclass(frozen=True, eq=False)
 class EntropyByModel(Picture):
-    """Right against wrong above, familiar against OOD below, a column for every system."""
+    """Right against wrong above, in-distribution against OOD below, a column for every system."""
 
     parts: tuple[EntropyGroup, ...]
 
@@ -198,7 +198,7 @@ class EntropyByModel(Picture):
 
     def chart(self) -> Chart:
         systems = list(dict.fromkeys(part.system for part in self.parts))
-        # as many in a row as a printed page takes, so that a new group begins a new row
+        # as many in a row as fit on a printed page, so that a new group starts a new row
         across = next((n for n in (3, 4, 2) if len(systems) > 4 and len(systems) % n == 0), len(systems))
         panels = []
         for place, part in enumerate(self.parts):

@@ -20,12 +20,12 @@ from graphsde.view.figures.style import BLUE, GREEN, GREY, ORANGE, RIGHT, WRONG,
 
 @dataclass(frozen=True, eq=False)
 class Detection:
-    """One score's curves; a node is accepted as familiar if its uncertainty is at most the threshold.
+    """One score's curves; a node is accepted as in-distribution if its uncertainty is at most the threshold.
 
     Args:
         accepted_familiar, accepted_ood: shares accepted as the threshold rises, from 0 to 1.  # [B + 1] each
         recall, precision: of finding OOD nodes by high uncertainty, tied nodes together.  # [B] each
-        auroc, aupr, fpr95: the areas, and the share of OOD nodes accepted along with 95 % of the familiar ones.
+        auroc, aupr, fpr95: the areas, and the share of OOD nodes accepted along with 95 % of the in-distribution ones.
         chance: precision of a random choice.
     """
 
@@ -40,7 +40,7 @@ class Detection:
 
     @classmethod
     def of(cls, inside: np.ndarray, outside: np.ndarray) -> Detection:
-        """From uncertainties of familiar [n] and OOD [m] nodes, neither of them empty."""
+        """From uncertainties of in-distribution [n] and OOD [m] nodes, neither of them empty."""
         values = np.concatenate([inside, outside])
         ood = np.repeat([False, True], [len(inside), len(outside)])
         _, size, hits = tied_blocks(values, ood)
@@ -65,7 +65,7 @@ class DetectionCurves(Picture):
 
     @classmethod
     def of(cls, systems: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> DetectionCurves:
-        """From uncertainties of familiar and of OOD nodes, by name."""
+        """From uncertainties of in-distribution and OOD nodes, by name."""
         return cls({name: Detection.of(inside, outside) for name, (inside, outside) in systems.items()})
 
     def chart(self) -> Chart:
@@ -76,7 +76,7 @@ class DetectionCurves(Picture):
             label = f"{name}: AUROC {found.auroc:.3f}, AUPR {found.aupr:.3f}, FPR95 {found.fpr95:.1%}"
             at = thin(len(found.accepted_ood))
             accepted = 100 * found.accepted_ood[at], 100 * found.accepted_familiar[at]
-            told = "%{x:.1f} % of OOD, %{y:.1f} % of familiar nodes accepted"
+            told = "%{x:.1f} % of OOD, %{y:.1f} % of in-distribution nodes accepted"
             roc.append(Line(label, *accepted, how.colour, how.dash, hover=told))
             roc.append(
                 Dots(label, [100 * found.fpr95], [95.0], how.colour, "diamond", size=9.0, opacity=1.0, legend=False)
@@ -87,7 +87,12 @@ class DetectionCurves(Picture):
         recall.append(Line("chance", [0.0, 100.0], [base, base], GREY, "dot", 1.5, hover=None))
         whole = functools.partial(Axis, unit=" %", limits=(0.0, 102.0))
         panels = (
-            Panel(whole("OOD nodes accepted"), whole("familiar nodes accepted"), tuple(roc), "ROC, ◆ at 95 % familiar"),
+            Panel(
+                whole("OOD nodes accepted"),
+                whole("in-distribution nodes accepted"),
+                tuple(roc),
+                "ROC, ◆ at 95 % in-distribution",
+            ),
             Panel(
                 whole("OOD nodes found (recall)"), whole("OOD among the found"), tuple(recall), "precision and recall"
             ),
@@ -104,7 +109,7 @@ class EntropyHistogram(Picture):
 
     Args:
         edges: of the bins, from 0 to ln C.  # [B + 1]
-        counts: by name of the group: the one that should be sure first.  # [B] each
+        counts: by name of the group, the one that should be certain first.  # [B] each
     """
 
     edges: np.ndarray
@@ -112,7 +117,7 @@ class EntropyHistogram(Picture):
 
     @classmethod
     def of(cls, total: np.ndarray, right: np.ndarray | None, num_classes: int) -> EntropyHistogram:
-        """From entropies, and whether each prediction is right; ``None`` where nobody knows."""
+        """From entropies, and whether each prediction is right; ``None`` if unknown."""
         edges = entropy_edges(num_classes)
         groups = {"all": total} if right is None else {"right": total[right], "wrong": total[~right]}
         return cls(edges, {name: count_entropies(values, edges) for name, values in groups.items()})
@@ -159,7 +164,7 @@ class ReliabilityDiagram(Picture):
     def of(cls, probs: np.ndarray, labels: np.ndarray) -> ReliabilityDiagram:
         """From mean probabilities [n, C] and true columns [n]."""
         curve = reliability(probs, labels, bins=BINS)
-        # a bar stands where its interval is, open on the left; empty bins are not in the curve
+        # a bar is placed at its interval, open on the left; empty bins are not in the curve
         edges = np.linspace(0.0, 1.0, BINS + 1)
         slot = np.clip(np.searchsorted(edges, curve.upper, side="left") - 1, 0, BINS - 1)
         return cls((slot + 0.5) / BINS, curve.accuracy, curve.confidence, curve.count.astype(int))
@@ -169,7 +174,7 @@ class ReliabilityDiagram(Picture):
         details = [[round(100 * float(c), 3), n] for c, n in zip(self.confidence, counts, strict=True)]
         told = "confidence %{customdata[0]:.1f} %, right %{y:.1f} %, n = %{customdata[1]}"
         right = 100 * self.accuracy
-        bars = Bars("how often it is right", x, right, 0.94 * WIDTH, BLUE, details=details, hover=told)
+        bars = Bars("accuracy", x, right, 0.94 * WIDTH, BLUE, details=details, hover=told)
         honest = Line("honest", [0.0, 100.0], [0.0, 100.0], ORANGE, "dash", 2.5, hover=None)
         labels = [f"{c:,}" for c in counts]
         below = Bars(
@@ -185,12 +190,12 @@ class ReliabilityDiagram(Picture):
 
 
 HOVER = "keeping %{x:.1f} %: %{y:.2f} % wrong"
-KEPT = Axis("nodes kept, surest first", " %", limits=(0.0, 100.0), grid=False)
+KEPT = Axis("nodes kept, most certain first", " %", limits=(0.0, 100.0), grid=False)
 WRONG_AMONG = Axis("wrong among them", " %", zero=True)
 
 
 def thin_kept(length: int, noisy: int) -> np.ndarray:
-    """Points drawn of a curve over nodes kept; its first ``1 / noisy`` is mere noise and would set the scale."""
+    """Points drawn of a curve over nodes kept; its first ``1 / noisy`` is only noise and would distort the scale."""
     start = length // noisy
     return start + thin(length - start)
 
@@ -202,8 +207,8 @@ class RiskCoverageCurves(Picture):
     Args:
         coverage: 1/n, 2/n, …, 1.  # [n]
         risk: by name of the system.  # [n] each
-        oracle: of an order that knows all mistakes; one per system where their mistakes differ.  # [n] each
-        error: the error rate, which is what a random order keeps.
+        oracle: of an order that knows all errors; one per system if their errors differ.  # [n] each
+        error: the error rate, which is that of a random order.
     """
 
     coverage: np.ndarray
@@ -213,7 +218,7 @@ class RiskCoverageCurves(Picture):
 
     @classmethod
     def of(cls, systems: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> RiskCoverageCurves:
-        """From uncertainty (higher = more uncertain) and mistakes of every system on the same nodes."""
+        """From uncertainty (higher = more uncertain) and errors of every system on the same nodes."""
         curves = {name: risk_coverage(uncertainty, errors) for name, (uncertainty, errors) in systems.items()}
         best = {name: risk_coverage(e.astype(np.float64), e).risk for name, (_, e) in systems.items()}
         share = {name: float(errors.mean()) for name, (_, errors) in systems.items()}
@@ -249,7 +254,7 @@ def chosen_dots(length: int, limit: int = MAX_DOTS) -> np.ndarray:
 def node_dots(
     name: str, x: np.ndarray, y: np.ndarray, ids: np.ndarray, rows: np.ndarray, colour: str, symbol: Symbol, **more: Any
 ) -> Dots:
-    """A dot for every node at ``rows``, which shines through others and tells its id."""
+    """A translucent dot for every node at ``rows``, with its id."""
     return Dots(name, x[rows], y[rows], colour, symbol, opacity=0.55, texts=[str(node) for node in ids[rows]], **more)
 
 
@@ -259,7 +264,7 @@ class UncertaintyScatter(Picture):
 
     Args:
         aleatoric, epistemic: in nats.  # [n]
-        right: whether the prediction is right, ``None`` where nobody knows.  # [n] bool
+        right: whether the prediction is right, ``None`` if unknown.  # [n] bool
         node_ids: of the nodes.  # [n]
     """
 

@@ -1,4 +1,4 @@
-"""Nodes and what surrounds them: places on a graph, ego networks, explanations, small pictures of pixels."""
+"""Nodes and their surroundings: layouts, ego networks, explanations, small pixel images."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ MAX_SIDE = 64
 
 
 def pixel_png(pixels: np.ndarray, low: float, high: float) -> str:
-    """A data URI of the picture, ``low`` as white and ``high`` as black, one byte per pixel.
+    """A data URI of the image, ``low`` as white and ``high`` as black, one byte per pixel.
 
-    The browser enlarges it; a picture wider or higher than 64 pixels is thinned out to that.
+    The browser enlarges it; an image wider or higher than 64 pixels is subsampled to that.
 
     Args:
         pixels: brightness values.  # [height, width]
-        low, high: the range that all pictures of one graph share, so that they can be compared.
+        low, high: the range that all images of one graph share, so that they can be compared.
 
     Example:
         >>> pixel_png(np.eye(8), 0.0, 1.0)[:22]
@@ -46,7 +46,7 @@ def pixel_png(pixels: np.ndarray, low: float, high: float) -> str:
 
 
 def pixel_range(graph: Graph) -> tuple[float, float] | None:
-    """Lowest and highest pixel of the graph, ``None`` where its features are no pictures."""
+    """Lowest and highest pixel of the graph, ``None`` if its features are not images."""
     shape, features = graph.image_shape, graph.features
     if shape is None or features.shape[1] != shape[0] * shape[1] or not features.shape[0]:
         return None
@@ -54,7 +54,7 @@ def pixel_range(graph: Graph) -> tuple[float, float] | None:
 
 
 def node_png(graph: Graph, node: int, limits: tuple[float, float]) -> str:
-    """The picture of one node of a graph that has some."""
+    """The image of one node of a graph that has images."""
     assert graph.image_shape is not None
     row = sp.csr_array(graph.features[[node]]).toarray()  # dense or sparse, one row is cheap
     return pixel_png(row.reshape(graph.image_shape), *limits)
@@ -63,7 +63,7 @@ def node_png(graph: Graph, node: int, limits: tuple[float, float]) -> str:
 def _png(grey: np.ndarray) -> bytes:
     height, width = grey.shape
     header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)  # 8 bits, greyscale, no interlace
-    rows = np.concatenate([np.zeros((height, 1), np.uint8), grey], axis=1)  # each row begins with filter 0
+    rows = np.concatenate([np.zeros((height, 1), np.uint8), grey], axis=1)  # each row starts with filter 0
     parts = [_chunk(b"IHDR", header), _chunk(b"IDAT", zlib.compress(rows.tobytes(), 9)), _chunk(b"IEND", b"")]
     return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
 
@@ -101,7 +101,7 @@ def spring_layout(adjacency: sp.csr_array, *, rounds: int = ROUNDS, seed: int = 
         force = np.zeros_like(place)
         np.add.at(force, first, -pull)
         np.add.at(force, second, pull)
-        force /= np.sqrt(degree)  # hubs would swing otherwise
+        force /= np.sqrt(degree)  # hubs would oscillate otherwise
         others = stream.integers(nodes, size=(nodes, min(REPELLING, nodes)))
         gap = place[:, None, :] - place[others]
         square = (gap**2).sum(-1, keepdims=True) + 0.05
@@ -169,14 +169,14 @@ MOST_EDGES = 6000
 
 @dataclass(frozen=True, eq=False)
 class UncertaintyGraph(Picture):
-    """The graph (or the part around a node, where it is large) coloured by entropy, and that node's neighbours.
+    """The graph (or the part around a node, if it is large) coloured by entropy, and that node's neighbours.
 
     Args:
         position: of the nodes drawn.  # [n, 2]
         entropy: of them, in nats.  # [n]
         edges: between them.  # [e, 2] places in ``position``
         node_ids, labels: what the pointer shows.  # [n] each
-        centre: the place of the node that is looked at.
+        centre: the position of the selected node.
         top: ln C.
     """
 
@@ -192,7 +192,7 @@ class UncertaintyGraph(Picture):
     def of(
         cls, graph: Graph, prediction: ClassPrediction, node: int | None = None, *, seed: int = 0
     ) -> UncertaintyGraph:
-        """Around ``node``, the most uncertain test node unless said; a large graph is cut down to those nearest."""
+        """Around ``node``, by default the most uncertain test node; a large graph is reduced to the nearest nodes."""
         if node is None:
             pool = np.flatnonzero(graph.test_mask) if graph.test_mask is not None else np.arange(graph.num_nodes)
             degree = np.asarray(graph.adjacency.degree)[pool]
@@ -221,9 +221,7 @@ class UncertaintyGraph(Picture):
         lines = Segments(self.position[drawn[:, 0]], self.position[drawn[:, 1]], width=0.5, opacity=0.35)
         x, y = self.position.T
         dots = self._dots(np.arange(len(x)), self.position, 5.0, scale=False)
-        ring = Dots(
-            "looked at on the right", [x[self.centre]], [y[self.centre]], GREEN, "circle", False, 16.0, opacity=1.0
-        )
+        ring = Dots("shown on the right", [x[self.centre]], [y[self.centre]], GREEN, "circle", False, 16.0, opacity=1.0)
         title = f"{len(x):,} nodes by entropy"
         return Panel(Axis(hidden=True), Axis(hidden=True), (lines, dots, ring), title=title)
 
@@ -256,7 +254,7 @@ class UncertaintyGraph(Picture):
 
 
 def nearest(adjacency: sp.csr_array, node: int, limit: int) -> np.ndarray:
-    """All nodes of a graph that has at most ``limit``, else those that a search from ``node`` meets first.  # [n]"""
+    """All nodes of a graph with at most ``limit``, otherwise those that a search from ``node`` finds first.  # [n]"""
     nodes = adjacency.shape[0]
     if nodes <= limit:
         return np.arange(nodes)
@@ -269,10 +267,10 @@ MOST = 10
 
 @dataclass(frozen=True, eq=False)
 class ExplanationBars(Picture):
-    """Uncertainty that neighbours and features add to a node (right) or take from it (left).
+    """Uncertainty that neighbours and features add to a node (right) or remove from it (left).
 
     Args:
-        title: which node, and what is said of it.
+        title: the node and its prediction.
         neighbours: names, the largest effect first.
         neighbour_adds: their effect, in nats or in standard deviations of numbers.
         features: names, the largest effect first.
@@ -303,7 +301,7 @@ class ExplanationBars(Picture):
         around = ("edges to neighbours", self.neighbours, self.neighbour_adds)
         own = ("own features", self.features, self.feature_adds)
         panels = [_panel(*part, self.unit) for part in (around, own) if part[1]]
-        nothing = Panel(Axis(self.unit), Axis(), (), "nothing moves it")
+        nothing = Panel(Axis(self.unit), Axis(), (), "nothing changes it")
         return Chart(tuple(panels or [nothing]), across=2, size=(4.2, 3.0), title=self.title)
 
 
@@ -312,8 +310,8 @@ def _panel(title: str, names: Sequence[str], adds: Sequence[float], unit: str) -
     values = np.array(adds)
     marks = []
     for name, colour, pattern, chosen in (
-        ("makes it less sure", VERMILLION, "/", values > 0),
-        ("makes it surer", BLUE, "", values <= 0),
+        ("makes it less certain", VERMILLION, "/", values > 0),
+        ("makes it more certain", BLUE, "", values <= 0),
     ):
         if chosen.any():
             marks.append(

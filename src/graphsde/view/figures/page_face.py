@@ -81,7 +81,7 @@ def draw_page(chart: Chart) -> go.Figure:
 
 
 def _rows(chart: Chart, rows: int, inner: int) -> list[tuple[float, float]]:
-    """Where each row begins and ends, from below, as shares of the drawing area."""
+    """Where each row starts and ends, from below, as shares of the drawing area."""
     weights = np.array(chart.heights or [1.0] * rows, dtype=np.float64)
     titled = any(panel.title for panel in chart.panels)
     gap = (28 if chart.shared_x else LABELS + (TITLE if titled else 0)) / inner
@@ -119,7 +119,11 @@ def _title(text: str, x: float, y: float) -> dict[str, Any]:
 
 
 def _words(mark: Words, x_tag: str, y_tag: str) -> dict[str, Any]:
-    sides = {"left": "right", "right": "left", "middle": "center"}  # plotly says which edge of the text is at the point
+    sides = {
+        "left": "right",
+        "right": "left",
+        "middle": "center",
+    }  # plotly anchors by the edge of the text that is at the point
     return {
         "text": plot_text(mark.text, NAME_LENGTH), "x": mark.x, "y": mark.y, "xref": f"x{x_tag}", "yref": f"y{y_tag}",
         "xanchor": sides[mark.side], "yanchor": "bottom" if mark.above else "middle", "showarrow": False,

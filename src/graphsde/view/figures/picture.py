@@ -1,4 +1,4 @@
-"""The data of a picture with its faces: on paper, on a page, and as a table."""
+"""The data of a figure with its versions: for print, for a page, and as a table."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ TABLES = (".csv", ".parquet")
 
 
 class Picture(ABC):
-    """Subclasses are small dataclasses made by a pure function; what they show they say once, in :meth:`chart`."""
+    """Subclasses are small dataclasses made by a pure function; :meth:`chart` defines what they show."""
 
     @abstractmethod
     def chart(self) -> Chart:
         """What is drawn, without a drawing library."""
 
     def plotly(self) -> go.Figure:
-        """For a page: it answers to the pointer and takes the reader's colour scheme."""
+        """For a page: interactive, in the reader's colour scheme."""
         from graphsde.view.figures.page_face import draw_page
 
         return draw_page(self.chart())
@@ -55,7 +55,7 @@ class Picture(ABC):
             write_table(self.columns(), target)
             return target
         raise BadUsage(
-            f"can't save a picture as '{target.name}'", found=suffix, expected="one of " + ", ".join(IMAGES + TABLES)
+            f"can't save a figure as '{target.name}'", found=suffix, expected="one of " + ", ".join(IMAGES + TABLES)
         )
 
 

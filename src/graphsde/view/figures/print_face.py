@@ -66,7 +66,7 @@ def draw_print(chart: Chart) -> Figure:
 
 
 def plain(text: str, limit: int = 60) -> str:
-    """Text of unknown origin: short, printable, and no formula."""
+    """Untrusted text: made short, printable, and no formula."""
     return shorten(text, limit).replace("$", r"\$")
 
 
@@ -152,7 +152,7 @@ def _bars(ax: Any, mark: Bars) -> Any:
 
 
 def _bars_reach_the_edge(ax: Any, marks: tuple[Mark, ...]) -> None:
-    """Room for what stands at the ends of bars."""
+    """Space for the labels at the ends of bars."""
     for mark in marks:
         if isinstance(mark, Bars) and mark.labels is not None:
             ax.margins(**({"x": 0.22} if mark.horizontal else {"y": 0.15}))

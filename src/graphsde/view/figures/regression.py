@@ -1,4 +1,4 @@
-"""Predicted numbers beside the true ones, whether their quantiles hold, and what is left when the vague ones go."""
+"""Regression figures: predicted against true values, calibration of quantiles, error over the nodes kept."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class QuantileReliability(Picture):
 
 @dataclass(frozen=True, eq=False)
 class ErrorWhenKeeping(Picture):
-    """Root mean squared error over the nodes kept, surest first, between an oracle and a random order.
+    """Root mean squared error over the nodes kept, most certain first, between an oracle and a random order.
 
     Args:
         kept: 1/n, 2/n, …, 1.  # [n]
@@ -139,12 +139,12 @@ class DeviationScatter(Picture):
             legend=False, hover="node %{text}<br>aleatoric %{x:.4g}, epistemic %{y:.4g}",
         )  # fmt: skip
         x = Axis("aleatoric standard deviation: noise of the node itself", zero=True)
-        y = Axis("epistemic standard deviation: not settled", zero=True)
+        y = Axis("epistemic standard deviation: the samples disagree", zero=True)
         return Chart((Panel(x, y, (dots,)),), page_height=420, size=(4.6, 3.6))
 
 
 class LossCurve(TrainingCurve):
-    """A :class:`TrainingCurve` without the panel for accuracy, which numbers don't have."""
+    """A :class:`TrainingCurve` without the panel for accuracy, which regression does not have."""
 
     def chart(self) -> Chart:
         both = super().chart()

@@ -1,4 +1,4 @@
-"""What all pictures share: colours that stay apart for every kind of colour vision, marks, axes, sizes."""
+"""What all figures share: colours that are distinct for the colour-blind, marks, axes, sizes."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ LINE_COLOURS = (VERMILLION, BLUE, GREEN, PURPLE, SKY, ORANGE, WINE, GREY)
 
 
 def class_colour(index: int) -> str:
-    """Colour of a class; with more classes than colours they repeat, so the name must stand beside it."""
+    """Colour of a class; with more classes than colours they repeat, so always show the name, too."""
     return CLASS_COLOURS[index % len(CLASS_COLOURS)]
 
 
 def translucent(colour: str, alpha: float) -> str:
-    """A colour that lets others shine through, for bands that overlap."""
+    """A translucent colour, for overlapping bands."""
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return f"rgba({red},{green},{blue},{alpha})"
 
@@ -56,7 +56,7 @@ DASHES: tuple[Dash, ...] = ("solid", "dash", "dot", "dashdot")
 
 @dataclass(frozen=True)
 class Look:
-    """Of one system: a curve takes colour, dash and symbol; dots whose shape means something else take the filling."""
+    """Of one system: a curve uses colour, dash and symbol; dots whose shape means something else use the filling."""
 
     colour: str
     dash: Dash
@@ -85,7 +85,7 @@ def axis(title: str, **settings: Any) -> dict[str, Any]:
     return {
         "title": {"text": title, "standoff": 10, "font": {"size": 13}},
         "automargin": True,
-        "fixedrange": True,  # a finger that scrolls the page must not zoom the picture
+        "fixedrange": True,  # scrolling on a phone must not zoom the figure
         "zeroline": False,
         "showline": True,
         "linecolor": NEUTRAL_INK,
@@ -113,13 +113,13 @@ def layout(*, height: int = 360, **settings: Any) -> dict[str, Any]:
 
 
 def plot_text(value: object, limit: int = 60) -> str:
-    """Text of unknown origin, made harmless for plotly, which reads a subset of HTML in its labels."""
+    """Untrusted text, escaped for plotly, which reads a subset of HTML in its labels."""
     plain = value.item() if isinstance(value, np.generic) else value
     return html.escape(shorten(plain, limit))
 
 
 def numbers(values: np.ndarray | Sequence[float]) -> list[float | None]:
-    """Plain numbers with five significant digits; what is not finite becomes a gap."""
+    """Plain numbers with five significant digits; nonfinite values become gaps."""
     return [float(f"{v:.5g}") if np.isfinite(v) else None for v in np.asarray(values, dtype=np.float64).tolist()]
 
 

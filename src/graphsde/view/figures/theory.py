@@ -1,4 +1,4 @@
-"""Both sides of the two propositions; what noisy features do."""
+"""Both sides of the two propositions; the effect of noisy features."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 MEASURED = "measured"
-# colours and dashes both tell the lines apart
+# lines differ in both colour and dash
 STYLES: dict[str, tuple[str, Dash]] = {
     MEASURED: (BLUE, "solid"),
     "bound": (PURPLE, "longdash"),
@@ -37,11 +37,11 @@ LEGENDS = {
 
 @dataclass(frozen=True, eq=False)
 class NoiseRobustness(Picture):
-    """Accuracy of systems over the severity of the noise; beside it how far the states of one of them move.
+    """Accuracy of systems over the severity of the noise; next to it how far the states of one of them move.
 
     Args:
         accuracy: of every system, over severity.
-        severity: where the states were looked at.  # [k]
+        severity: at which the states were measured.  # [k]
         start: how far the noise moves the initial state, ε.  # [k]
         moved: how far the final state is moved, the largest over paths and draws.  # [k]
         bounds: right sides of proposition 2 by name, ε times their factor.  # [k] each
@@ -90,7 +90,7 @@ class PropositionPanel:
 
 
 def theory_panels(report: TheoryReport) -> list[PropositionPanel]:
-    """What the pictures show, without a drawing library: five panels, or two where there is no noise."""
+    """What the figures show, without a drawing library: five panels, or two if there is no noise."""
     first, second = report.proposition_1, report.proposition_2
     place = second.closest
     by_epsilon = {name: second.epsilons * right[-1] for name, right in second.bounds.named().items()}
@@ -119,7 +119,7 @@ class TheoryPanel(Picture):
 
     def chart(self) -> Chart:
         panels = tuple(
-            # what is measured is drawn first: a bound that it reaches stays visible on it
+            # measured values are drawn first, so that a bound on top of them stays visible
             Panel(Axis(p.x_label, log=p.log_x), Axis(p.y_label, log=True), tuple(_line(p, n) for n in p.lines), p.title)
             for p in theory_panels(self.report)
         )

@@ -1,4 +1,4 @@
-"""How training went: loss on training nodes, and what validation nodes said about it."""
+"""How training went: loss on training nodes, and validation metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphsde.view.figures.style import BLUE, GREEN, GREY, VERMILLION, thin
 
 
 def history_column(history: Sequence[Mapping[str, Any]], key: str) -> np.ndarray:
-    """One column of a training history, NaN where a row has no usable number.  # [n]"""
+    """One column of a training history, NaN if a row has no usable number.  # [n]"""
     values = (row.get(key) for row in history)
     return np.array([float(v) if isinstance(v, int | float | np.number) else np.nan for v in values], dtype=np.float64)
 
