@@ -177,6 +177,8 @@ class Ensemble(Model):
         member = self._member(0)
         member.resolve(graph)
         plain = member.settings.model_dump(mode="json", exclude={"seed"})
+        if plain.get("select") == "nll":  # as it was before there was a choice: cells of a bench are known by these
+            del plain["select"]
         self.settings = self.settings.model_copy(update={"base_settings": plain})
 
     def start_from(self, previous: Model, *, momentum: bool = False) -> Self:

@@ -18,6 +18,7 @@ class TrainOptions(TypedDict, total=False):
     patience: int
     evaluate_every: int
     early_stop: bool
+    select: Literal["nll", "accuracy"]
 
 
 class ModelOptions(TypedDict, total=False):
