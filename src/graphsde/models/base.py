@@ -77,6 +77,8 @@ class Model(ABC):
     version: ClassVar[int] = 1
     """Raised by hand when a change of code changes results; journals made before are then refused."""
     Settings: ClassVar[type[ModelSettings]]
+    own_score: ClassVar[str | None] = None
+    """What its authors tell OOD nodes by; ``bench ood`` measures it beside the scores asked for."""
     targets: ClassVar[tuple[str, ...]] = ("classification",)
     """What it can predict. Each class says so for itself: a subclass may have another loss."""
 

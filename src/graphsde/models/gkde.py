@@ -130,6 +130,7 @@ class GKDE(EvidentialModel):
     Settings = GKDESettings
     Module, Learner = GKDEModule, GKDELearner
     decayed = ("first.",)
+    own_score = "vacuity"
     settings: GKDESettings
 
     def __init__(self, **settings: Unpack[GKDEOptions]) -> None:

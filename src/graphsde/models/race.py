@@ -1,7 +1,8 @@
 """A race: some members of a model's family are trained side by side for a few epochs, and the worse half drops out.
 
-Successive halving (Jamieson and Talwalkar, 2016) on validation NLL, or accuracy where the settings say so. Every member is trained as it would be alone, and
-the winner goes on from where it stands, so that it ends with the bits of a fit that took its settings without a race.
+Successive halving (Jamieson and Talwalkar, 2016) on validation NLL, or on accuracy where the settings say so. Every
+member is trained as it would be alone, and the winner goes on from where it stands, so that it ends with the bits of a
+fit that took its settings without a race.
 """
 
 from __future__ import annotations
