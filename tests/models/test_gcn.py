@@ -115,9 +115,15 @@ def test_epochs_may_be_chosen_by_accuracy_and_the_default_stays_what_it_was(bloc
 
 
 def test_an_ensemble_hands_the_choice_on_and_is_known_as_before_without_it(blocks: Graph) -> None:
-    """Cells of a bench are known by the members' settings, which had no such choice."""
-    for given, kept in (({}, False), ({"select": "nll"}, False), ({"select": "accuracy"}, True)):
-        model = gs.Ensemble(base_settings=given, members=2)
+    """Cells of a bench are known by the members' settings, which had no such choice; what was given stays."""
+    for base, given, selected in (
+        ("gcn", {}, "nll"),
+        ("gcn", {"select": "nll"}, "nll"),
+        ("gcn", {"select": "accuracy"}, "accuracy"),
+        ("gnsd", {}, "accuracy"),
+        ("gnsd", {"select": "nll"}, "nll"),
+    ):
+        model = gs.Ensemble(base=base, base_settings=given, members=2)
         model.resolve(blocks)
-        assert ("select" in model.settings.base_settings) == kept
-        assert model._member(0).settings.select == given.get("select", "nll")
+        assert ("select" in model.settings.base_settings) == bool(given or base == "gnsd")
+        assert model._member(0).settings.select == selected and "node_dropout" not in model.settings.base_settings
