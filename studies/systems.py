@@ -111,7 +111,7 @@ LABEL = _detection(
         ("GPN, entropy", "gpn", "ood_auroc", 90.34, _GNNSAFE, {}),
         ("GPN, vacuity", "gpn", "ood_auroc[vacuity]", 90.34, _GNNSAFE, {}),
         ("GKDE, vacuity", "gkde", "ood_auroc[vacuity]", 57.23, _GNNSAFE + "; 82.80 in the LGNSDE paper", {}),
-        ("GNSD, propagated energy", "gnsd", "ood_auroc[gnnsafe]", 94.76, "Lin et al. 2024", {}),
+        ("GNSD, propagated energy", "gnsd", "ood_auroc[gnsd]", 94.76, "Lin et al. 2024", {}),
         ("ensemble, propagated", "ensemble", "ood_auroc_propagated", 93.75, "quoted on the same benchmark", {}),
         ("MC dropout, propagated", "mc-dropout", "ood_auroc_propagated", 93.03, "quoted on the same benchmark", {}),
         ("LGNSDE open-world", "lgnsde@open-world", "ood_auroc", 93.14, "LGNSDE paper", {}),
@@ -130,7 +130,7 @@ FEATURES = _detection(
         ("GPN, max p", "gpn", "ood_auroc[msp]", 85.88, _GNNSAFE, {}),
         ("GPN, vacuity", "gpn", "ood_auroc[vacuity]", 85.88, _GNNSAFE, {}),
         ("GKDE, vacuity", "gkde", "ood_auroc[vacuity]", 82.79, _GNNSAFE, {}),
-        ("GNSD, propagated energy", "gnsd", "ood_auroc[gnnsafe]", 91.77, "Lin et al. 2024", {}),
+        ("GNSD, propagated energy", "gnsd", "ood_auroc[gnsd]", 91.77, "Lin et al. 2024", {}),
         ("LGNSDE open-world", "lgnsde@open-world", "ood_auroc", 90.61, "LGNSDE paper", {}),
     ]
 )

@@ -42,7 +42,7 @@ MOVED_LATER = {
     "models/lgnsde/model.py:respond": "where samples are gathered, on the CPU",
     "models/lgnsde/model.py:trajectories": "on the CPU",
     "models/gnsd.py:respond": "where samples are gathered, on the CPU",
-    "models/race.py:tempered_nll": "on the CPU",
+    "models/race.py:tempered": "on the CPU",
     "models/summarise.py:at": "rows of samples that are on the CPU",
     "nn/layers.py:glorot": "weights of a module, which is moved as a whole",
     "nn/optimizers.py:load_state_dict": "the number of steps is on the CPU, as torch has it",

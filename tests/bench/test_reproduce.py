@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import graphsde as gs
+from graphsde.bench.cells import own_settings
 from graphsde.bench.paper import TABLES, PaperTable, System, printed_figures
-from graphsde.bench.reproduce import Beside, agreement, beside, beside_table, cells_of
+from graphsde.bench.reproduce import Beside, agreement, beside, beside_table, cells_of, spec_of
 from graphsde.bench.tasks import TASKS
+from graphsde.nn.encoding import FeatureEncoder
+
+from support import block_graph
 
 PLANS = [plan for name in TABLES for plan in TABLES.get(name)]
 SOURCE = Path(__file__).resolve().parents[2] / ".." / "shared" / "paper" / "tables.csv"
@@ -102,3 +109,30 @@ def test_a_table_in_markdown_has_interval_print_and_agreement_in_every_cell() ->
     assert "| gcn | our gcn | 0.8100 ± 0.0100 (0.801 to 0.819) | 0.8000 ± 0.0200, agrees | 5 | 0 |" in first
     assert "|  | our own | — |  | 0 | 2 |" in first and "| OOM |" in first and "fpr95" not in first
     assert "| gcn | our gcn | 88.16 ± 0.30 (87.9 to 88.4), n = 4 | 5 | 0 |" in second and "printed |" not in second
+
+
+def test_rows_of_a_table_are_told_apart() -> None:
+    for plan in PLANS:
+        rows = beside(plan, [], ["digits"], [], [0])
+        assert len({(row.system, row.model, row.metric) for row in rows}) == len(rows), plan.name
+
+
+def test_gnnsafes_network_takes_the_features_that_its_authors_give_it() -> None:
+    """Rows that sum to 1 on every graph of words, also where a GCN takes them raw; Cora's cells stay what they were."""
+    label, _ = TABLES.get("extended-ood")
+    rows = [system for system in label.systems if system.settings.get("scaling") == "auto"]
+    assert {system.score for system in rows} == {None, "msp", "odin", "mahalanobis", "gnnsafe", "gebm"}
+    words = (np.arange(750).reshape(30, 25) % 7 == 0).astype(np.float32)
+    graph = block_graph().with_features(words)
+    for name, given in (("cora", False), ("computers", True)):
+        known = dataclasses.replace(graph, benchmark=name)
+        model = gs.GCN(**rows[0].settings)
+        model.resolve(known)
+        assert FeatureEncoder.fit(known, model.settings.scaling).scaling == "row"
+        assert ("scaling" in own_settings(spec_of(rows[0]), known)) == given
+
+
+def test_gnsd_is_judged_by_its_own_score() -> None:
+    label, _ = TABLES.get("extended-ood")
+    (row,) = (system for system in label.systems if system.model == "gnsd")
+    assert label.metric_of(row, "auroc") == "ood_auroc[gnsd]" and "gnsd" not in label.options["scores"]

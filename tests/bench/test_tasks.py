@@ -160,6 +160,19 @@ def test_the_printed_pool_is_judged_on_what_is_left() -> None:
     assert run(task, maker(), graph).metrics["labels_end"] == prepared.masks["train"].sum() + 6
 
 
+def test_the_papers_rule_buys_validation_and_test_nodes_and_no_others() -> None:
+    """On the paper's split most nodes have no role: the text leaves them alone, ours buys from them and them only."""
+    options: dict[str, Any] = {"split": "paper-statistics", "split_options": {"train": 3, "val": 5, "test": 8}}
+    pools = {}
+    for rule in ("printed", "untouched"):
+        task = TASKS.get("active")(**options, pool=rule)
+        prepared = task.prepare(blocks(), 0)
+        pools[rule] = task._pool(prepared, 0)[1]  # type: ignore[attr-defined]
+    train, val, test = (prepared.masks[role] for role in ("train", "val", "test"))
+    assert np.array_equal(pools["printed"], val | test)
+    assert np.array_equal(pools["untouched"], ~(train | val | test)) and pools["untouched"].any()
+
+
 def test_active_learning_without_a_pool_is_refused() -> None:
     graph = blocks()
     train, val = graph.masks["train"], graph.masks["val"]

@@ -173,6 +173,33 @@ def test_leave_class_out_on_cora() -> None:
     assert np.array_equal(compat.masks["val"], cora.val_mask) and compat.sizes["train"] == 120
 
 
+@needs_real_data
+@pytest.mark.parametrize(("name", "train"), [("cora", 140), ("citeseer", 120), ("computers", 200), ("photo", 160)])
+def test_the_papers_table_of_statistics(name: str, train: int) -> None:
+    graph = real(name)
+    split = make_split(graph, "paper-statistics", seed=4)
+    assert split.sizes == {"train": train, "val": 500, "test": 1000} and split.nodes is None
+    assert np.bincount(graph.labels[split.masks["train"]]).tolist() == [20] * graph.num_classes  # type: ignore[index]
+    public = graph.train_mask is not None
+    assert public == (name in ("cora", "citeseer"))
+    another = make_split(graph, "paper-statistics", seed=5)
+    for role in split.masks:
+        assert not public or np.array_equal(split.masks[role], graph.masks[role])
+        assert np.array_equal(split.masks[role], another.masks[role]) == public
+
+
+def test_the_papers_sizes_on_any_graph_with_classes() -> None:
+    graph = random_graph([60, 60])
+    split = make_split(graph, "paper-statistics", seed=1, train=5, val=20, test=40)
+    assert split.sizes == {"train": 10, "val": 20, "test": 40} and split.name == "paper-statistics"
+    assert np.bincount(graph.labels[split.masks["train"]]).tolist() == [5, 5]  # type: ignore[index]
+    assert split.hash == make_split(graph, "paper-statistics", seed=1, train=5, val=20, test=40).hash
+    assert split.hash != make_split(graph, "paper-statistics", seed=2, train=5, val=20, test=40).hash
+    with pytest.raises(BadInput) as caught:
+        make_split(graph, "paper-statistics", val=50)
+    assert caught.value.code == "E-GRAPH-SMALL"
+
+
 def test_leaving_a_middle_class_closes_the_gap_in_the_head() -> None:
     graph = block_graph(classes=4)
     split = make_split(graph, "leave-class-out", leave="class 1")
@@ -313,7 +340,12 @@ def test_names_options_and_seeds_that_are_wrong() -> None:
     for share in (0.9, 0.0, -0.1, float("nan"), "much"):
         with pytest.raises(BadUsage, match="shares"):
             make_split(graph, "fractions", train=share)
-    for name, option in (("shchur", "train"), ("lcc-1500", "development"), ("calibration", "size")):
+    for name, option in (
+        ("shchur", "train"),
+        ("lcc-1500", "development"),
+        ("calibration", "size"),
+        ("paper-statistics", "test"),
+    ):
         for value in (0, 1.5, "many"):
             with pytest.raises(BadUsage, match=option):
                 make_split(graph, name, **{option: value})

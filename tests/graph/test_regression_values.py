@@ -133,7 +133,7 @@ def test_unknown_values_get_no_role_and_class_splits_refuse() -> None:
     graph = gs.from_arrays(np.zeros((60, 1)), [[0], [1]], labels=values, target="regression")
     split = gs.make_split(graph, "fractions")
     assert not np.any([mask & ~graph.labelled for mask in split.masks.values()]) and split.sizes["train"] == 12
-    for name in ("shchur", "lcc-1500", "leave-class-out", "label-leave-out"):
+    for name in ("shchur", "lcc-1500", "paper-statistics", "leave-class-out", "label-leave-out"):
         with pytest.raises(BadUsage, match=r"E-TARGET.*fractions"):
             gs.make_split(graph, name)
     diabetes = gs.load("diabetes")

@@ -39,9 +39,11 @@ def dense_masked(edges: EdgeMasks, masks: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("blocks_of_features", [1, 2, 3])
 @pytest.mark.parametrize("source", ["training", "prediction"])
-def test_masks_are_symmetric_and_one_per_edge_and_block(blocks: Graph, blocks_of_features: int, source: str) -> None:
+def test_shared_masks_are_symmetric_and_one_per_edge_and_block(
+    blocks: Graph, blocks_of_features: int, source: str
+) -> None:
     operator = blocks.adjacency.operator
-    edges = edge_masks(operator, blocks_of_features)
+    edges = edge_masks(operator, blocks_of_features, shared=True)
     uniforms = edges.uniforms(stream() if source == "training" else keyed(blocks))
     assert uniforms.shape == (blocks.num_edges // 2 + blocks.num_nodes, blocks_of_features)
     masked = dense_masked(edges, uniforms)
@@ -53,10 +55,26 @@ def test_masks_are_symmetric_and_one_per_edge_and_block(blocks: Graph, blocks_of
     assert float(uniforms.mean()) == pytest.approx(0.5, abs=0.1)
 
 
+@pytest.mark.parametrize("source", ["training", "prediction"])
+def test_each_direction_has_masks_of_its_own_as_the_authors_have_it(blocks: Graph, source: str) -> None:
+    operator = blocks.adjacency.operator
+    assert BGCN().settings.masks == "directions" and BGCN().settings.dropout == 0
+    edges = edge_masks(operator, 2, shared=False)
+    uniforms = edges.uniforms(stream() if source == "training" else keyed(blocks))
+    assert uniforms.shape == (blocks.num_edges + blocks.num_nodes, 2)
+    ratio = dense_masked(edges, uniforms)[0] / operator.csr().to_dense().clamp_min(1e-9)
+    off = (operator.csr().to_dense() > 0) & ~torch.eye(blocks.num_nodes, dtype=torch.bool)
+    assert bool((ratio != ratio.T)[off].all())
+    torch.testing.assert_close(ratio[ratio > 0].sort().values, uniforms[uniforms[:, 0] > 0, 0].sort().values)
+    for masks, symmetric in (("directions", False), ("edges", True)):
+        conv = DropConnectConv(8, 5, 2, BGCN(masks=masks).settings, stream())
+        assert conv.shared == symmetric
+
+
 def test_the_two_directions_of_a_directed_edge_have_masks_of_their_own() -> None:
     edges = np.array([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 0]])
     graph = gs.from_arrays(np.ones((4, 2), dtype=np.float32), edges, directed=True)
-    masks = edge_masks(graph.adjacency.operator, 1)
+    masks = edge_masks(graph.adjacency.operator, 1, shared=True)
     for source in (stream(), keyed(graph)):
         uniforms = masks.uniforms(source)
         assert len(uniforms) == 6 + 4
@@ -69,7 +87,7 @@ def test_the_two_directions_of_a_directed_edge_have_masks_of_their_own() -> None
 def test_a_layer_equals_dense_algebra_with_its_gradients(blocks: Graph, outputs: int, parts: int) -> None:
     conv = DropConnectConv(8, outputs, parts, BGCN().settings, stream()).double()
     operator = blocks.adjacency.operator.to(torch.float64)
-    edges = EdgeMasks(operator, parts)
+    edges = EdgeMasks(operator, parts, shared=True)
     masks = edges.uniforms(stream(1)).double().requires_grad_()
     x = torch.randn(30, 8, generator=stream(2), dtype=torch.float64, requires_grad=True)
 
@@ -137,7 +155,7 @@ def test_a_pass_draws_rate_and_masks_from_its_randomness(blocks: Graph) -> None:
         found, keep = conv(x, operator, draw())
         again = draw()
         one = again.scalars(1) if isinstance(again, KeyedMasks) else torch.rand(1, generator=again)
-        edges = edge_masks(operator, 2)
+        edges = edge_masks(operator, 2, shared=False)
         assert float(keep.detach()) == pytest.approx(float(conv.rate.log_keep(one[0]).exp().detach()))
         odds = torch.logit(keep) + torch.logit(edges.uniforms(again))
         torch.testing.assert_close(found, conv.convolve(x, edges, torch.sigmoid(odds / 0.67)))

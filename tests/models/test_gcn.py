@@ -104,3 +104,26 @@ def test_a_warm_start_keeps_the_encoding_that_its_weights_were_learned_under() -
     before = model.predict(grown).probs
     warm = gs.MLP(epochs=1, lr=1e-9, early_stop=False, temperature=False).start_from(model).fit(grown)
     np.testing.assert_allclose(warm.predict(grown).probs, before, atol=1e-4)
+
+
+def test_epochs_may_be_chosen_by_accuracy_and_the_default_stays_what_it_was(blocks: Graph) -> None:
+    plain, by_nll = (gs.GCN(hidden=4, epochs=30, seed=1, **given).fit(blocks) for given in ({}, {"select": "nll"}))
+    by_accuracy = gs.GCN(hidden=4, epochs=30, seed=1, patience=30, select="accuracy").fit(blocks)
+    np.testing.assert_array_equal(plain.predict(blocks).probs, by_nll.predict(blocks).probs)
+    seen = [(-(one.val_accuracy or 0), one.val_nll or 0, one.epoch) for one in by_accuracy.history]
+    assert by_accuracy.best_epoch == min(seen)[2]
+
+
+def test_an_ensemble_hands_the_choice_on_and_is_known_as_before_without_it(blocks: Graph) -> None:
+    """Cells of a bench are known by the members' settings, which had no such choice; what was given stays."""
+    for base, given, selected in (
+        ("gcn", {}, "nll"),
+        ("gcn", {"select": "nll"}, "nll"),
+        ("gcn", {"select": "accuracy"}, "accuracy"),
+        ("gnsd", {}, "accuracy"),
+        ("gnsd", {"select": "nll"}, "nll"),
+    ):
+        model = gs.Ensemble(base=base, base_settings=given, members=2)
+        model.resolve(blocks)
+        assert ("select" in model.settings.base_settings) == bool(given or base == "gnsd")
+        assert model._member(0).settings.select == selected and "node_dropout" not in model.settings.base_settings

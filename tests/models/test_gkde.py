@@ -71,12 +71,32 @@ def test_the_loss_has_its_three_parts(blocks: Graph, reduction: str) -> None:
         parts = [
             squared_risk(alpha[learner.train], learner.train_labels),
             kl_divergence(Dirichlet(alpha), Dirichlet(learner.prior)),
-            (mean * (mean / lesson).log()).sum(-1),
+            (mean * (mean / lesson).log()).sum(-1) / 3,  # per class, of which there are three
         ]
         gather = torch.mean if reduction == "mean" else torch.sum
         for epoch, ramp in ((4, 0.4), (10, 1.0), (99, 1.0)):
             expected = gather(parts[0]) + 0.2 * gather(parts[1]) + 0.7 * ramp * gather(parts[2])
             assert float(learner.loss(epoch)) == pytest.approx(float(expected), rel=1e-9)
+
+
+@pytest.mark.parametrize("classes", [3, 5])
+def test_the_teachers_term_is_a_mean_over_nodes_and_classes(classes: int) -> None:
+    """By hand, with equal probabilities 1/C and a teacher that gives one class ½ and shares the rest."""
+    graph = block_graph(classes=classes)
+    lesson = torch.full((graph.num_nodes, classes), 0.5 / (classes - 1), dtype=torch.float64)
+    lesson[:, 0] = 0.5
+    losses = []
+    for weight in (0.0, 1.0):
+        model = GKDE(**QUICK, dropout=0.0, prior_weight=0.0, teacher_weight=weight, teacher_ramp=1)
+        model._lesson = lesson
+        learner = model.learner(graph)
+        with torch.no_grad():
+            learner.module.second.weight.zero_()
+            learner.module.second.bias.zero_()
+            losses.append(float(learner.loss(1)))
+    p, q = 1 / classes, 0.5 / (classes - 1)
+    by_hand = (p * math.log(p / 0.5) + (classes - 1) * p * math.log(p / q)) / classes
+    assert losses[1] - losses[0] == pytest.approx(by_hand, rel=1e-6)
 
 
 def test_concentrations_are_one_plus_the_exponential_and_cannot_overflow(blocks: Graph) -> None:
@@ -92,7 +112,7 @@ def test_concentrations_are_one_plus_the_exponential_and_cannot_overflow(blocks:
 
 def test_the_teacher_teaches(blocks: Graph) -> None:
     """With nothing but the teacher's term the student becomes the teacher."""
-    model = GKDE(hidden=16, dropout=0.0, prior_weight=0.0, teacher_weight=100.0, teacher_ramp=1, epochs=300, lr=0.02)
+    model = GKDE(hidden=16, dropout=0.0, prior_weight=0.0, teacher_weight=300.0, teacher_ramp=1, epochs=300, lr=0.02)
     student = model.fit(blocks).predict(blocks)
     teacher = model.teacher().fit(blocks).predict(blocks)
     assert np.abs(student.mean - teacher.mean).max() < 0.05

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import Tensor
 
 import graphsde as gs
 from graphsde.base.errors import BadUsage
+from graphsde.bench.tasks import TASKS
 from graphsde.graph.graph import Graph
 from graphsde.graph.spectrum import laplacian_modes
 from graphsde.models.gnsd import GNSD, AttentionFlow, GNSDModule, Noise
@@ -185,19 +187,41 @@ def test_it_learns_with_several_paths_and_dropout(blocks: Graph) -> None:
     assert model.best_epoch is not None and model.history[0].val_nll is not None
 
 
+def test_it_is_trained_as_its_authors_do_on_every_graph(blocks: Graph) -> None:
+    """All 200 epochs, the one of the best validation accuracy kept, whatever a graph is called."""
+    for name in (None, "cora", "computers", "photo", "pubmed"):
+        model = GNSD()
+        model.resolve(dataclasses.replace(blocks, benchmark=name))
+        s = model.settings
+        assert (s.epochs, s.select, s.evaluate_every, s.weight_decay, s.hidden) == (200, "accuracy", 1, 0.01, 64)
+        assert s.patience >= s.epochs and s.scaling == ("none" if name in ("cora", "pubmed") else "auto")
+    fitted = GNSD(**QUICK | {"epochs": 15}).fit(blocks)
+    seen = [(-(one.val_accuracy or 0), one.val_nll or 0, one.epoch) for one in fitted.history]
+    assert len(seen) == 15 and fitted.best_epoch == min(seen)[2]
+
+
+def test_the_ood_task_measures_its_own_score(blocks: Graph) -> None:
+    task = TASKS.get("ood")(leave="last", base="given", scores=())
+    graph = task.prepare(blocks, 0)
+    found = {name: task.measure(made, graph, 0).metrics for name, made in MAKERS.items()}
+    assert "ood_auroc[gnsd]" in found["gnsd"] and "ood_auroc[vacuity]" in found["gkde"]
+    assert not any("[" in name for name in found["gcn"])
+
+
+MAKERS: dict[str, Any] = {
+    "gnsd": lambda **more: GNSD(**QUICK, **more),
+    "gkde": lambda **more: gs.GKDE(epochs=2, **more),
+    "gcn": lambda **more: gs.GCN(epochs=2, **more),
+}
+
+
 def test_it_can_be_asked_about_moved_features(blocks: Graph) -> None:
     model = GNSD(**QUICK).fit(blocks)
     moved = model.predict(blocks, samples=2, perturb=Perturb(0.1))
     assert not np.allclose(moved.probs, model.predict(blocks, samples=2).probs)
 
 
-def test_the_benchmark_graphs_keep_the_authors_scaling(blocks: Graph) -> None:
-    import dataclasses
-
-    for name, scaling in {"cora": "none", "pubmed": "none", "computers": "row", "photo": "row"}.items():
-        model = GNSD()
-        model.resolve(dataclasses.replace(blocks, benchmark=name))
-        assert model.settings.scaling == scaling
+def test_a_kind_of_noise_that_does_not_exist_is_refused() -> None:
     with pytest.raises(BadUsage, match="noise"):
         GNSD(noise="additive")
 

@@ -13,9 +13,10 @@ import graphsde as gs
 from graphsde.base.interrupt import Interrupted
 from graphsde.graph.graph import Graph
 from graphsde.models import MODELS
-from graphsde.models.race import FIRST_EPOCHS, Candidate, listed_candidates, run_race, rungs, tempered_nll
+from graphsde.models.race import FIRST_EPOCHS, Candidate, Runner, listed_candidates, run_race, rungs, tempered
 from graphsde.nn.callbacks import Callback, EpochRecord
 from graphsde.nn.checkpoint import Checkpoint
+from graphsde.nn.training import Validation
 
 from support import block_graph
 
@@ -165,9 +166,9 @@ def test_a_network_that_is_right_but_unsure_does_not_lose_for_it() -> None:
     labels = torch.arange(30) % 3
     unsure = torch.nn.functional.one_hot(labels, 3).float()[:, None] * 0.1
     unsure[::5] = unsure[::5].roll(1, -1)
-    assert tempered_nll(unsure, labels) == pytest.approx(tempered_nll(unsure * 30, labels), abs=1e-3)
+    assert tempered(unsure, labels).nll == pytest.approx(tempered(unsure * 30, labels).nll, abs=1e-3)
     plain = torch.nn.functional.cross_entropy(unsure[:, 0], labels)
-    assert tempered_nll(unsure, labels) < float(plain) - 0.3
+    assert tempered(unsure, labels).nll < float(plain) - 0.3
 
 
 def test_without_validation_nodes_there_is_nothing_to_race_by(graph: Graph) -> None:
@@ -192,3 +193,33 @@ def test_every_candidate_is_a_valid_setting_of_its_model(graph: Graph) -> None:
             MODELS.get(name)(**one.settings)
     assert listed_candidates("gpn") == []
     assert isinstance(listed_candidates("lgnsde")[0], Candidate)
+
+
+def test_members_may_be_judged_by_accuracy(graph: Graph, winner: gs.GCN, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The later a member is listed, the better its accuracy and the worse its NLL."""
+    names = [one.name for one in listed_candidates("gcn")]
+
+    def found(runner: Runner) -> Validation:
+        place = names.index(runner.candidate.name)
+        return Validation(float(place), place / 10)
+
+    monkeypatch.setattr(Runner, "validation", found)
+    for select, first in (("nll", names[0]), ("accuracy", names[-1])):
+        notes = Notes()
+        runner, standings = run_race(raced(graph, select=select), graph, listed_candidates("gcn"), callbacks=[notes])
+        assert runner.candidate.name == first == standings[0].name and runner.training.settings.select == select
+        assert f"validation {'NLL' if select == 'nll' else select}" in notes.told[0]
+        assert ("val_accuracy" in standings[0].as_dict()) == (select == "accuracy"), "files stay as they were"
+
+
+def test_a_winner_by_accuracy_keeps_its_best_epoch_by_accuracy(graph: Graph) -> None:
+    model = raced(graph, select="accuracy").fit(graph)
+    seen = [(-(one.val_accuracy or 0), one.val_nll or 0, one.epoch) for one in model.history]
+    assert model.best_epoch == min(seen)[2] and all(one.val_accuracy is not None for one in model.standings)
+
+
+def test_accuracy_decides_where_nll_would_not() -> None:
+    right = torch.tensor([[[9.0, 0.0]], [[9.0, 0.0]], [[0.0, 0.3]], [[0.0, 0.3]]])
+    labels = torch.tensor([0, 0, 1, 1])
+    one, two = tempered(right, labels), tempered(-right, labels)
+    assert (one.accuracy, two.accuracy) == (1.0, 0.0) and one.key("accuracy") < two.key("accuracy")

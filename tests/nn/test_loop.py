@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphsde.base.errors import Diverged
+from graphsde.base.errors import BadUsage, Diverged
 from graphsde.base.interrupt import Interrupted, InterruptGuard
 from graphsde.nn.callbacks import Callback, EpochRecord
 from graphsde.nn.checkpoint import Checkpoint
@@ -191,3 +191,55 @@ def test_a_learner_may_take_several_steps_an_epoch() -> None:
     assert result.records[0].loss == pytest.approx(sum(losses) / 3)
     assert heard == ["three steps an epoch"]
     assert {float(value) for name, value in result.momentum.items() if name.endswith("step")} == {6.0}
+
+
+class Disagreeing(Parabola):
+    """Validation NLL is best in epoch 3, accuracy in epochs 6 and 8, the later of which has the lower NLL."""
+
+    nll = (3.0, 2.0, 1.0, 2.0, 3.0, 5.0, 6.0, 4.0, 7.0, 8.0, 9.0, 9.0)
+    accuracy = (0.1, 0.2, 0.3, 0.3, 0.3, 0.5, 0.4, 0.5, 0.5, 0.4, 0.4, 0.4)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places: list[float] = []
+
+    def validate(self, epoch: int) -> Validation:
+        self.places.append(float(self.x.detach()))
+        return Validation(self.nll[epoch - 1], self.accuracy[epoch - 1])
+
+
+@pytest.mark.parametrize(("select", "kept", "marked"), [("nll", 3, [1, 2, 3]), ("accuracy", 8, [1, 2, 3, 6, 8])])
+def test_the_epoch_that_is_kept_is_the_best_by_what_was_chosen(select: Any, kept: int, marked: list[int]) -> None:
+    learner = Disagreeing()
+    result = train(learner, TrainSettings(epochs=12, lr=0.1, patience=12, select=select))
+    assert result.best_epoch == kept and [one.epoch for one in result.records if one.best] == marked
+    assert float(learner.x.detach()) == learner.places[kept - 1]
+
+
+def test_patience_is_lost_by_what_was_chosen() -> None:
+    for select, epochs in (("nll", 6), ("accuracy", 11)):
+        result = train(Disagreeing(), TrainSettings(epochs=12, lr=0.1, patience=3, select=select))  # type: ignore[arg-type]
+        assert result.stopped_early and len(result.records) == epochs
+
+
+@pytest.mark.parametrize("stop", [4, 6, 7])
+def test_a_training_by_accuracy_is_resumed_with_what_was_best(tmp_path: Path, stop: int) -> None:
+    settings, guard = TrainSettings(epochs=12, lr=0.1, patience=12, select="accuracy"), InterruptGuard()
+    whole, checkpoint = Disagreeing(), Checkpoint(tmp_path / "state.safetensors")
+    expected = train(whole, settings)
+    with pytest.raises(Interrupted):
+        train(Disagreeing(), settings, checkpoint=checkpoint, interrupt=guard, callbacks=[StopAt(guard, stop)])
+    resumed = Disagreeing()
+    result = train(resumed, settings, checkpoint=checkpoint)
+    assert [one.best for one in result.records] == [one.best for one in expected.records]
+    assert torch.equal(resumed.x, whole.x) and result.best_epoch == 8
+
+
+def test_numbers_have_no_accuracy_to_choose_by() -> None:
+    class Number(Parabola):
+        def validate(self, epoch: int) -> Validation:
+            return Validation(1.0, None)
+
+    with pytest.raises(BadUsage, match="E-TARGET"):
+        train(Number(), TrainSettings(epochs=3, select="accuracy"))
+    assert train(Number(), TrainSettings(epochs=3)).best_epoch == 1

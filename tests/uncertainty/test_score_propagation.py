@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphsde.base.errors import BadInput, BadUsage
-from graphsde.uncertainty.scores import propagate
+from graphsde.prediction import ClassPrediction
+from graphsde.uncertainty.scores import propagate, score
 
 PATH_AND_LONER = np.array([[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]])
 
@@ -67,3 +68,24 @@ def test_wrong_arguments_are_named(make_graph) -> None:
     for wrong in ({"alpha": 1.5}, {"alpha": float("nan")}, {"steps": -1}, {"isolated": "drop"}):
         with pytest.raises(BadUsage):
             propagate(np.zeros(4), graph, **wrong)
+
+
+def test_with_self_loops_a_node_is_its_own_neighbour(make_graph) -> None:
+    """Of weight one: beside two neighbours a third, beside an edge of weight three a quarter; a loner stays."""
+    values, graph = np.array([0.0, 3.0, 6.0, 2.0]), make_graph(PATH_AND_LONER)
+    assert propagate(values, graph, alpha=0.0, steps=1, self_loops=True).tolist() == [1.5, 3.0, 4.5, 2.0]
+    walk = np.divide(PATH_AND_LONER + np.eye(4), (PATH_AND_LONER + np.eye(4)).sum(1, keepdims=True))
+    by_hand = np.linalg.matrix_power(0.3 * np.eye(4) + 0.7 * walk, 4) @ values
+    assert np.allclose(propagate(values, graph, alpha=0.3, steps=4, self_loops=True), by_hand, atol=1e-12)
+    heavy = make_graph(np.array([[0, 3], [3, 0]]))
+    assert propagate(np.array([0.0, 4.0]), heavy, alpha=0.0, steps=1, self_loops=True).tolist() == [3.0, 1.0]
+
+
+def test_gnsd_scores_by_energies_spread_four_times_over_edges_and_self_loops(make_graph) -> None:
+    logits = np.random.default_rng(0).normal(size=(3, 4, 3))
+    probs = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    prediction = ClassPrediction(probs, np.arange(4), ("a", "b", "c"), "samples", logits=logits)
+    walk = np.divide(PATH_AND_LONER + np.eye(4), (PATH_AND_LONER + np.eye(4)).sum(1, keepdims=True))
+    energies = -np.log(np.exp(logits).sum(-1)).mean(0)
+    by_hand = np.linalg.matrix_power(0.3 * np.eye(4) + 0.7 * walk, 4) @ energies
+    assert np.allclose(score("gnsd", prediction, make_graph(PATH_AND_LONER)), by_hand, atol=1e-12)

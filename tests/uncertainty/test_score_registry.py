@@ -23,6 +23,7 @@ NAMES = [
     "margin",
     "energy",
     "gnnsafe",
+    "gnsd",
     "variance",
     "variation-ratio",
     "expected-pairwise-kl",

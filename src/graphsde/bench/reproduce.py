@@ -126,7 +126,8 @@ def _beside(table: PaperTable, dataset: str, system: System, metric: str, record
 
 def _ours(system: System) -> str:
     """Our model, with what distinguishes this row from others of the same model."""
-    told = system.model if system.score is None else f"{system.model} by {system.score}"
+    name = system.called or system.model
+    told = name if system.score is None else f"{name} by {system.score}"
     return told if system.value is None else f"{told}, {system.value}"
 
 

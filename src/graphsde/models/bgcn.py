@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Unpack, cast
+from typing import Literal, Unpack, cast
 
 import torch
 from pydantic import Field, ValidationInfo, field_validator
@@ -26,22 +26,23 @@ from graphsde.nn.operators import Kept, rows_of
 class EdgeMasks:
     """The edges of a graph, self loops included, with a mask for each of some blocks of features.
 
-    Memory is O(E · blocks): no array of nodes × nodes exists.
+    With ``shared`` both directions of an undirected edge have the same. Memory is O(E · blocks): no array of nodes ×
+    nodes exists.
     """
 
-    def __init__(self, adjacency: SparseMatrix, blocks: int) -> None:
-        self.adjacency, self.blocks = adjacency, blocks
+    def __init__(self, adjacency: SparseMatrix, blocks: int, *, shared: bool) -> None:
+        self.adjacency, self.blocks, self.shared = adjacency, blocks, shared and adjacency.symmetric
         self.space = edge_space(adjacency, blocks)
         rows, copies = self.space.row // blocks, self.space.row % blocks
         entry = torch.arange(len(rows), device=rows.device) - self.space.crow[self.space.row] + adjacency.crow[rows]
-        self.first, mask_of_entry = _shared_masks(adjacency)
+        self.first, mask_of_entry = _masks_of_entries(adjacency, self.shared)
         self._take = mask_of_entry[entry] * blocks + copies  # from masks [P, B] to the edge space's order [E·B]
         self._values = adjacency.values[entry]
 
     def uniforms(self, randomness: torch.Generator | KeyedMasks) -> Tensor:
-        """P is the number of edges, each counted once if the graph is undirected.  # [P, blocks]"""
+        """P is the number of masks: one per entry of the operator, or per edge if directions share.  # [P, blocks]"""
         if isinstance(randomness, KeyedMasks):
-            drawn = randomness.edges(self.adjacency, self.blocks, symmetric=self.adjacency.symmetric)
+            drawn = randomness.edges(self.adjacency, self.blocks, symmetric=self.shared)
             return drawn[self.first]
         return torch.rand(len(self.first), self.blocks, generator=randomness).to(self.first.device)
 
@@ -55,15 +56,15 @@ class EdgeMasks:
 _KEPT: Kept[EdgeMasks] = Kept(4)
 
 
-def edge_masks(adjacency: SparseMatrix, blocks: int) -> EdgeMasks:
+def edge_masks(adjacency: SparseMatrix, blocks: int, *, shared: bool) -> EdgeMasks:
     """The masks of a graph, cached for as long as its operator lives."""
-    return _KEPT.once(adjacency, blocks, lambda: EdgeMasks(adjacency, blocks))
+    return _KEPT.once(adjacency, (blocks, shared), lambda: EdgeMasks(adjacency, blocks, shared=shared))
 
 
-def _shared_masks(adjacency: SparseMatrix) -> tuple[Tensor, Tensor]:
+def _masks_of_entries(adjacency: SparseMatrix, shared: bool) -> tuple[Tensor, Tensor]:
     """The entry that represents each mask, and the mask of each entry.  # [P], [E]"""
     entries = torch.arange(adjacency.nnz, device=adjacency.device)
-    if not adjacency.symmetric:
+    if not shared:
         return entries, entries
     rows = rows_of(adjacency)
     upper = adjacency.col >= rows
@@ -142,6 +143,7 @@ class DropConnectConv(nn.Module):
         self.bias = nn.Parameter(torch.zeros(outputs))
         self.rate = KeepRate(settings.alpha, generator)
         self.blocks, self.temperature = blocks, settings.temperature
+        self.shared = settings.masks == "edges"
 
     def forward(self, x: Features, adjacency: SparseMatrix, randomness: Randomness) -> tuple[Tensor, Tensor]:
         """The next state and the keep probability that was drawn for it; its mean without randomness.
@@ -153,7 +155,7 @@ class DropConnectConv(nn.Module):
             return keep * (adjacency @ (x @ self.weight)) + self.bias, keep
         one = randomness.scalars(1) if isinstance(randomness, KeyedMasks) else torch.rand(1, generator=randomness)
         log_keep = self.rate.log_keep(one[0].to(self.weight.device))
-        edges = edge_masks(adjacency, self.blocks)
+        edges = edge_masks(adjacency, self.blocks, shared=self.shared)
         masks = relaxed_bernoulli(log_odds(log_keep), edges.uniforms(randomness), self.temperature)
         return self.convolve(x, edges, masks), log_keep.exp()
 
@@ -219,6 +221,8 @@ class BGCNSettings(NetworkSettings):
         layers: number of graph convolutions.
         hidden: width between them.
         blocks: groups of hidden columns with their own masks; a divisor of ``hidden``.
+        masks: ``directions``: each direction of an edge has its own masks, as in the authors' code for Cora;
+            ``edges``: both directions share masks, as in their code for CiteSeer.
         dropout: of features, before every layer, in training only.
         alpha: of the prior Beta(α, 1) over keep probabilities.
         temperature: of the relaxed masks, in training and at prediction; for one of the probabilities call
@@ -232,6 +236,7 @@ class BGCNSettings(NetworkSettings):
     layers: int = Field(4, ge=2, le=64)
     hidden: int = Field(128, ge=1, le=65536)
     blocks: int = Field(2, ge=1, le=1024)
+    masks: Literal["directions", "edges"] = "directions"
     dropout: float = Field(0.0, ge=0, lt=1)
     alpha: float = Field(0.8, gt=0, le=1000)
     temperature: float = Field(0.67, gt=0, le=100)
@@ -240,7 +245,7 @@ class BGCNSettings(NetworkSettings):
     kl_warmup: int = Field(20, ge=1)
     validation_samples: int = Field(5, ge=1, le=10_000)
     lr: float = Field(0.005, gt=0, le=100)
-    epochs: int = Field(1000, ge=1, le=1_000_000)
+    epochs: int = Field(2000, ge=1, le=1_000_000)
     patience: int = Field(150, ge=1)
     evaluate_every: int = Field(5, ge=1)
 
@@ -280,7 +285,7 @@ class BGCN(SampledModel):
     .. math:: L = \mathrm{CE} + w \sum_l \mathrm{KL}_l + \lambda \sum_l (1 - \pi_l) \|W_l\|^2 .
 
     Masks stay random and relaxed at prediction; every sample has its own rates and masks. There is one value per
-    edge and block, shared by both directions of an undirected edge, where the authors' code has a dense N × N mask.
+    direction of an edge and block: the entries of the authors' dense N × N mask that matter.
     π multiplies the adjacency, so it is the probability of *keeping* an edge, though that code logs it as a drop rate.
     The ARM gradient that the authors used for CiteSeer is not implemented: the relaxation works for all graphs.
 
@@ -292,6 +297,7 @@ class BGCN(SampledModel):
     """
 
     name = "bgcn"
+    version = 2  # masks of directions, no dropout: as its authors have it
     summary = "Bayesian GCN by learned dropping of edges (BB-GDC); draws of masks are samples"
     paper, year = "Hasanzadeh et al., Bayesian graph neural networks with adaptive connection sampling", 2020
     Settings = BGCNSettings

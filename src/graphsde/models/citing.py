@@ -28,5 +28,6 @@ def citation(model: Any) -> list[str]:
         if chosen is not None:
             facts.append(registry.entry(chosen).facts)
     told = [f"{one['paper']} ({one['year']})" for one in facts if one.get("paper") and one.get("year")]
+    told += getattr(made, "borrowed", ())
     base = getattr(made.settings, "base", None)
     return list(dict.fromkeys([*told, *(citation(base) if isinstance(base, str) else [])]))

@@ -11,7 +11,7 @@ from torch import nn
 from graphsde.models.base import register_model
 from graphsde.models.neural import Inputs, NeuralModel, NeuralSettings, Outputs
 from graphsde.models.options import GCNOptions
-from graphsde.nn.layers import GraphConv, Randomness, dropout
+from graphsde.nn.layers import Features, GraphConv, Randomness, drop_nodes, dropout
 
 
 class GCNSettings(NeuralSettings):
@@ -20,6 +20,7 @@ class GCNSettings(NeuralSettings):
     Args:
         hidden: width of the hidden layer.
         dropout: on the input and on the hidden layer.
+        node_dropout: on whole rows of both, before they are sent to the neighbours (DropNode).
         weight_decay: on the first layer only.
         decay_all: weight decay on every parameter instead.
         activation: ``none`` makes it linear, which is what some published comparisons ran under this name.
@@ -29,6 +30,7 @@ class GCNSettings(NeuralSettings):
 
     hidden: int = Field(16, ge=1, le=65536)
     dropout: float = Field(0.5, ge=0, lt=1)
+    node_dropout: float = Field(0.0, ge=0, lt=1)
     weight_decay: float = Field(5e-4, ge=0)
     decay_all: bool = False
     activation: str = Field("relu", pattern="^(relu|none)$")
@@ -41,16 +43,19 @@ class GCNModule(nn.Module):
         self.first = GraphConv(width, settings.hidden, generator)
         self.norm = nn.BatchNorm1d(settings.hidden) if settings.batch_norm else None
         self.second = GraphConv(settings.hidden, classes, generator)
-        self.rate = settings.dropout
+        self.rate, self.node_rate = settings.dropout, settings.node_dropout
         self.linear = settings.activation == "none"
 
     def forward(self, inputs: Inputs, randomness: Randomness = None) -> Outputs:
-        hidden = self.first(dropout(inputs.features, self.rate, randomness), inputs.adjacency)
+        hidden = self.first(self.dropped(inputs.features, randomness), inputs.adjacency)
         if self.norm is not None:
             hidden = self.norm(hidden)
         if not self.linear:
             hidden = torch.relu(hidden)
-        return Outputs(self.second(dropout(hidden, self.rate, randomness), inputs.adjacency), hidden)
+        return Outputs(self.second(self.dropped(hidden, randomness), inputs.adjacency), hidden)
+
+    def dropped(self, x: Features, randomness: Randomness) -> Features:
+        return drop_nodes(dropout(x, self.rate, randomness), self.node_rate, randomness)
 
 
 @register_model

@@ -116,6 +116,7 @@ class GNNSafe(GCN):
     paper, year = "Wu et al., Energy-based out-of-distribution detection for graph neural networks", 2023
     Settings = GNNSafeSettings
     Learner = GNNSafeLearner
+    own_score = "gnnsafe"
     settings: GNNSafeSettings
 
     def __init__(self, **settings: Unpack[GNNSafeOptions]) -> None:

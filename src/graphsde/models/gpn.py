@@ -237,6 +237,7 @@ class GPN(EvidentialModel):
     year = 2021
     Settings = GPNSettings
     Module, Learner = GPNModule, GPNLearner
+    own_score = "vacuity"
     decayed = ("first.", "second.")
     settings: GPNSettings
 

@@ -18,6 +18,7 @@ class TrainOptions(TypedDict, total=False):
     patience: int
     evaluate_every: int
     early_stop: bool
+    select: Literal["nll", "accuracy"]
 
 
 class ModelOptions(TypedDict, total=False):
@@ -46,6 +47,7 @@ class BGCNOptions(NetworkOptions, total=False):
     layers: int
     hidden: int
     blocks: int
+    masks: Literal["directions", "edges"]
     dropout: float
     alpha: float
     temperature: float
@@ -70,6 +72,8 @@ class EnsembleOptions(ModelOptions, total=False):
     base: str
     base_settings: dict[str, Any]
     members: int
+    passing: Literal["none", "knowledge"]
+    knowledge_weight: float
     temperature: bool
 
 
@@ -85,6 +89,7 @@ class GATOptions(NeuralOptions, total=False):
 class GCNOptions(NeuralOptions, total=False):
     hidden: int
     dropout: float
+    node_dropout: float
     weight_decay: float
     decay_all: bool
     activation: str

@@ -1,7 +1,8 @@
 """A race: members of a model's family are trained for a few epochs each, and the worse half drops out.
 
-Successive halving (Jamieson and Talwalkar, 2016) on validation NLL. Every member is trained as it would be alone, and
-the winner continues from its state, so that it ends with the bits of a fit with its settings and no race.
+Successive halving (Jamieson and Talwalkar, 2016) on validation NLL, or on accuracy where the settings say so. Every
+member is trained as it would be alone, and the winner continues from its state, so that it ends with the bits of a
+fit with its settings and no race.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
@@ -21,7 +22,7 @@ from graphsde.io.graph_yaml import yaml_error
 from graphsde.models.recipes import read_yaml
 from graphsde.nn.callbacks import Callback
 from graphsde.nn.checkpoint import Checkpoint, TrainState, under
-from graphsde.nn.training import Training
+from graphsde.nn.training import Training, Validation
 from graphsde.uncertainty.calibration.calibrators import best_temperature
 
 if TYPE_CHECKING:
@@ -44,16 +45,18 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Standing:
-    """The standing of a member after some epochs: its best validation NLL so far, under its best temperature."""
+    """The standing of a member after some epochs: its best validation NLL so far, under its best temperature, and its
+    accuracy if members are ranked by it."""
 
     rung: int
     name: str
     epochs: int
     val_nll: float
     kept: bool
+    val_accuracy: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        return dict(vars(self))
+        return {name: value for name, value in vars(self).items() if value is not None}
 
 
 def listed_candidates(model: str) -> list[Candidate]:
@@ -84,7 +87,12 @@ class Runner:
         learner = rider.learner(graph)
         return cls(candidate, rider, Training(learner, rider.settings, notes={"winner": candidate.name}))
 
-    def val_nll(self) -> float:
+    @property
+    def select(self) -> Literal["nll", "accuracy"]:
+        """What members are ranked by."""
+        return self.model.settings.select
+
+    def validation(self) -> Validation:
         """Of the best epoch so far, under its best temperature: a network that is right but not yet as
         confident as it will be must not lose for that."""
         learner = self.training.learner
@@ -92,18 +100,19 @@ class Runner:
         self.training.to_best()
         try:
             logits, labels = learner.validation_logits(), learner.val_labels  # type: ignore[attr-defined]
-            return tempered_nll(logits, labels)
+            return tempered(logits, labels)
         finally:
             with torch.no_grad():
                 for name, tensor in learner.tensors().items():
                     tensor.copy_(live[name])
 
 
-def tempered_nll(logits: Tensor, labels: Tensor) -> float:
-    """NLL of the mean probabilities under the best common temperature.  # [n, S, C], [n]"""
+def tempered(logits: Tensor, labels: Tensor) -> Validation:
+    """What the mean probabilities say under the best common temperature.  # [n, S, C], [n]"""
     logits, labels = logits.cpu(), labels.cpu()
     probs = torch.softmax(logits.double() / best_temperature(logits, labels), -1).mean(1)
-    return float(-probs[torch.arange(len(labels)), labels].clamp_min(1e-12).log().mean())
+    nll = -probs[torch.arange(len(labels)), labels].clamp_min(1e-12).log().mean()
+    return Validation(float(nll), float((probs.argmax(-1) == labels).double().mean()))
 
 
 def rungs(members: int) -> list[tuple[int, int]]:
@@ -154,11 +163,14 @@ def run_race(
                     checkpoint.save(_state(runners, standings))
                 if received is not None:
                     raise Interrupted(received)
-        judged = sorted(((runner.val_nll(), place) for place, runner in enumerate(runners)))
-        kept = {place for _, place in judged[: max(1, len(runners) // 2)]}
-        for nll, place in judged:
-            runner = runners[place]
-            standings.append(Standing(rung, runner.candidate.name, runner.training.epoch, nll, place in kept))
+        seen = [runner.validation() for runner in runners]
+        judged = sorted(range(len(runners)), key=lambda place: seen[place].key(runners[place].select))
+        kept = set(judged[: max(1, len(runners) // 2)])
+        for place in judged:
+            runner, found = runners[place], seen[place]
+            accuracy = found.accuracy if runner.select == "accuracy" else None
+            stood = (rung, runner.candidate.name, runner.training.epoch, found.nll, place in kept, accuracy)
+            standings.append(Standing(*stood))
         runners = [runner for place, runner in enumerate(runners) if place in kept]
         for callback in callbacks:
             callback.on_note(_told([one for one in standings if one.rung == rung]))
@@ -175,10 +187,13 @@ def _stages(members: int) -> list[tuple[tuple[int, int], int]]:
 
 def _told(standings: Sequence[Standing]) -> str:
     """One rung in words."""
-    stood = ", ".join(f"{one.name} {one.val_nll:.3f}" for one in standings)
+    by, figures = "NLL", [one.val_nll for one in standings]
+    if standings[0].val_accuracy is not None:
+        by, figures = "accuracy", [one.val_accuracy or 0.0 for one in standings]
+    stood = ", ".join(f"{one.name} {figure:.3f}" for one, figure in zip(standings, figures, strict=True))
     kept = " and ".join(one.name for one in standings if one.kept)
     epochs = max(one.epochs for one in standings)
-    return f"race after {epochs} epochs, validation NLL: {stood}; remaining: {kept}"
+    return f"race after {epochs} epochs, validation {by}: {stood}; remaining: {kept}"
 
 
 def _state(runners: Sequence[Runner], standings: Sequence[Standing]) -> TrainState:

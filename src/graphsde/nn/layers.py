@@ -15,6 +15,7 @@ from graphsde.base.device import widest_type
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.nn.keyed_masks import KeyedMasks
 from graphsde.nn.mask_stream import MaskStream
+from graphsde.nn.operators import rows_of
 from graphsde.nn.over_parts import node_mean, total
 
 Features = Tensor | SparseMatrix
@@ -59,6 +60,19 @@ def dropout(x: Features, rate: float, randomness: Randomness | MaskStream) -> Fe
     if isinstance(x, SparseMatrix):
         return x.with_values(_drop(x.values, rate, randomness))
     return _drop(x, rate, randomness)
+
+
+def drop_nodes(x: Features, rate: float, randomness: Randomness) -> Features:
+    """Zero whole rows with probability ``rate`` and rescale the rest: DropNode (Feng et al., NeurIPS 2020)."""
+    if randomness is None or rate == 0.0:
+        return x
+    if isinstance(randomness, KeyedMasks):
+        keep = (randomness.rows(1)[:, 0] >= rate).to(torch.float32)
+    else:
+        device = x.values.device if isinstance(x, SparseMatrix) else x.device
+        keep = bernoulli_like(torch.empty(x.shape[0], device=device), 1.0 - rate, randomness)
+    keep = keep / (1.0 - rate)
+    return x.with_values(x.values * keep[rows_of(x)]) if isinstance(x, SparseMatrix) else x * keep[:, None]
 
 
 def _drop(x: Tensor, rate: float, randomness: torch.Generator | MaskStream) -> Tensor:

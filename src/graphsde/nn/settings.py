@@ -48,9 +48,11 @@ class TrainSettings(Settings):
         epochs: maximum number of passes over the training nodes.
         lr: the learning rate.
         optimizer: ``adam`` or ``adamax``.
-        patience: epochs without a better validation NLL before training stops.
+        patience: epochs without a better one before training stops.
         evaluate_every: epochs between two validations.
         early_stop: if false, all epochs are run and the last one is kept; no validation nodes needed.
+        select: which epoch is kept and which member wins a race: the one with the lowest validation NLL (``nll``), or the
+            one with the highest validation accuracy (``accuracy``), ties broken by NLL.
     """
 
     epochs: int = Field(200, ge=1, le=1_000_000)
@@ -59,6 +61,7 @@ class TrainSettings(Settings):
     patience: int = Field(50, ge=1)
     evaluate_every: int = Field(1, ge=1)
     early_stop: bool = True
+    select: Literal["nll", "accuracy"] = "nll"
 
 
 def _in_words(cls: type[Settings], error: ValidationError, what: str) -> BadUsage:

@@ -1,4 +1,4 @@
-"""The one training loop: early stopping on validation NLL, best epoch restored, resumable to the bit."""
+"""The one training loop: early stopping on validation nodes, best epoch restored, resumable to the bit."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from graphsde.base.errors import BadInput, Diverged
+from graphsde.base.errors import BadInput, BadUsage, Diverged
 from graphsde.base.interrupt import Interrupted, InterruptGuard
 from graphsde.base.scratch import saves_in_files
 from graphsde.base.world import world
@@ -30,6 +30,19 @@ class Validation:
 
     nll: float
     accuracy: float | None
+
+    def key(self, select: Literal["nll", "accuracy"]) -> tuple[float, ...]:
+        """What tells the better of two: it has the lower one.
+
+        Example:
+            >>> Validation(0.5, 0.8).key("accuracy") < Validation(0.4, 0.7).key("accuracy")
+            True
+        """
+        if select == "nll":
+            return (self.nll,)
+        if self.accuracy is None:
+            raise BadUsage("epochs can't be chosen by accuracy in regression", code="E-TARGET", fix="use select=nll")
+        return (-self.accuracy, self.nll)
 
 
 class RandomStream(Protocol):
@@ -84,7 +97,9 @@ class TrainResult:
 
 @dataclass
 class _Best:
-    nll: float
+    """The best epoch so far; without a key nobody has looked yet."""
+
+    key: tuple[float, ...]
     epoch: int
     tensors: dict[str, Tensor]
 
@@ -183,7 +198,7 @@ class Training:
         self.learner, self.settings, self.notes = learner, settings, notes or {}
         self.optimizer = OPTIMIZERS[settings.optimizer](learner.parameter_groups(), lr=settings.lr)
         self.records: list[EpochRecord] = []
-        self.best = _Best(math.inf, 0, {})
+        self.best = _Best((), 0, {})
         self.stopped = False
         self.told = 0  # records that callbacks have seen, here or before an interruption
         if momentum:
@@ -260,7 +275,6 @@ class Training:
         values = {
             **self.notes,
             "epoch": self.epoch,
-            "best_nll": self.best.nll if math.isfinite(self.best.nll) else None,
             "best_epoch": self.best.epoch,
             "records": [record.as_dict() for record in self.records],
         }
@@ -280,9 +294,11 @@ class Training:
         for name, generator in self.learner.generators().items():
             generator.set_state(state.tensors[f"random.{name}"])
         restore_optimizer(self.optimizer, state.tensors)
-        nll = state.values["best_nll"]
-        self.best = _Best(math.inf if nll is None else nll, state.values["best_epoch"], under("best.", state.tensors))
         self.records = [EpochRecord(**record) for record in state.values["records"]]
+        self.best = _Best((), state.values["best_epoch"], under("best.", state.tensors))
+        if 0 < self.best.epoch <= self.epoch and (nll := self.records[self.best.epoch - 1].val_nll) is not None:
+            then = Validation(nll, self.records[self.best.epoch - 1].val_accuracy)
+            self.best.key = then.key(self.settings.select)
         self.told = len(self.records)
         self.stopped = bool(self.records) and self._out_of_patience(self.records[-1])
 
@@ -312,10 +328,11 @@ def _epoch(learner: Learner, optimizer: Optimizer, settings: TrainSettings, epoc
     if validation is not None:
         if not math.isfinite(validation.nll):
             raise Diverged(f"the validation NLL is {validation.nll} in epoch {epoch}", fix="lower lr")
-        improved = validation.nll < best.nll
-    if improved and validation is not None:
-        best.nll, best.epoch = validation.nll, epoch
-        best.tensors = {name: tensor.detach().clone() for name, tensor in learner.tensors().items()}
+        key = validation.key(settings.select)
+        improved = not best.key or key < best.key
+        if improved:
+            best.key, best.epoch = key, epoch
+            best.tensors = {name: tensor.detach().clone() for name, tensor in learner.tensors().items()}
     elif not settings.early_stop:
         best.epoch = epoch  # the last epoch is kept: nothing to copy
     return EpochRecord(

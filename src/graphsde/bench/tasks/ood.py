@@ -36,7 +36,8 @@ class OODOptions(TaskOptions):
             OOD), ``features`` and ``structure`` (a shifted copy of the graph), ``bernoulli-features`` and
             ``normal-features`` (GPN's: a tenth of the nodes gets random features, in the same graph).
         leave: with ``leave-class-out``: every class in turn (``each``), the ``last`` one, or a class by position.
-        scores: for OOD detection, besides entropy; those that a model does not have are left out.
+        scores: for OOD detection, besides entropy and a model's own score; those that a model does not have are
+            left out.
         compat: with ``leave-class-out``: leave the class among the validation nodes, and add what the paper prints:
             ``ood_auroc_all`` and ``ood_aurc_all`` over all nodes, those of training included, and an "accuracy",
             ``ood_threshold_accuracy``, of a threshold on entropy that the validation nodes chose.
@@ -116,7 +117,8 @@ class OutOfDistribution(Task):
 
     def _scores(self, prediction: ClassPrediction, graph: Graph, model: Model) -> list[str]:
         known = available_scores(prediction, graph, model)
-        return [name for name in self.options.scores if name != MAIN and name in known]
+        wanted = dict.fromkeys((*self.options.scores, *filter(None, [model.own_score])))
+        return [name for name in wanted if name != MAIN and name in known]
 
     def _class_figures(self, prediction: ClassPrediction, graph: Graph) -> dict[str, float]:
         """The metrics of the LGNSDE study, which calls the share of OOD nodes among those kept a risk."""

@@ -86,6 +86,19 @@ def gnnsafe(
 
 
 @SCORES.register(
+    "gnsd",
+    summary="energy averaged four times over edges and self loops",
+    paper="Lin et al., Graph Neural Stochastic Diffusion for Estimating Uncertainty in Node Classification",
+    year=2024,
+    needs=("logits", "graph"),
+    spreads=True,
+)
+def gnsd(prediction: ClassPrediction, graph: Graph, *, alpha: float = 0.3, steps: int = 4) -> np.ndarray:
+    """:func:`energy`, then :func:`graphsde.uncertainty.scores.propagate` with self loops.  # [N]"""
+    return propagate(energy(prediction), graph, alpha=alpha, steps=steps, self_loops=True)
+
+
+@SCORES.register(
     "entropy",
     summary="entropy of the mean probabilities: total uncertainty",
     paper="Shannon, A Mathematical Theory of Communication",

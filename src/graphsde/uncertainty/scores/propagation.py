@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+import scipy.sparse as sp
 
 from graphsde.base.errors import BadInput, BadUsage
 
@@ -19,10 +20,11 @@ def propagate(
     alpha: float = 0.5,
     steps: int = 2,
     isolated: Literal["keep", "published"] = "keep",
+    self_loops: bool = False,
 ) -> np.ndarray:
     """A score averaged with the scores of the neighbours, a few times over (GNNSafe; Wu et al., 2023).
 
-    ``e ← α e + (1 − α) D⁻¹ A e``, without self loops. It helps if OOD nodes are clustered and hurts if
+    ``e ← α e + (1 − α) D⁻¹ A e``. It helps if OOD nodes are clustered and hurts if
     neighbours differ. Propagate over the whole graph, then pick the nodes of interest.
 
     Args:
@@ -32,6 +34,7 @@ def propagate(
         steps: number of rounds; 0 returns the values unchanged.
         isolated: what to do with a node without neighbours. ``keep`` leaves its value; ``published`` scales it by
             ``alpha`` in every step like the reference implementation, which makes an isolated node look more certain.
+        self_loops: whether a node is a neighbour of itself, with weight one (GNSD; Lin et al., 2024).
 
     Returns:
         float64.  # [N]
@@ -58,6 +61,8 @@ def propagate(
 
     # float64 throughout: with the float32 operator of the models a constant score would drift
     incoming = graph.adjacency.incoming.astype(np.float64)
+    if self_loops:
+        incoming = incoming + sp.eye_array(graph.num_nodes, format="csr")
     weight = incoming.sum(axis=1)
     lonely = weight == 0
     per_weight = np.divide(1.0, weight, out=np.zeros_like(weight), where=~lonely)

@@ -52,7 +52,7 @@ DEFAULT_SCORE.register("regression")(("total",))
 
 OF_CLASSES = "needs classes"
 PROPAGATED = "propagated"
-_PROPAGATION_OPTIONS = ("alpha", "steps", "isolated")
+_PROPAGATION_OPTIONS = ("alpha", "steps", "isolated", "self_loops")
 
 
 def score(
@@ -75,7 +75,7 @@ def score(
         reference: where scores that learn from training nodes find them, if not in ``prediction`` and
             ``graph``: the clean graph, when a shifted one is scored. Other scores ignore it.
         options: settings of the score (``temperature`` of ``energy``) and of the propagation (``alpha``, ``steps``,
-            ``isolated``).
+            ``isolated``, ``self_loops``).
 
     Returns:
         float64.  # [N]

@@ -20,7 +20,10 @@ def history_column(history: Sequence[Mapping[str, Any]], key: str) -> np.ndarray
 
 
 def best_epoch(history: Sequence[Mapping[str, Any]]) -> int | None:
-    """Epoch with the lowest validation NLL, the one that early stopping keeps."""
+    """The epoch that early stopping keeps: the last one that was better than all before; where a history does not say,
+    that of the lowest validation NLL."""
+    if marked := [row["epoch"] for row in history if row.get("best")]:
+        return int(marked[-1])
     epochs, val_nll = history_column(history, "epoch"), history_column(history, "val_nll")
     known = np.isfinite(val_nll) & np.isfinite(epochs)
     return int(epochs[known][val_nll[known].argmin()]) if known.any() else None

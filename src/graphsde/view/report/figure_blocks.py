@@ -252,5 +252,5 @@ def _training(content: ReportContent) -> FigureBlock:
     best = best_epoch(content.history)
     caption = f"{count(len(content.history), 'row')} of history."
     if best is not None:
-        caption = f"The dotted line marks epoch {best:,}, where validation NLL was lowest."
+        caption = f"The dotted line marks epoch {best:,}, the one kept."
     return block("training", "Training", caption, TrainingCurve.of(content.history))

@@ -183,7 +183,7 @@ def _figures(
         blocks.append(block("scatter", "Two kinds of uncertainty", caption, scatter))
     if content.history:
         best = best_epoch(content.history)
-        caption = "" if best is None else f"The dotted line marks epoch {best:,}, where validation NLL was lowest. "
+        caption = "" if best is None else f"The dotted line marks epoch {best:,}, the one kept. "
         caption += "Losses are those of the standardised target."
         blocks.append(block("training", "Training", caption, LossCurve.of(content.history)))
     return blocks

@@ -104,7 +104,8 @@ def content_of_run(run: OpenedRun, samples: int) -> ReportContent:
     if standings := getattr(model, "standings", []):
         last = [one for one in standings if one.rung == standings[-1].rung]
         runners = len({one.name for one in standings})
-        facts["settings by a race"] = f"{last[0].name} won among {runners} (validation NLL {last[0].val_nll:.3f})"
+        by = f"NLL {last[0].val_nll:.3f}" if last[0].val_accuracy is None else f"accuracy {last[0].val_accuracy:.3f}"
+        facts["settings by a race"] = f"{last[0].name} won among {runners} (validation {by})"
     history = [{**line, "train_loss": line["loss"]} for line in lines if line["kind"] == "epoch"]
     return ReportContent(
         title=f"{model.name} on {graph.name}",
