@@ -57,7 +57,7 @@ def usual_tolerance(graph: Graph) -> float:
 
 STATUS: dict[Status, tuple[str, str, Symbol]] = {
     "certified": ("holds", GREEN, "circle"),
-    "failed": ("could not be shown", VERMILLION, "x"),
+    "failed": ("failed", VERMILLION, "x"),
     "not tested": ("not tested", GREY, "diamond"),
 }
 
@@ -87,7 +87,7 @@ class FrontierPicture(Picture):
         ]
         for place, one in enumerate(rungs):
             if self.in_use is not None and abs(one.limit - self.in_use) < 1e-12:
-                ring = Dots("shown below", [place], [shares[place]], BLUE, size=24, filled=False, opacity=1.0)
+                ring = Dots("in use", [place], [shares[place]], BLUE, size=24, filled=False, opacity=1.0)
                 marks.append(replace(ring, hover="%{y:.1f} % of the nodes"))
         for status, (name, colour, symbol) in STATUS.items():
             places = [place for place, one in enumerate(rungs) if one.status == status]
@@ -100,7 +100,7 @@ class FrontierPicture(Picture):
         names = tuple(percent(limit) for limit in self.limits)
         limit = Axis("at most so many of the answers wrong", names=names, grid=False, limits=(-0.5, len(rungs) - 0.5))
         answered = Axis("nodes answered", " %", limits=(-4.0, 108.0))
-        return Chart((Panel(limit, answered, tuple(marks)),), page_height=320)
+        return Chart((Panel(limit, answered, tuple(marks)),), page_height=270)
 
     def clicked(self, points: Sequence[Mapping[str, Any]]) -> float | None:
         """The limit at the first of some points that were clicked."""

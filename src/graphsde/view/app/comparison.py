@@ -53,13 +53,14 @@ def compare_runs(runs: Sequence[RunFacts]) -> Comparison:
         "seed": [run.seed for run in runs],
     }
     best: dict[str, list[int]] = {}
+    same = _same_nodes(runs)
     for name in SHOWN:
         values = [_number(run.metrics.get(name)) for run in runs]
         known = [value for value in values if value is not None]
         if not known:
             continue  # a figure of the other kind of prediction
         columns[name] = values
-        if name in METRICS and len(known) > 1:
+        if name in METRICS and len(known) > 1 and same:
             top = max(known, key=functools.partial(turned, name))
             best[name] = [row for row, value in enumerate(values) if value == top]
     columns["test nodes"] = [run.metrics.get("n_test") for run in runs]
@@ -69,11 +70,15 @@ def compare_runs(runs: Sequence[RunFacts]) -> Comparison:
 def _caution(runs: Sequence[RunFacts]) -> list[str]:
     if len(runs) < 2:
         return []
-    if len({(run.graph, _split_hash(run)) for run in runs}) > 1:
+    if not _same_nodes(runs):
         return ["These runs are not about the same test nodes: their figures can't be compared with each other."]
     return [
         "One run each: a small difference may be chance. Paired tests over seeds: graphsde bench, graphsde compare."
     ]
+
+
+def _same_nodes(runs: Sequence[RunFacts]) -> bool:
+    return len({(run.graph, _split_hash(run)) for run in runs}) <= 1
 
 
 def _split_hash(run: RunFacts) -> str:

@@ -187,5 +187,5 @@ def draw(
         )
     hidden = {"visible": False, "fixedrange": False}
     edge = {"l": 4, "r": 4, "t": 8, "b": 8}
-    how = layout(height=560, xaxis=hidden, yaxis=hidden, margin=edge, clickmode="event+select", dragmode="pan")
+    how = layout(height=500, xaxis=hidden, yaxis=hidden, margin=edge, clickmode="event+select", dragmode="pan")
     return go.Figure(data=[*traces, dots], layout=how)

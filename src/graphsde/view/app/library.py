@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -126,9 +126,12 @@ class OpenRun:
     def model(self) -> Model:
         return self._opened.model
 
-    @property
+    @cached_property
     def graph(self) -> Graph:
-        return self._opened.graph
+        """With names of its nodes; a column called ``name`` is taken for them where nothing else was said."""
+        graph = self._opened.graph
+        names = graph.categorical.get("name")
+        return graph if names is None or graph.node_names is not None else replace(graph, node_names=names)
 
     @cached_property
     def prediction(self) -> Prediction:

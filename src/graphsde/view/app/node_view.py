@@ -13,10 +13,9 @@ import scipy.sparse as sp
 from graphsde.base.registry import Rules
 from graphsde.graph.graph import Graph
 from graphsde.prediction import ClassPrediction, Prediction, RegressionPrediction
-from graphsde.view.app.words import plain
+from graphsde.view.app.words import plain, share, small
 from graphsde.view.figures.nodes import EgoNode, ego_network_svg, node_png, pixel_range
 from graphsde.view.figures.style import class_colour
-from graphsde.view.report.content import number, percent
 
 MOST_NEIGHBOURS = 8
 MOST_BARS = 3
@@ -121,7 +120,7 @@ def _say_class(graph: Graph, prediction: ClassPrediction | None) -> Say:
     place = {name: index for index, name in enumerate(order)}
 
     def say(node: int, label: bool) -> tuple[str, bool, str]:
-        known = label and graph.labels is not None and graph.labels[node] >= 0
+        known = label and graph.labels is not None and bool(graph.labels[node] >= 0)
         if known:
             said = graph.class_names[graph.labels[node]]  # type: ignore[index]
         elif prediction is not None:
@@ -164,8 +163,8 @@ class ValueScale:
     def colour(self, value: float) -> str:
         from plotly.colors import sample_colorscale
 
-        share = min(max((value - self.low) / (self.high - self.low), 0.0), 1.0)
-        return str(sample_colorscale("Viridis", [share])[0])
+        place = min(max((value - self.low) / (self.high - self.low), 0.0), 1.0)
+        return str(sample_colorscale("Viridis", [place])[0])
 
 
 def _near(graph: Graph, say: Say, node: int, limits: tuple[float, float] | None) -> Near:
@@ -192,7 +191,9 @@ def svg_image(svg: str) -> str:
 def node_facts(graph: Graph, node: int, *, numeric: bool = True) -> list[tuple[str, str]]:
     """Text columns, then the numbers farthest from zero, by name; at most a dozen."""
     facts = [
-        (plain(name), plain(column[node])) for name, column in graph.categorical.items() if column[node] is not None
+        (plain(name), plain(column[node]))
+        for name, column in graph.categorical.items()
+        if column[node] is not None and column is not graph.node_names
     ]
     row = sp.csr_array(graph.features[[node]])
     order = np.argsort(-np.abs(row.data), kind="stable")[: max(0, MOST_FACTS - len(facts)) if numeric else 0]
@@ -269,14 +270,14 @@ def _class_guess(graph: Graph, prediction: ClassPrediction, node: int) -> Guess:
         verdict = "its label is not known"
     else:
         verdict = "which is right" if true == said else f"but it is {plain(true)}"
-    sure = percent(prediction.confidence[node])
+    sure = share(prediction.confidence[node])
     figures = {
         "sure of it": sure,
-        "total uncertainty": number(prediction.total[node]),
-        "ambiguous by itself": number(prediction.aleatoric[node]),
+        "total uncertainty": small(prediction.total[node]),
+        "ambiguous by itself": small(prediction.aleatoric[node]),
     }
     if not np.isnan(prediction.epistemic[node]):
-        figures["paths disagree"] = number(prediction.epistemic[node])
+        figures["paths disagree"] = small(prediction.epistemic[node])
     probs = prediction.mean[node]
     top = np.argsort(-probs, kind="stable")[:MOST_BARS].tolist()
     bars = [Bar(plain(prediction.class_names[c]), float(probs[c]), class_colour(c)) for c in top]

@@ -30,7 +30,8 @@ def panel() -> None:
     for text in found.caution:
         st.caption(text)
     st.dataframe(_rows(found.columns, found.best), hide_index=True, key="comparison")
-    st.caption("★ marks the best of a column.")
+    if found.best:
+        st.caption("★ marks the best of a column.")
     download("This table (CSV)", lambda: found.columns, "comparison.csv", key="comparison table")
     curves = state.curves(tuple(chosen[:MOST_CURVES]))
     if curves:

@@ -28,17 +28,40 @@ LIMIT = "max error"
 def panel(facts: RunFacts, run: OpenRun) -> None:
     st.header("Decide")
     st.markdown("Let the model answer where it is sure; the rest goes to a person. How many answers may be wrong?")
-    left, middle, right = st.columns([3, 1, 1])
-    st.session_state.setdefault(LIMIT, FOCUS)
-    allowed = float(left.select_slider("At most so many answers wrong", LIMITS, format_func=percent, key=LIMIT))
-    named: GuaranteeName = middle.selectbox("Guarantee", tuple(GUARANTEES), help=_guarantees(), key="guarantee")
-    confidence = right.selectbox(
-        "Confidence", CONFIDENCES, index=1, format_func=lambda value: f"{value:.0%}", key="confidence"
-    )
-    tolerance = None if run.class_names else _tolerance(facts, run)
-    with st.spinner("Testing the limits …"):
-        decisions, words, told = _decided(run, allowed, round(1 - confidence, 4), named, tolerance)
-    _frontier(decisions, words, allowed, facts)
+    chosen = st.container()
+    with st.expander("Guarantee and confidence"):
+        left, right = st.columns([3, 1])
+        named: GuaranteeName = left.selectbox(
+            "Guarantee", tuple(GUARANTEES), format_func=lambda name: f"{name}: {GUARANTEES[name]}", key="guarantee"
+        )
+        confidence = right.selectbox(
+            "Confidence", CONFIDENCES, index=1, format_func=lambda value: f"{value:.0%}", key="confidence"
+        )
+    with chosen:
+        tolerance = None if run.class_names else _tolerance(facts, run)
+        st.session_state.setdefault(LIMIT, FOCUS)
+        allowed = float(st.select_slider("At most so many answers wrong", LIMITS, format_func=percent, key=LIMIT))
+        with st.spinner("Testing the limits …"):
+            decisions, words, told = _decided(run, allowed, round(1 - confidence, 4), named, tolerance)
+        left, right = st.columns([3, 2], gap="medium")
+        with left:
+            _frontier(decisions, allowed, facts)
+        with right:
+            _figures(run, decisions, words, told)
+    st.markdown(f"**Guarantee** {in_markdown(words.guarantee, 1000)}")
+    st.caption(in_markdown(words.rests_on, 1000))
+    with st.expander("The limits as a table"):
+        _table(words.frontier, "frontier")
+    _review(decisions)
+    more = [*words.ood, words.sets, *([] if words.tested is None else [words.tested]), *words.notes]
+    with st.expander("Sets of classes, OOD nodes, test nodes" if run.class_names else "Intervals, test nodes"):
+        for line in more:
+            st.markdown(in_markdown(line, 1000))
+        _table(words.coverage, "coverage")
+    download("Decisions (CSV)", decisions.columns, "decisions.csv", key="decisions")
+
+
+def _figures(run: OpenRun, decisions: Decisions, words: DecisionWords, told: Outcome) -> None:
     figures = {
         f"answered, {percent(told.share)}": f"{told.accepted:,}",
         "for a person to review": f"{told.review:,}",
@@ -49,19 +72,6 @@ def panel(facts: RunFacts, run: OpenRun) -> None:
     cards({name: figure for name, figure in figures.items() if name != "look OOD" or run.class_names})
     say = st.success if words.anything else st.warning
     say("\n\n".join(in_markdown(line, 1000) for line in words.accepted), icon=":material/verified_user:")
-    st.markdown(f"**Guarantee** {in_markdown(words.guarantee, 1000)}")
-    st.caption(in_markdown(words.rests_on, 1000))
-    _review(decisions)
-    more = [*words.ood, words.sets, *([] if words.tested is None else [words.tested]), *words.notes]
-    with st.expander("Sets of classes, OOD nodes, test nodes" if run.class_names else "Intervals, test nodes"):
-        for line in more:
-            st.markdown(in_markdown(line, 1000))
-        _table(words.coverage, "coverage")
-    download("Decisions (CSV)", decisions.columns, "decisions.csv", key="decisions")
-
-
-def _guarantees() -> str:
-    return "\n".join(f"- **{name}**: {meaning}" for name, meaning in GUARANTEES.items())
 
 
 def _tolerance(facts: RunFacts, run: OpenRun) -> float:
@@ -77,11 +87,11 @@ def _tolerance(facts: RunFacts, run: OpenRun) -> float:
     )
 
 
-def _frontier(decisions: Decisions, words: DecisionWords, allowed: float, facts: RunFacts) -> None:
+def _frontier(decisions: Decisions, allowed: float, facts: RunFacts) -> None:
     """The limits as points that can be clicked; the slider does the same by keyboard."""
     picture = FrontierPicture(decisions.frontier, allowed)
     st.subheader("Which limits hold")
-    st.caption("Click a point to decide under its limit; the slider above does the same.")
+    st.caption("Click a point to decide under its limit. The slider does the same.")
     # a picture of its own for each limit: in one that remembers its selection a second click would undo the first
     key = f"frontier {facts.name} {allowed:g}"
 
@@ -92,8 +102,6 @@ def _frontier(decisions: Decisions, words: DecisionWords, allowed: float, facts:
 
     figure = picture.plotly().update_layout(clickmode="event+select")
     chart(figure, key=key, on_select=clicked, selection_mode="points")
-    with st.expander("The limits as a table"):
-        _table(words.frontier, "frontier")
 
 
 def _seen(decisions: Decisions, told: Outcome) -> dict[str, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import streamlit as st
 
 from graphsde.acting.acquisition import ACQUISITIONS
-from graphsde.acting.ask import Question, Questions
+from graphsde.acting.ask import OF_THE_ACQUISITION, Question, Questions
 from graphsde.view.app.labelling import LabelQueue, answered, label_columns, next_questions
 from graphsde.view.app.library import OpenRun, RunFacts, version_of
 from graphsde.view.app.node_view import guess_of, view_node
@@ -20,6 +20,7 @@ from graphsde.view.report.content import count
 MOST_BUTTONS = 12
 BUTTON_WIDTH = 84
 SHORT_NAME = 6
+UNSURE = "the model is unsure here"
 
 
 @needs_run
@@ -106,9 +107,9 @@ def _question(run: OpenRun, queue: LabelQueue, questions: Questions) -> None:
 
 
 def _why(question: Question, questions: Questions, told: bool) -> str:
-    """The reason of a question speaks of classes and shares: without the guess, only who has chosen is said."""
+    """The reason of a question speaks of classes and shares; without the guess only that of the acquisition is told."""
     place = f"Question {question.rank} of {len(questions)}"
-    return f"{place}: {question.reason}" if told else f"{place}, chosen by {questions.by}"
+    return f"{place}: {question.reason}" if told else f"{place}: {OF_THE_ACQUISITION.get(questions.by, UNSURE)}"
 
 
 def _answers(classes: tuple[str, ...], question: Question, queue: LabelQueue) -> None:

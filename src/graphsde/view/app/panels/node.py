@@ -12,9 +12,8 @@ from graphsde.view.app.node_table import MOST_ROWS, NodeFilter, NodeTable, find_
 from graphsde.view.app.node_view import Guess, Near, NodeView, guess_of, view_node
 from graphsde.view.app.panels import state
 from graphsde.view.app.panels.parts import cards, chart, download, needs_run
-from graphsde.view.app.words import in_html, in_markdown, plain
+from graphsde.view.app.words import in_html, in_markdown, plain, share
 from graphsde.view.figures.dynamics import SamplePaths
-from graphsde.view.report.content import percent
 
 NEIGHBOUR_WIDTH = 108
 
@@ -58,16 +57,16 @@ def features(row: NodeView, *, expanded: bool) -> None:
         with st.expander(f"Its words ({len(row.words) + row.more_words:,})", expanded=expanded):
             st.html(f'<p class="gs-words">{"".join(f"<span>{in_html(word)}</span>" for word in row.words)}{more}</p>')
     if row.facts:
-        rows = "".join(f"<tr><td>{in_html(name)}</td><td>{in_html(value)}</td></tr>" for name, value in row.facts)
+        rows = "".join(f"<div><dt>{in_html(name)}</dt><dd>{in_html(value)}</dd></div>" for name, value in row.facts)
         with st.expander("Its features", expanded=expanded):
-            st.html(f'<table class="gs-facts">{rows}</table>')
+            st.html(f'<dl class="gs-facts">{rows}</dl>')
 
 
 def bars(guess: Guess) -> str:
     """The leading classes as bars."""
     return "".join(
         f'<div class="gs-bar"><span title="{in_html(bar.label)}">{in_html(bar.label)}</span>'
-        f'<i style="width:{100 * bar.share:.1f}%;background:{bar.colour}"></i><span>{percent(bar.share)}</span></div>'
+        f'<i style="width:{100 * bar.share:.1f}%;background:{bar.colour}"></i><span>{share(bar.share)}</span></div>'
         for bar in guess.bars
     )
 
@@ -76,12 +75,14 @@ def band(guess: Guess) -> str:
     """The interval of a number on the scale of all of them, with what is predicted and what is known."""
     if guess.band is None:
         return ""
-    low, said, high, true = (100 * share for share in guess.band)
+    low, said, high, true = (100 * place for place in guess.band)
     known = f'<u style="left:{true:.1f}%"></u>' if true == true else ""
-    words = "90 % interval, prediction" + (" and known value" if known else "") + " among all values"
+    keys = {"90 % interval": "#56b4e9", "predicted": "#0072b2"} | ({"known value": "#d55e00"} if known else {})
+    words = "".join(f'<span><i style="background:{colour}"></i>{name}</span>' for name, colour in keys.items())
     return (
-        f'<div class="gs-band" role="img" aria-label="{words}"><i style="left:{low:.1f}%;width:{high - low:.1f}%"></i>'
-        f'<b style="left:{said:.1f}%"></b>{known}</div><small class="gs-note">{words}</small>'
+        f'<div class="gs-band" role="img" aria-label="{", ".join(keys)}, among all values">'
+        f'<i style="left:{low:.1f}%;width:{high - low:.1f}%"></i><b style="left:{said:.1f}%"></b>{known}</div>'
+        f'<div class="gs-note">{words}</div>'
     )
 
 
@@ -121,6 +122,14 @@ def near(neighbour: Near, *, named: bool = False) -> str:
 def panel(facts: RunFacts, run: OpenRun) -> None:
     st.header("Nodes")
     table = state.table(facts)
+    typed = st.text_input(_by_what(run), key=f"node by id {facts.name}", max_chars=200)
+    if typed and st.session_state.get("typed") != (facts.name, typed):
+        st.session_state["typed"] = (facts.name, typed)
+        position = find_node(run.graph, typed)
+        if position is None:
+            st.warning("No node is called that.", icon=":material/search_off:")
+        else:
+            state.open_node(position)
     wanted = _filters(facts, run, table)
     rows = state.rows(facts, wanted)
     st.caption(
@@ -133,7 +142,7 @@ def panel(facts: RunFacts, run: OpenRun) -> None:
         rows.table,
         column_config=_columns(rows.table.column_names, classes=bool(run.class_names)),
         hide_index=True,
-        height=380,
+        height=317,  # nine rows, so that the node opened begins above the fold
         on_select="rerun",
         selection_mode="single-row",
         key=f"nodes of {facts.name} {wanted}",  # a ticked row of one choice is another node in the next
@@ -142,25 +151,15 @@ def panel(facts: RunFacts, run: OpenRun) -> None:
     if chosen and st.session_state.get("row") != (facts.name, int(shown[chosen[0]])):
         st.session_state["row"] = (facts.name, int(shown[chosen[0]]))
         state.open_node(int(shown[chosen[0]]))
-    left, right = st.columns([2, 1], vertical_alignment="bottom")
-    typed = left.text_input(_by_what(run), key=f"node by id {facts.name}", max_chars=200)
-    if typed and st.session_state.get("typed") != (facts.name, typed):
-        st.session_state["typed"] = (facts.name, typed)
-        position = find_node(run.graph, typed)
-        if position is None:
-            st.warning("No node is called that.", icon=":material/search_off:")
-        else:
-            state.open_node(position)
-    with right:
-        download(
-            "All predictions (CSV)",
-            lambda: prediction_columns(run.prediction, run.graph),
-            "predictions.csv",
-            key="predictions",
-        )
     position = state.chosen_node(run)
     if position is not None:
         show(run, position, place="nodes")
+    download(
+        "All predictions (CSV)",
+        lambda: prediction_columns(run.prediction, run.graph),
+        "predictions.csv",
+        key="predictions",
+    )
 
 
 def _by_what(run: OpenRun) -> str:

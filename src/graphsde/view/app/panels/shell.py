@@ -40,6 +40,9 @@ def show() -> None:
     ]
     page = st.navigation(pages, position="top")
     guarded(_sidebar)()
+    with st.container(horizontal=True, key="phone-links"):  # a phone folds the bar at the top away
+        for one in pages:
+            st.page_link(one)
     page.run()
 
 
@@ -72,7 +75,4 @@ def _sidebar() -> None:
             placeholder="no run yet",
             on_change=lambda: st.session_state.pop(state.NODE, None),
         )
-        facts = state.selected()
-        if facts is not None:
-            st.text(facts.in_words())
         st.caption(f"Version {__version__}. Everything stays on this machine.")
