@@ -107,7 +107,7 @@ def _opened(visit: Visit) -> None:
 
 
 def _data(visit: Visit) -> None:
-    visit.go("Data and fit")
+    visit.go("Data")
     visit.sees("No problems: a model can be fitted.")
 
 
@@ -181,17 +181,18 @@ SHOTS: dict[str, Callable[[Visit], None]] = {
 }
 
 
-def save(visit: Visit, path: Path, *, whole: bool) -> None:
-    """As a picture with a palette, which takes a third of the room and looks the same."""
+def save(visit: Visit, path: Path) -> None:
+    """With a palette where that is needed to stay small: it shifts colours a little."""
     from PIL import Image
 
     visit.settled()
     visit.page.wait_for_timeout(700)  # pictures fade in
-    image = Image.open(io.BytesIO(visit.page.screenshot(full_page=whole))).convert("RGB")
+    image = Image.open(io.BytesIO(visit.page.screenshot())).convert("RGB")
+    image.save(path, optimize=True)
     for colours in (256, 128, 64):
-        image.quantize(colours, dither=Image.Dither.NONE).save(path, optimize=True)
         if path.stat().st_size <= MOST_BYTES:
             break
+        image.quantize(colours).save(path, optimize=True)
     print(f"{path.name}: {path.stat().st_size // 1000} kB")
 
 
@@ -222,7 +223,7 @@ def main() -> None:
                 visit.open()
                 for name, prepare in SHOTS.items():
                     prepare(visit)
-                    save(visit, given.out / f"{name}-{width}.png", whole=False)
+                    save(visit, given.out / f"{name}-{width}.png")
                 visit.page.close()
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from graphsde.base.errors import BadUsage, GraphsdeError
 from graphsde.graph.graph import Graph
 from graphsde.models import LGNSDE, Model
-from graphsde.prediction import ClassPrediction, Prediction, Trajectories
+from graphsde.prediction import Prediction, Trajectories
 from graphsde.runs.folder import RunFolder
 from graphsde.runs.state import MANIFEST
 from graphsde.view.app.words import plain
@@ -140,17 +140,15 @@ class OpenRun:
     @property
     def class_names(self) -> tuple[str, ...]:
         """The classes that the model knows; none where it predicts numbers."""
-        return self.prediction.class_names if isinstance(self.prediction, ClassPrediction) else ()
+        return tuple(getattr(self.prediction, "class_names", ()))
 
     def paths(self, node: int) -> Trajectories | None:
         """How the class probabilities of a node arise; ``None`` for a model without paths of them."""
-        prediction = self.prediction
-        if not isinstance(self.model, LGNSDE) or not isinstance(prediction, ClassPrediction):
-            return None
-        if prediction.kind not in ("samples", "gaussian"):
+        model, prediction = self.model, self.prediction
+        if not isinstance(model, LGNSDE) or prediction.kind not in ("samples", "gaussian") or not self.class_names:
             return None
         # a member without noise has one path
-        return self.model.trajectories(self.graph, [node], samples=min(prediction.num_samples, 32))
+        return model.trajectories(self.graph, [node], samples=min(prediction.num_samples, 32))
 
 
 def version_of(path: Path) -> tuple[int, int]:

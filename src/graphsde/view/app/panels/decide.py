@@ -18,6 +18,7 @@ from graphsde.view.app.library import OpenRun, RunFacts
 from graphsde.view.app.node_table import MOST_ROWS, review_rows
 from graphsde.view.app.panels.parts import cards, chart, download, needs_run
 from graphsde.view.app.words import in_markdown, plain
+from graphsde.view.report.content import count
 
 CONFIDENCES = (0.9, 0.95, 0.99)
 LIMITS = LADDER[::-1]
@@ -146,7 +147,8 @@ def _review(decisions: Decisions) -> None:
     review, rows = _listed(decisions, known)
     left_out = f" Left out: {review.known:,} nodes whose label is known." if review.known else ""
     first = f" The first {MOST_ROWS:,} are shown; the file has all." if len(review) > MOST_ROWS else ""
-    st.caption(f"{len(review):,} nodes, {review.ordered_by}.{first}{left_out}")
+    many = f"{count(len(review), 'node')}, {review.ordered_by}." if len(review) else "Nothing is left to a person."
+    st.caption(f"{many}{first}{left_out}")
     if rows:
         st.dataframe(rows, hide_index=True, height=320, key="review")
         download("Review list (CSV)", review.columns, "review.csv", key="review file")

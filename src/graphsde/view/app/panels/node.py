@@ -57,9 +57,9 @@ def features(row: NodeView, *, expanded: bool) -> None:
         with st.expander(f"Its words ({len(row.words) + row.more_words:,})", expanded=expanded):
             st.html(f'<p class="gs-words">{"".join(f"<span>{in_html(word)}</span>" for word in row.words)}{more}</p>')
     if row.facts:
-        rows = "".join(f"<div><dt>{in_html(name)}</dt><dd>{in_html(value)}</dd></div>" for name, value in row.facts)
+        rows = "".join(f"<div><span>{in_html(name)}</span><b>{in_html(value)}</b></div>" for name, value in row.facts)
         with st.expander("Its features", expanded=expanded):
-            st.html(f'<dl class="gs-facts">{rows}</dl>')
+            st.html(f'<div class="gs-facts">{rows}</div>')
 
 
 def bars(guess: Guess) -> str:
