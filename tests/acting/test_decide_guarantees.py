@@ -250,3 +250,21 @@ def test_decisions_print_what_holds() -> None:
     assert repr(found) == f"ClassDecisions({graph.num_nodes:,} nodes: {counts}; limit 0.2)"
     held = ", ".join(f"{one.limit:g}" for one in found.frontier.certified)
     assert repr(found.frontier).startswith(f"Frontier(certified: {held}; delta 0.05, ")
+
+
+@pytest.mark.parametrize("options", [{}, {"ood_rule": "fdr"}])
+def test_another_limit_of_the_same_decisions_is_what_deciding_anew_gives(options: dict[str, Any]) -> None:
+    graph, prediction = population()
+    first = gs.decide(prediction, graph, max_error=0.12, ood_by="entropy", **options)
+    for limit in (0.3, 0.075, 0.004):
+        anew, again = gs.decide(prediction, graph, max_error=limit, ood_by="entropy", **options), first.at(limit)
+        assert np.array_equal(again.actions, anew.actions) and again.max_error == limit
+        assert json.dumps(again.summary()) == json.dumps(anew.summary()) and str(again) == str(anew)
+    assert not np.array_equal(first.at(0.3).actions, first.at(0.004).actions)
+    assert np.array_equal(first.actions, first.at(0.3).at(0.12).actions)
+
+
+def test_a_guarantee_for_one_limit_has_no_other() -> None:
+    _, found = decided("expected")
+    with pytest.raises(BadUsage, match="chosen beforehand"):
+        found.at(0.05)

@@ -17,7 +17,7 @@ from graphsde.view.figures.evaluation import (
     UncertaintyScatter,
 )
 from graphsde.view.figures.nodes import EgoNode, ego_network_svg, pixel_png
-from graphsde.view.figures.style import plot_text, thin
+from graphsde.view.figures.style import BLUE, plot_text, thin
 from graphsde.view.figures.training_curve import TrainingCurve, best_epoch
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -158,7 +158,7 @@ def test_png_of_odd_pictures() -> None:
 def test_ego_network_draws_each_node_once() -> None:
     links = np.zeros((3, 3), dtype=bool)
     links[0, 1] = links[1, 0] = True
-    svg = ego_network_svg(EgoNode(HOSTILE, 0), [EgoNode(f"n{i}", i) for i in range(3)], links)
+    svg = ego_network_svg(EgoNode(HOSTILE, BLUE), [EgoNode(f"n{i}", BLUE) for i in range(3)], links)
     root = ElementTree.fromstring(svg)
     assert len(root.findall("circle")) == 4
     kinds = [line.get("class") for line in root.findall("line")]
@@ -167,5 +167,5 @@ def test_ego_network_draws_each_node_once() -> None:
 
 
 def test_ego_network_of_an_isolated_node() -> None:
-    root = ElementTree.fromstring(ego_network_svg(EgoNode("a", 0), [], np.zeros((0, 0), dtype=bool)))
+    root = ElementTree.fromstring(ego_network_svg(EgoNode("a", BLUE), [], np.zeros((0, 0), dtype=bool)))
     assert len(root.findall("circle")) == 1 and not root.findall("line")

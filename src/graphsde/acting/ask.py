@@ -73,7 +73,7 @@ def _typical_distance(points: np.ndarray, most: int = 500) -> float:
     return float(np.sqrt(np.median(apart))) if len(apart) else 0.0
 
 
-MOST_PAIRS, FEWEST_COMPARED = 2_000_000_000, 1_000
+MOST_PAIRS, FEWEST_COMPARED = 200_000_000, 1_000
 AGREED = 0.6
 """If no class has this share of the samples, they disagree."""
 CLOSE = 0.15

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from graphsde.prediction import ClassPrediction, Prediction, RegressionPredictio
 from graphsde.prediction.columns import roles_of, with_node_names
 from graphsde.uncertainty.conformal import Conformal, ConformalIntervals, summarise_sets
 from graphsde.uncertainty.conformal.conditional import GroupConformal, coverage_table
-from graphsde.uncertainty.held_out import align_labels
+from graphsde.uncertainty.held_out import align_labels, require_share
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,6 +102,43 @@ class Decisions(ABC):
             ['rank', 'id', 'split', 'action', 'label', 'confidence']
         """
         return review_list(self, importance, known=known)
+
+    def at(self, max_error: float) -> Self:
+        """The same decisions under another limit; nothing is tested again, as all certified limits hold together.
+
+        Raises:
+            BadUsage: the guarantee in use is for one limit, chosen beforehand.
+
+        Example:
+            >>> import graphsde as gs
+            >>> graph = gs.load("digits")
+            >>> decisions = gs.decide(gs.LabelPropagation().fit(graph).predict(graph), graph, max_error=0.05)
+            >>> decisions.at(0.1).abstention.max_error
+            0.1
+        """
+        from graphsde.acting.rules import of_frontier
+
+        require_share("max_error", max_error)
+        if self.selection is not None:
+            raise BadUsage(
+                f"the guarantee {self.selection.guarantee.name} is for one limit, chosen beforehand",
+                expected="the guarantee certified",
+                fix="decide again with the other limit",
+            )
+        rule = of_frontier(self.frontier, max_error)
+        actions = self._not_accepted()
+        actions[rule.accepted] = "accept"
+        return replace(  # type: ignore[type-var]
+            self,
+            max_error=float(max_error),
+            abstention=rule,
+            actions=actions,
+            again=None if self.again is None else lambda nodes: self._calibrated_on(nodes).at(max_error),
+        )
+
+    def _not_accepted(self) -> np.ndarray:
+        """The actions if nothing were accepted.  # [N] object"""
+        return np.full(len(self.actions), "review", dtype=object)
 
     def to_pandas(self) -> pd.DataFrame:
         """One row per node, with the columns of ``decisions.csv``.
@@ -235,6 +272,10 @@ class ClassDecisions(Decisions):
     notes: tuple[str, ...] = ()
     again: Callable[[np.ndarray], Decisions] | None = None
     choices = ("accept", "review", "ood")
+
+    def _not_accepted(self) -> np.ndarray:
+        flagged = self.ood.flagged if self.ood_rule == "per-node" else self.group.flagged
+        return np.where(flagged, "ood", "review").astype(object)
 
     def columns(self) -> dict[str, Any]:
         p = self.prediction

@@ -101,7 +101,11 @@ class Visit:
         self.page.goto(f"{self.address}/{path}")
 
     def go(self, name: str) -> None:
-        self.page.get_by_test_id("stTopNavLink").filter(has_text=name).click()
+        """By the bar at the top or, on a phone, by the links in its place."""
+        top, links = (self.page.get_by_test_id(one) for one in ("stTopNavLink", "stPageLink-NavLink"))
+        links.first.wait_for(state="attached")
+        narrow = self.page.viewport_size["width"] <= 768
+        (links if narrow else top).filter(has_text=name).first.click()
         self.page.get_by_role("heading", name=name, exact=False).first.wait_for()
 
     def sees(self, text: str | re.Pattern[str]) -> Any:

@@ -8,27 +8,19 @@ import numpy as np
 import pytest
 from hostile_names import HOSTILE
 
-from graphsde.acting.abstain import abstain
+from graphsde.acting.certified import LADDER
 from graphsde.acting.decide import decide
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.datasets.benchmarks import load
 from graphsde.models import LabelPropagation
-from graphsde.view.app.abstention import AbstentionPicture, outcome
+from graphsde.view.app.abstention import STATUS, FrontierPicture, outcome
 from graphsde.view.app.comparison import compare_runs, run_curves
 from graphsde.view.app.graph_view import MOST_NODES, arrange, choose_nodes, draw
 from graphsde.view.app.labelling import LabelQueue, label_columns, next_questions, round_curve
 from graphsde.view.app.library import OpenRun, free_name, list_runs, new_run
-from graphsde.view.app.node_table import (
-    NodeFilter,
-    columns_of,
-    find_node,
-    matching,
-    node_facts,
-    node_table,
-    pictures,
-    svg_image,
-)
-from graphsde.view.report.uncertain_nodes import describe
+from graphsde.view.app.node_table import NodeFilter, columns_of, find_node, matching, node_table
+from graphsde.view.app.node_view import node_facts, pictures, view_node
+from graphsde.view.figures.chart import Dots
 
 from support import block_graph
 
@@ -69,14 +61,14 @@ def test_rows_agree_with_graph_and_prediction(opened: OpenRun) -> None:
     assert graph.labels is not None and graph.test_mask is not None
     right = prediction.index == graph.labels
     assert ((table.outcome == "right") == right).all() and ((table.role == "test") == graph.test_mask).all()
-    rows = matching(table, prediction, NodeFilter())
+    rows = matching(table, NodeFilter())
     assert sorted(rows) == list(range(graph.num_nodes)) and (np.diff(table.total[rows]) <= 0).all()
-    wrong = matching(table, prediction, NodeFilter(roles=("test",), outcomes=("wrong",), predicted=(3, 8)))
+    wrong = matching(table, NodeFilter(roles=("test",), outcomes=("wrong",), predicted=(3, 8)))
     expected = np.flatnonzero(graph.test_mask & ~right & np.isin(prediction.index, [3, 8]))
     assert sorted(wrong) == expected.tolist() and len(expected)
-    sure = matching(table, prediction, NodeFilter(least=0.5, most=1.0))
+    sure = matching(table, NodeFilter(least=0.5, most=1.0))
     assert sorted(sure) == np.flatnonzero((prediction.total >= 0.5) & (prediction.total <= 1.0)).tolist()
-    assert matching(table, prediction, NodeFilter(text="179")).size == 9  # 179, 1179 and 1790 to 1796
+    assert matching(table, NodeFilter(text="179")).size == 9  # 179, 1179 and 1790 to 1796
     assert columns_of(table, rows[:5])["node"].tolist() == [str(graph.node_ids[r]) for r in rows[:5]]
 
 
@@ -106,8 +98,8 @@ def test_a_drawing_is_shown_as_a_picture() -> None:
     import base64
     from xml.etree import ElementTree
 
-    row = describe(blocks := block_graph(), LabelPropagation().fit(blocks).predict(blocks), [0])[0]
-    kind, _, content = svg_image(row.ego or "").partition(",")
+    row = view_node(block_graph(), 0)
+    kind, _, content = row.picture.partition(",")
     tree = ElementTree.fromstring(base64.b64decode(content))
     assert kind == "data:image/svg+xml;base64" and tree.tag == "{http://www.w3.org/2000/svg}svg"
     assert len(list(tree.iter("{http://www.w3.org/2000/svg}circle"))) == 1 + len(row.neighbours)
@@ -136,12 +128,12 @@ def test_the_drawing_shows_the_edges_there_are(opened: OpenRun) -> None:
     assert all(dense[a, b] for a, b in drawing.edges) and np.isfinite(drawing.places).all()
     figure = draw(drawing, graph, prediction, chosen=7)
     assert list(figure.data[-1].customdata) == drawing.nodes.tolist() and len(figure.data) == 3
-    assert len(draw(drawing, graph, prediction, colour="class").data) == 2
+    assert len(draw(drawing, graph, prediction, colour="answer").data) == 2
     again = arrange(graph, drawing.nodes)
     assert np.array_equal(again.places, drawing.places)
 
 
-def test_the_slider_and_its_guarantee() -> None:
+def test_a_looser_limit_answers_more() -> None:
     graph = load("digits")
     prediction = LabelPropagation().fit(graph).predict(graph)
     shares = []
@@ -152,10 +144,23 @@ def test_the_slider_and_its_guarantee() -> None:
         assert told.wrong <= told.tested <= told.accepted + told.review + told.ood
         shares.append(told.share)
     assert shares == sorted(shares) and shares[0] < shares[-1]
-    chart = AbstentionPicture(decisions.abstention).chart()
-    assert [mark.name for mark in chart.panels[0].marks][-1] == "chosen"  # type: ignore[union-attr]
-    nothing = abstain(prediction, graph, max_error=0.006)
-    assert nothing.threshold is not None or "chosen" not in str(AbstentionPicture(nothing).chart())
+
+
+def test_the_frontier_shows_every_limit_once_and_a_click_finds_it() -> None:
+    graph = load("digits")
+    frontier = decide(LabelPropagation().fit(graph).predict(graph), graph).frontier
+    picture = FrontierPicture(frontier, 0.05)
+    dots = {mark.name: mark for mark in picture.chart().panels[0].marks if isinstance(mark, Dots)}
+    (ringed,) = dots.pop("in use").x
+    assert picture.limits[int(ringed)] == 0.05
+    places = sorted(int(x) for mark in dots.values() for x in mark.x)
+    assert places == list(range(len(LADDER))) and picture.limits == tuple(sorted(LADDER))
+    for one in frontier.rungs:
+        at = picture.limits.index(one.limit)
+        mark = dots[STATUS[one.status][0]]
+        assert dict(zip(mark.x, mark.y, strict=True))[at] == pytest.approx(100 * one.accepted_share)
+        assert picture.clicked([{"x": float(at), "y": 1.0}]) == one.limit
+    assert picture.clicked([]) is None and picture.clicked([{"x": 99}]) is None and picture.clicked([{}]) is None
 
 
 def test_labels_wait_in_a_queue_that_survives(opened: OpenRun, tmp_path: Path) -> None:
@@ -191,7 +196,7 @@ def test_text_ids_wait_as_they_are(tmp_path: Path) -> None:
 
 def test_before_the_first_labels_the_curve_is_one_point(opened: OpenRun) -> None:
     (only,) = round_curve(opened).rounds
-    assert only.labels == 200 and only.accuracy == opened.folder.read_metrics()[-1]["accuracy"]
+    assert only.labels == 200 and only.quality == opened.folder.read_metrics()[-1]["accuracy"]
 
 
 def test_runs_beside_each_other(runs: Path) -> None:
@@ -200,7 +205,7 @@ def test_runs_beside_each_other(runs: Path) -> None:
     accuracy = found.columns["accuracy"]
     assert found.best["accuracy"] == [int(np.argmax(accuracy))] and found.best["nll"]
     assert len(found.caution) == 1 and "chance" in found.caution[0]
-    curves = run_curves({run.name: OpenRun(run.path, 4) for run in list_runs(runs)})
+    (curves,) = run_curves({run.name: OpenRun(run.path, 4) for run in list_runs(runs)})
     assert set(curves.curves) == {"paths", "spreading"}
     coverage, risk = curves.curves["spreading"]
     spreading = found.columns["run"].index("spreading")

@@ -82,10 +82,10 @@ def test_labels_are_learned_and_the_curve_moves(runs: Path, tmp_path: Path) -> N
     assert "5 new labels in round 1" in (folder / "progress.jsonl").read_text()
     opened = OpenRun(run, samples=4)
     before, after = round_curve(opened).rounds
-    assert (before.labels, after.labels) == (200, 205) and before.entropy != after.entropy
+    assert (before.labels, after.labels) == (200, 205) and before.doubt != after.doubt
     # both points are about the test nodes of today
     earlier = OpenRun(run / "history" / "0", samples=4)
     rest = opened.graph.test_mask
     assert rest is not None and rest.sum() == graph.test_mask.sum() - 5
     for point, then in ((before, earlier.prediction), (after, opened.prediction)):
-        assert point.accuracy == pytest.approx(float((then.index == graph.labels)[rest].mean()))
+        assert point.quality == pytest.approx(float((then.index == graph.labels)[rest].mean()))

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from graphsde.base.registry import Rules
 from graphsde.bench.direction import turned
+from graphsde.graph.graph import Graph
 from graphsde.metrics import METRICS, risk_coverage
+from graphsde.prediction import ClassPrediction, RegressionPrediction
 from graphsde.runs.folder import RunFolder
 from graphsde.view.app.library import OpenRun, RunFacts
 from graphsde.view.app.words import plain
-from graphsde.view.figures.chart import Chart, Line, Panel
+from graphsde.view.figures.chart import Axis, Chart, Line, Panel
 from graphsde.view.figures.evaluation import HOVER, KEPT, WRONG_AMONG, thin_kept
 from graphsde.view.figures.picture import Picture
+from graphsde.view.figures.regression import ErrorWhenKeeping
 from graphsde.view.figures.style import look
 from graphsde.view.report.content import judge
 
-SHOWN = ("accuracy", "nll", "ece", "aurc", "misclassification_auroc", "brier", "fit_seconds")
+SHOWN = (
+    "accuracy", "rmse", "nll", "crps", "ece", "coverage90", "aurc", "misclassification_auroc", "brier", "fit_seconds",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -47,11 +53,14 @@ def compare_runs(runs: Sequence[RunFacts]) -> Comparison:
         "seed": [run.seed for run in runs],
     }
     best: dict[str, list[int]] = {}
+    same = _same_nodes(runs)
     for name in SHOWN:
         values = [_number(run.metrics.get(name)) for run in runs]
-        columns[name] = values
         known = [value for value in values if value is not None]
-        if name in METRICS and len(known) > 1:
+        if not known:
+            continue  # a figure of the other kind of prediction
+        columns[name] = values
+        if name in METRICS and len(known) > 1 and same:
             top = max(known, key=functools.partial(turned, name))
             best[name] = [row for row, value in enumerate(values) if value == top]
     columns["test nodes"] = [run.metrics.get("n_test") for run in runs]
@@ -61,11 +70,15 @@ def compare_runs(runs: Sequence[RunFacts]) -> Comparison:
 def _caution(runs: Sequence[RunFacts]) -> list[str]:
     if len(runs) < 2:
         return []
-    if len({(run.graph, _split_hash(run)) for run in runs}) > 1:
-        return ["These runs have different test nodes: their metrics can't be compared."]
+    if not _same_nodes(runs):
+        return ["These runs are not about the same test nodes: their figures can't be compared with each other."]
     return [
         "One run each: a small difference may be chance. For paired tests over seeds: graphsde bench, graphsde compare."
     ]
+
+
+def _same_nodes(runs: Sequence[RunFacts]) -> bool:
+    return len({(run.graph, _split_hash(run)) for run in runs}) <= 1
 
 
 def _split_hash(run: RunFacts) -> str:
@@ -82,24 +95,50 @@ class RunCurves(Picture):
 
     Args:
         curves: coverage and risk by name of the run.
+        error: what the risk is; a share of wrong answers is told in percent.
     """
 
     curves: dict[str, tuple[np.ndarray, np.ndarray]]
+    error: Axis = WRONG_AMONG
 
     def chart(self) -> Chart:
-        marks = []
+        marks, factor = [], 100 if self.error is WRONG_AMONG else 1
         for place, (name, (coverage, risk)) in enumerate(self.curves.items()):
             rows, how = thin_kept(len(risk), 100), look(place)
-            marks.append(Line(name, 100 * coverage[rows], 100 * risk[rows], how.colour, how.dash, 2.5, hover=HOVER))
-        return Chart((Panel(KEPT, WRONG_AMONG, tuple(marks)),))
+            hover = HOVER if self.error is WRONG_AMONG else "keeping %{x:.1f} %: RMSE %{y:.4g}"
+            x, y = 100 * coverage[rows], factor * risk[rows]
+            marks.append(Line(name, x, y, how.colour, how.dash, 2.5, hover=hover))
+        return Chart((Panel(KEPT, self.error, tuple(marks)),))
 
 
-def run_curves(runs: Mapping[str, OpenRun]) -> RunCurves:
-    """The curves of some runs; those without test nodes have none."""
-    curves = {}
+def run_curves(runs: Mapping[str, OpenRun]) -> list[RunCurves]:
+    """The curves of some runs, those of classes apart from those of numbers; runs without test nodes have none."""
+    found: dict[str, dict[str, tuple[np.ndarray, np.ndarray]]] = {}
     for name, run in runs.items():
-        judged = judge(run.graph, run.prediction)
-        if len(judged):
-            curve = risk_coverage(run.prediction.total[judged.rows], ~judged.right)
-            curves[plain(name)] = (curve.coverage, curve.risk)
-    return RunCurves(curves)
+        curve = CURVES.of(run.prediction)(run.graph, run.prediction)
+        if curve is not None:
+            found.setdefault(run.prediction.target_kind, {})[plain(name)] = curve
+    error = {"regression": Axis("RMSE among them", zero=True)}
+    return [RunCurves(curves, error.get(kind, WRONG_AMONG)) for kind, curves in sorted(found.items())]
+
+
+Curve = tuple[np.ndarray, np.ndarray]
+CURVES: Rules[Callable[[Graph, Any], Curve | None]] = Rules("errors among the nodes kept")
+
+
+@CURVES.register("classification")
+def _class_curve(graph: Graph, prediction: ClassPrediction) -> Curve | None:
+    judged = judge(graph, prediction)
+    if not len(judged):
+        return None
+    curve = risk_coverage(prediction.total[judged.rows], ~judged.right)
+    return curve.coverage, curve.risk
+
+
+@CURVES.register("regression")
+def _number_curve(graph: Graph, prediction: RegressionPrediction) -> Curve | None:
+    rows = np.flatnonzero(graph.role("test") & graph.labelled)
+    if not len(rows) or graph.values is None:
+        return None
+    kept = ErrorWhenKeeping.of(prediction.subset(rows), graph.values[rows])
+    return kept.kept, kept.error

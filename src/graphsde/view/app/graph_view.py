@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from graphsde.base.registry import Rules
 from graphsde.base.seeds import numpy_stream
 from graphsde.graph.graph import Graph
-from graphsde.prediction import ClassPrediction
+from graphsde.prediction import ClassPrediction, Prediction, RegressionPrediction
+from graphsde.view.app.node_view import ValueScale
 from graphsde.view.figures.style import VERMILLION, class_colour, layout, numbers, plot_text
 
 if TYPE_CHECKING:
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 MOST_NODES = 400
 MOST_EDGES = 4_000
 Part = Literal["uncertain", "random", "around"]
-Colour = Literal["uncertainty", "class"]
+Colour = Literal["uncertainty", "answer"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +42,7 @@ class Drawing:
 
 
 def choose_nodes(
-    graph: Graph, prediction: ClassPrediction, part: Part, centre: int | None = None, limit: int = MOST_NODES
+    graph: Graph, prediction: Prediction, part: Part, centre: int | None = None, limit: int = MOST_NODES
 ) -> np.ndarray:
     """Which nodes to draw, at most ``limit``, in the order of the graph.
 
@@ -99,15 +102,56 @@ def _spread(places: np.ndarray) -> np.ndarray:
     return (scaled + ranks) / 2
 
 
+@dataclass(frozen=True)
+class Shades:
+    """Of some nodes: what the pointer shows over each, and the markers' colours by either choice."""
+
+    texts: list[str]
+    uncertainty: dict[str, Any]
+    answer: dict[str, Any]
+
+
+SHADES: Rules[Callable[[Any, np.ndarray], Shades]] = Rules("colouring nodes")
+
+
+@SHADES.register("classification")
+def _shades_of_classes(prediction: ClassPrediction, nodes: np.ndarray) -> Shades:
+    texts = [
+        f"class {plot_text(prediction.label[node], 40)}, {prediction.confidence[node]:.0%} sure"
+        f"<br>uncertainty {prediction.total[node]:.2f}"
+        for node in nodes.tolist()
+    ]
+    doubt = _scale("uncertainty", prediction.total[nodes], 0.0, float(prediction.total.max()))
+    return Shades(texts, doubt, {"color": [class_colour(int(index)) for index in prediction.index[nodes]]})
+
+
+@SHADES.register("regression")
+def _shades_of_numbers(prediction: RegressionPrediction, nodes: np.ndarray) -> Shades:
+    spread, said = np.sqrt(prediction.total), prediction.mean
+    texts = [f"{said[node]:.4g}, give or take {spread[node]:.3g}" for node in nodes.tolist()]
+    ends = ValueScale.of(said)
+    return Shades(
+        texts,
+        _scale("standard deviation", spread[nodes], 0.0, float(spread.max())),
+        _scale("predicted", said[nodes], ends.low, ends.high),
+    )
+
+
+def _scale(title: str, values: np.ndarray, low: float, high: float) -> dict[str, Any]:
+    bar = {"title": {"text": title, "side": "right"}, "thickness": 10, "outlinewidth": 0}
+    shown = {"color": numbers(values), "colorscale": "Viridis", "colorbar": bar}
+    return shown | {"cmin": low, "cmax": max(high, low + 1e-6)}
+
+
 def draw(
     drawing: Drawing,
     graph: Graph,
-    prediction: ClassPrediction,
+    prediction: Prediction,
     *,
     colour: Colour = "uncertainty",
     chosen: int | None = None,
 ) -> go.Figure:
-    """Dots coloured by uncertainty or by predicted class, lines between them, the chosen node ringed.
+    """Dots coloured by uncertainty or by what is predicted, lines between them, the chosen node ringed.
 
     The last trace holds the nodes; its ``customdata`` are their positions in the graph.
     """
@@ -122,22 +166,13 @@ def draw(
         mode="lines", line={"width": 0.6, "color": "rgba(128,128,128,0.35)"}, hoverinfo="skip", showlegend=False,
     )  # fmt: skip
     nodes = drawing.nodes
+    shades = SHADES.of(prediction)(prediction, nodes)
     texts = [
-        f"node {plot_text(graph.called(node), 40)}<br>class {plot_text(prediction.label[node], 40)}, "
-        f"{prediction.confidence[node]:.0%} sure<br>uncertainty {prediction.total[node]:.2f}"
-        for node in nodes.tolist()
+        f"node {plot_text(graph.called(node), 40)}<br>{text}"
+        for node, text in zip(nodes.tolist(), shades.texts, strict=True)
     ]
     marker: dict = {"size": 9 if len(nodes) > 150 else 13, "line": {"width": 0.5, "color": "rgba(0,0,0,0.45)"}}
-    if colour == "class":
-        marker["color"] = [class_colour(int(index)) for index in prediction.index[nodes]]
-    else:
-        marker |= {
-            "color": numbers(prediction.total[nodes]),
-            "colorscale": "Viridis",
-            "cmin": 0.0,
-            "cmax": max(float(prediction.total.max()), 1e-6),
-            "colorbar": {"title": {"text": "uncertainty", "side": "right"}, "thickness": 10, "outlinewidth": 0},
-        }
+    marker |= shades.uncertainty if colour == "uncertainty" else shades.answer
     dots = go.Scatter(
         x=numbers(x), y=numbers(y), mode="markers", marker=marker, customdata=nodes.tolist(), text=texts,
         hovertemplate="%{text}<extra></extra>", showlegend=False,
@@ -152,5 +187,5 @@ def draw(
         )
     hidden = {"visible": False, "fixedrange": False}
     edge = {"l": 4, "r": 4, "t": 8, "b": 8}
-    how = layout(height=560, xaxis=hidden, yaxis=hidden, margin=edge, clickmode="event+select", dragmode="pan")
+    how = layout(height=500, xaxis=hidden, yaxis=hidden, margin=edge, clickmode="event+select", dragmode="pan")
     return go.Figure(data=[*traces, dots], layout=how)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,16 @@ import numpy as np
 from graphsde.acting.ask import Questions, ask
 from graphsde.base import storage
 from graphsde.base.errors import BadInput, GraphsdeError
+from graphsde.base.registry import Rules
 from graphsde.graph.graph import Graph
 from graphsde.graph.ids import locate
-from graphsde.prediction import ClassPrediction
+from graphsde.prediction import ClassPrediction, Prediction, RegressionPrediction
 from graphsde.runs.label_book import LabelBook
 from graphsde.runs.learn import Learned
 from graphsde.runs.state import HISTORY
 from graphsde.view.app.library import OpenRun
+from graphsde.view.app.node_view import guess_of
+from graphsde.view.app.words import plain
 from graphsde.view.figures.chart import Axis, Chart, Line, Panel
 from graphsde.view.figures.picture import Picture
 from graphsde.view.figures.style import BLUE, ORANGE
@@ -29,6 +32,8 @@ BATCH = 10
 """Questions asked at a time."""
 
 NodeId = int | str
+Answer = str | float
+"""The name of a class, or a number."""
 
 
 @dataclass
@@ -37,12 +42,12 @@ class LabelQueue:
 
     Args:
         path: the file they are kept in.
-        given: class names by node id.
-        skipped: nodes that the visitor skipped.
+        given: class names or numbers by node id.
+        skipped: nodes that the visitor did not want to judge.
     """
 
     path: Path
-    given: dict[NodeId, str] = field(default_factory=dict)
+    given: dict[NodeId, Answer] = field(default_factory=dict)
     skipped: list[NodeId] = field(default_factory=list)
 
     @classmethod
@@ -53,17 +58,20 @@ class LabelQueue:
             return cls(path)
         try:
             values = storage.read_json(path)
-            given = {_node_id(node): str(name) for node, name in values["given"]}
+            given = {_node_id(node): _answer(said) for node, said in values["given"]}
             return cls(path, given, [_node_id(node) for node in values["skipped"]])
         except (GraphsdeError, ValueError, KeyError, TypeError):
             with contextlib.suppress(OSError):
                 path.replace(path.with_suffix(".damaged.json"))
             return cls(path)
 
-    def give(self, node: NodeId, name: str, classes: Sequence[str]) -> None:
-        if name not in classes:
-            raise BadInput(f"'{name}' is not a class of this run", code="E-LABEL-UNKNOWN", found=name)
-        self.given[node] = name
+    def give(self, node: NodeId, answer: Answer, classes: Sequence[str]) -> None:
+        """An answer: one of ``classes`` or, where there are none, a finite number."""
+        if classes and answer not in classes:
+            raise BadInput(f"'{answer}' is no class of this run", code="E-LABEL-UNKNOWN", found=answer)
+        if not classes and (isinstance(answer, str) or not np.isfinite(answer)):
+            raise BadInput(f"'{answer}' is no number", code="E-VALUE-TYPE", found=answer, expected="a finite number")
+        self.given[node] = answer
         self._save()
 
     def take_back(self, node: NodeId) -> None:
@@ -81,27 +89,49 @@ class LabelQueue:
         self._save()
 
     def _save(self) -> None:
-        storage.write_json(self.path, {"given": [[n, name] for n, name in self.given.items()], "skipped": self.skipped})
+        storage.write_json(self.path, {"given": [list(pair) for pair in self.given.items()], "skipped": self.skipped})
 
 
-def next_questions(
-    prediction: ClassPrediction, graph: Graph, by: str, queue: LabelQueue, budget: int = BATCH
-) -> Questions:
-    """What to label next; answered or skipped nodes are not asked again."""
+def next_questions(prediction: Prediction, graph: Graph, by: str, queue: LabelQueue, budget: int = BATCH) -> Questions:
+    """What to label next; nodes that were answered or skipped are not asked for again."""
     known = [node for node in [*queue.given, *queue.skipped] if node in graph.position]
     return ask(prediction, graph, budget=budget, by=by, skip=known)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """An answer beside what the model had said: told only now, so that it led nobody."""
+
+    node: str
+    answer: str
+    guess: str
+    agrees: bool
+
+
+def answered(prediction: Prediction, graph: Graph, queue: LabelQueue) -> list[Answered]:
+    """All answers that wait, the newest first; of a node that has left the graph there is no guess."""
+    found = []
+    for node, answer in reversed(queue.given.items()):
+        row = graph.position.get(node)
+        guess = None if row is None else guess_of(graph, prediction, row)
+        name = plain(node if row is None else graph.called(row))
+        said = plain(answer if isinstance(answer, str) else f"{answer:.6g}")
+        found.append(
+            Answered(name, said, "" if guess is None else guess.short, guess is not None and guess.agrees(answer))
+        )
+    return found
 
 
 def label_columns(run: Path, queue: LabelQueue) -> dict[str, Any]:
     """All labels given to this run since its first fit, learned or not, as a table."""
     learned = LabelBook.of_run(run).labels
-    pairs = [(node, name) for node, name, _ in learned] + list(queue.given.items())
+    pairs: list[tuple[NodeId, Answer]] = [(node, said) for node, said, _ in learned] + list(queue.given.items())
     rounds: list[int | None] = [number for _, _, number in learned]
     ids = [node for node, _ in pairs]
     text = any(isinstance(node, str) for node in ids)
     return {
         "id": np.array(ids, dtype=object) if text else np.array(ids, dtype=np.int64),
-        "label": np.array([name for _, name in pairs], dtype=object),
+        "label": np.array([said for _, said in pairs], dtype=object),
         "round": [*rounds, *[None] * len(queue.given)],
     }
 
@@ -110,32 +140,85 @@ def _node_id(value: Any) -> NodeId:
     return value if isinstance(value, str) else int(value)
 
 
+def _answer(value: Any) -> Answer:
+    return value if isinstance(value, str) else float(value)
+
+
 @dataclass(frozen=True)
 class Round:
-    """The state after a round; ``accuracy`` is ``None`` if there are no test nodes."""
+    """The state after a round; ``quality`` is ``None`` where there are no test nodes."""
 
     labels: int
-    accuracy: float | None
-    entropy: float
+    quality: float | None
+    doubt: float
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How the rounds of a kind of prediction are measured.
+
+    Args:
+        columns: of a table of predictions: what is predicted, and the uncertainty.
+        judge: test nodes, and how good what is predicted of them is.
+        quality, doubt: what both figures are called.
+        unit, factor: of the quality, as it is shown.
+        spread: the uncertainty that is shown, made from the column.
+    """
+
+    columns: tuple[str, str]
+    judge: Callable[[Graph, Any], tuple[np.ndarray, Callable[[np.ndarray], float]]]
+    quality: str
+    doubt: str
+    unit: str = ""
+    factor: float = 1.0
+    spread: Callable[[np.ndarray], np.ndarray] = lambda values: values
+
+    def words(self, quality: float) -> str:
+        return f"{self.factor * quality:.4g}{self.unit}"
+
+
+MEASURES: Rules[Measure] = Rules("measuring rounds of labels")
+
+
+def _judge_classes(graph: Graph, prediction: ClassPrediction) -> tuple[np.ndarray, Callable[[np.ndarray], float]]:
+    judged = judge(graph, prediction)
+    truth = np.array(prediction.class_names, dtype=object)[judged.truth]
+    return judged.rows, lambda predicted: float((predicted == truth).mean())
+
+
+def _judge_numbers(graph: Graph, prediction: RegressionPrediction) -> tuple[np.ndarray, Callable[[np.ndarray], float]]:
+    rows = np.flatnonzero(graph.role("test") & graph.labelled)
+    truth = np.zeros(0) if graph.values is None else graph.values[rows]
+    return rows, lambda predicted: float(np.sqrt(np.square(predicted.astype(np.float64) - truth).mean()))
+
+
+MEASURES.register("classification")(
+    Measure(("label", "total"), _judge_classes, "right on test nodes", "mean uncertainty", " %", 100.0)
+)
+MEASURES.register("regression")(
+    Measure(("mean", "total"), _judge_numbers, "RMSE on test nodes", "mean standard deviation", spread=np.sqrt)
+)
 
 
 @dataclass(frozen=True, eq=False)
 class RoundCurve(Picture):
-    """Accuracy on test nodes and mean uncertainty of nodes outside training, over labels."""
+    """Quality on test nodes and mean uncertainty of nodes that are not for training, over labels."""
 
     rounds: tuple[Round, ...]
+    measure: Measure
 
     def chart(self) -> Chart:
-        labels = np.array([one.labels for one in self.rounds], dtype=np.float64)
-        right = np.array([np.nan if one.accuracy is None else 100 * one.accuracy for one in self.rounds])
-        doubt = np.array([one.entropy for one in self.rounds])
+        told, labels = self.measure, np.array([one.labels for one in self.rounds], dtype=np.float64)
+        good = np.array([np.nan if one.quality is None else told.factor * one.quality for one in self.rounds])
+        doubt = np.array([one.doubt for one in self.rounds])
         x = Axis("training labels", grid=False)
         panels = []
-        if np.isfinite(right).any():
-            marks = (Line("accuracy", labels, right, BLUE, dots=True, hover="%{x} labels: %{y:.2f} % right"),)
-            panels.append(Panel(x, Axis("right on test nodes", " %"), marks))
-        marks = (Line("mean uncertainty", labels, doubt, ORANGE, dots=True, hover="%{x} labels: %{y:.4f} nats"),)
-        panels.append(Panel(x, Axis("mean uncertainty"), marks))
+        if np.isfinite(good).any():
+            hover = f"%{{x}} labels: %{{y:.4g}}{told.unit}"
+            marks = (Line(told.quality, labels, good, BLUE, dots=True, hover=hover),)
+            panels.append(Panel(x, Axis(told.quality, told.unit), marks))
+        marks = (Line(told.doubt, labels, doubt, ORANGE, dots=True, hover="%{x} labels: %{y:.4g}"),)
+        panels.append(Panel(x, Axis(told.doubt), marks))
         return Chart(tuple(panels), page_height=230, legend=False)
 
 
@@ -159,41 +242,40 @@ def round_curve(run: OpenRun) -> RoundCurve:
     itself.
     """
     graph, prediction = run.graph, run.prediction
-    folder = run.folder.path
+    folder, measure = run.folder.path, MEASURES.of(prediction)
     learned = learned_rounds(folder)
-    train = np.zeros(graph.num_nodes, dtype=bool) if graph.train_mask is None else graph.train_mask
-    judged = judge(graph, prediction)
-    truth = np.array(prediction.class_names, dtype=object)[judged.truth]
-    labels = [one.training_nodes for one in learned] or [int(train.sum())]
+    rest = ~graph.role("train")
+    tested, quality = measure.judge(graph, prediction)
+
+    def measured(labels: int, predicted: np.ndarray, total: np.ndarray) -> Round:
+        shown = rest & np.isfinite(total)
+        doubt = float(measure.spread(total[shown]).mean()) if shown.any() else float("nan")
+        return Round(labels, quality(predicted[tested]) if len(tested) else None, doubt)
+
+    labels = [one.training_nodes for one in learned] or [int((~rest).sum())]
     if learned:
         labels = [labels[0] - learned[0].added, *labels]
-    rounds = [_measured(labels[-1], prediction.label, prediction.total, judged.rows, truth, ~train)]
+    rounds = [measured(labels[-1], getattr(prediction, measure.columns[0]), prediction.total)]
     for number in range(len(labels) - 2, -1, -1):
-        before = _table(folder / HISTORY / str(number) / "predictions.parquet", graph)
+        before = _table(folder / HISTORY / str(number) / "predictions.parquet", graph, measure.columns)
         if before is None:
             break
-        rounds.append(_measured(labels[number], *before, judged.rows, truth, ~train))
-    return RoundCurve(tuple(reversed(rounds)))
+        rounds.append(measured(labels[number], *before))
+    return RoundCurve(tuple(reversed(rounds)), measure)
 
 
-def _measured(
-    labels: int, predicted: np.ndarray, total: np.ndarray, tested: np.ndarray, truth: np.ndarray, rest: np.ndarray
-) -> Round:
-    right = float((predicted[tested] == truth).mean()) if len(tested) else None
-    return Round(labels, right, float(total[rest & np.isfinite(total)].mean()))
-
-
-def _table(path: Path, graph: Graph) -> tuple[np.ndarray, np.ndarray] | None:
-    """The prediction of an earlier round for the current nodes; ``None`` if it can no longer be read."""
+def _table(path: Path, graph: Graph, columns: tuple[str, str]) -> tuple[np.ndarray, np.ndarray] | None:
+    """What an earlier round said of the nodes of today; ``None`` where it can't be read any more."""
     import pyarrow.parquet as pa_parquet
 
     try:
-        table = pa_parquet.read_table(path, columns=["id", "label", "total"]).to_pydict()
+        table = pa_parquet.read_table(path, columns=["id", *columns]).to_pydict()
+        said, doubt = (table[name] for name in columns)
     except (OSError, ValueError, KeyError):
         return None
     positions = locate(table["id"], graph.node_ids)
     here = positions >= 0
     predicted, total = np.full(graph.num_nodes, None, dtype=object), np.full(graph.num_nodes, np.nan)
-    predicted[positions[here]] = np.array(table["label"], dtype=object)[here]
-    total[positions[here]] = np.array(table["total"], dtype=np.float64)[here]
+    predicted[positions[here]] = np.array(said, dtype=object)[here]
+    total[positions[here]] = np.array(doubt, dtype=np.float64)[here]
     return predicted, total

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,11 @@ from typing import Any
 from graphsde.base.errors import BadUsage, GraphsdeError
 from graphsde.graph.graph import Graph
 from graphsde.models import LGNSDE, Model
-from graphsde.prediction import ClassPrediction, Trajectories, require
+from graphsde.prediction import Prediction, Trajectories
 from graphsde.runs.folder import RunFolder
 from graphsde.runs.state import MANIFEST
+from graphsde.view.app.words import plain
+from graphsde.view.report.content import number, percent
 
 MOST_RUNS = 500
 SAMPLES = 64
@@ -30,6 +32,17 @@ class RunFacts:
     model: str
     seed: int
     metrics: dict[str, Any]
+
+    def in_words(self) -> str:
+        """In one line: what was fitted to what, and how well it does on test nodes."""
+        tested = f"{self.metrics.get('n_test', 0):,} test nodes"
+        accuracy, error = self.metrics.get("accuracy"), self.metrics.get("rmse")
+        found = ""
+        if accuracy is not None:
+            found = f": {percent(accuracy)} of {tested} right"
+        elif error is not None:
+            found = f": RMSE {number(error)} on {tested}"
+        return f"{self.model} on {plain(self.graph)}, seed {self.seed}{found}"
 
 
 def list_runs(folder: Path) -> list[RunFacts]:
@@ -97,9 +110,14 @@ def free_name(folder: Path, wish: str) -> str:
 
 
 class OpenRun:
-    """A finished run with its model, graph and class prediction, each read on first use."""
+    """A finished run with its model, graph and prediction, each read when it is first looked at.
 
-    def __init__(self, path: Path, samples: int = SAMPLES) -> None:
+    Args:
+        path: its folder.
+        samples: how many to predict with; those that the fit has kept where not given.
+    """
+
+    def __init__(self, path: Path, samples: int | None = None) -> None:
         self.folder = RunFolder(path)
         self.samples = samples
         self._opened = self.folder.opened()
@@ -108,24 +126,29 @@ class OpenRun:
     def model(self) -> Model:
         return self._opened.model
 
-    @property
+    @cached_property
     def graph(self) -> Graph:
-        return self._opened.graph
+        """With names of its nodes; a column called ``name`` is taken for them where nothing else was said."""
+        graph = self._opened.graph
+        names = graph.categorical.get("name")
+        return graph if names is None or graph.node_names is not None else replace(graph, node_names=names)
 
     @cached_property
-    def prediction(self) -> ClassPrediction:
-        return require(self._opened.prediction(self.samples), ClassPrediction, "the page")
+    def prediction(self) -> Prediction:
+        return self._opened.prediction(self.samples)
 
     @property
-    def has_paths(self) -> bool:
-        """Whether the model moves along paths that can be drawn."""
-        return isinstance(self.model, LGNSDE) and self.prediction.kind in ("samples", "gaussian")
+    def class_names(self) -> tuple[str, ...]:
+        """The classes that the model knows; none where it predicts numbers."""
+        return tuple(getattr(self.prediction, "class_names", ()))
 
     def paths(self, node: int) -> Trajectories | None:
-        if not isinstance(self.model, LGNSDE) or not self.has_paths:
+        """How the class probabilities of a node arise; ``None`` for a model without paths of them."""
+        model, prediction = self.model, self.prediction
+        if not isinstance(model, LGNSDE) or prediction.kind not in ("samples", "gaussian") or not self.class_names:
             return None
         # a member without noise has one path
-        return self.model.trajectories(self.graph, [node], samples=min(self.prediction.num_samples, 32))
+        return model.trajectories(self.graph, [node], samples=min(prediction.num_samples, 32))
 
 
 def version_of(path: Path) -> tuple[int, int]:

@@ -1,52 +1,22 @@
-"""Every node as a row, and the data of a single node."""
+"""Every node as a row."""
 
 from __future__ import annotations
 
-import base64
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from graphsde.acting.review import Review
+from graphsde.base.registry import Rules
 from graphsde.graph.graph import Graph
-from graphsde.prediction import ClassPrediction
+from graphsde.prediction import ClassPrediction, Prediction, RegressionPrediction
+from graphsde.view.app.node_view import pictures
 from graphsde.view.app.words import plain
-from graphsde.view.figures.nodes import node_png, pixel_range
 
-
-def pictures(graph: Graph, nodes: np.ndarray) -> list[str] | None:
-    """A data URI for each node; ``None`` if the graph has no images."""
-    limits = pixel_range(graph)
-    return None if limits is None else [node_png(graph, int(node), limits) for node in nodes]
-
-
-def svg_image(svg: str) -> str:
-    """An inline drawing as an image address, so that nothing in it can run."""
-    style = "<style>line{stroke:#8a8f98}.ego-side{stroke-opacity:.35}</style>"
-    opening, _, rest = str(svg).partition(">")  # escaped text of its own class would escape what we add
-    named = opening.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
-    whole = f"{named}>{style}{rest}"
-    return "data:image/svg+xml;base64," + base64.b64encode(whole.encode("utf-8")).decode("ascii")
-
-
-MOST_FACTS = 12
-
-
-def node_facts(graph: Graph, node: int) -> list[tuple[str, str]]:
-    """Text columns, then the numbers farthest from zero, by name; at most a dozen."""
-    facts = [
-        (plain(name), plain(column[node])) for name, column in graph.categorical.items() if column[node] is not None
-    ]
-    row = sp.csr_array(graph.features[[node]])
-    order = np.argsort(-np.abs(row.data), kind="stable")[: max(0, MOST_FACTS - len(facts))]
-    for at in order.tolist():
-        column = int(row.indices[at])
-        name = f"column {column + 1}" if graph.feature_names is None else graph.feature_names[column]
-        facts.append((plain(name), f"{float(row.data[at]):.4g}"))
-    return facts[:MOST_FACTS]
-
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MOST_ROWS = 1_000
 FIRST_OF_REVIEW = ("rank", "id", "name", "label", "confidence", "mean", "importance", "reason")
@@ -67,23 +37,38 @@ def _shown(value: Any) -> Any:
     return plain(value, 200) if isinstance(value, str) else value
 
 
-OUTCOMES = ("right", "wrong", "ood", "unknown")
-
-
 @dataclass(frozen=True, eq=False)
 class NodeTable:
-    """One array per column, in the order of the graph; texts are cut and printable."""
+    """One array per column, in the order of the graph; texts are cut and printable.
+
+    Args:
+        node: as people are shown it.
+        predicted, true: classes, or numbers (NaN where unknown).
+        outcome: one of ``outcomes``.
+        role: in the split, ``none`` for nodes without one.
+        total, aleatoric, epistemic: entropies of classes, standard deviations of numbers.
+        degree: how many neighbours.
+        outcomes: those there can be.
+        uncertainty: what ``total`` is, in words.
+        confidence: of classes.
+        classes: positions of the predicted classes.
+        interval: of numbers: the ends for some rows; found when they are shown, since that takes long.
+    """
 
     node: np.ndarray
     predicted: np.ndarray
     true: np.ndarray
     outcome: np.ndarray
     role: np.ndarray
-    confidence: np.ndarray
     total: np.ndarray
     aleatoric: np.ndarray
     epistemic: np.ndarray
     degree: np.ndarray
+    outcomes: tuple[str, ...]
+    uncertainty: str
+    confidence: np.ndarray | None = None
+    classes: np.ndarray | None = None
+    interval: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None
 
 
 @dataclass(frozen=True)
@@ -93,9 +78,9 @@ class NodeFilter:
     Args:
         roles: of the split (``train``, ``test``, …; ``none`` for nodes without one).
         predicted: predicted classes, by position.
-        outcomes: of :data:`OUTCOMES`.
+        outcomes: of :attr:`NodeTable.outcomes`.
         least, most: bounds of the total uncertainty.
-        text: part of the node's id.
+        text: part of the node's id or name.
     """
 
     roles: tuple[str, ...] = ()
@@ -106,46 +91,78 @@ class NodeFilter:
     text: str = ""
 
 
-def node_table(graph: Graph, prediction: ClassPrediction) -> NodeTable:
+TABLES: Rules[Callable[[Graph, Any], dict[str, Any]]] = Rules("a table of nodes")
+"""The columns that differ between kinds of prediction."""
+
+
+def node_table(graph: Graph, prediction: Prediction) -> NodeTable:
     """The table of all nodes.
 
     A label that the model was trained on says nothing about its quality, but the reader may still want to see it:
     ``true`` and ``outcome`` are shown for every labelled node, and ``role`` says which ones count.
     """
-    names = np.array([plain(name) for name in graph.class_names] + [""], dtype=object)
-    labels = np.full(graph.num_nodes, -1) if graph.labels is None else graph.labels
-    predicted = np.array([plain(name) for name in prediction.class_names], dtype=object)[prediction.index]
-    raw_names = np.array([*graph.class_names, None], dtype=object)
-    right = raw_names[labels] == prediction.label
-    outcome = np.where(labels < 0, "unknown", np.where(right, "right", "wrong")).astype(object)
-    role = np.full(graph.num_nodes, "none", dtype=object)
+    role = np.full(graph.num_nodes, "none", dtype=f"U{max(map(len, ['none', *graph.masks]))}")
     for name, mask in graph.masks.items():
         role[mask] = name
-    if graph.ood_nodes is not None:
-        outcome[graph.ood_nodes] = "ood"
     return NodeTable(
         node=np.array([plain(graph.called(row), 200) for row in range(graph.num_nodes)], dtype=object),
-        predicted=predicted,
-        true=names[labels],
-        outcome=outcome,
         role=role,
-        confidence=prediction.confidence,
-        total=prediction.total,
-        aleatoric=prediction.aleatoric,
-        epistemic=prediction.epistemic,
         degree=np.asarray(graph.adjacency.degree),
+        **TABLES.of(prediction)(graph, prediction),
     )
 
 
-def matching(table: NodeTable, prediction: ClassPrediction, wanted: NodeFilter) -> np.ndarray:
+@TABLES.register("classification")
+def _classes(graph: Graph, prediction: ClassPrediction) -> dict[str, Any]:
+    names = np.array([plain(name) for name in graph.class_names] + [""], dtype=object)
+    labels = np.full(graph.num_nodes, -1) if graph.labels is None else graph.labels
+    raw_names = np.array([*graph.class_names, None], dtype=object)
+    right = raw_names[labels] == prediction.label
+    outcome = np.where(labels < 0, "unknown", np.where(right, "right", "wrong"))
+    if graph.ood_nodes is not None:
+        outcome[graph.ood_nodes] = "ood"
+    return {
+        "predicted": np.array([plain(name) for name in prediction.class_names], dtype=object)[prediction.index],
+        "true": names[labels],
+        "outcome": outcome,
+        "confidence": prediction.confidence,
+        "total": prediction.total,
+        "aleatoric": prediction.aleatoric,
+        "epistemic": prediction.epistemic,
+        "outcomes": ("right", "wrong", "ood", "unknown"),
+        "uncertainty": "entropy",
+        "classes": prediction.index,
+    }
+
+
+@TABLES.register("regression")
+def _numbers(graph: Graph, prediction: RegressionPrediction) -> dict[str, Any]:
+    true = np.full(graph.num_nodes, np.nan) if graph.values is None else graph.values
+    known = np.isfinite(true)
+    level = prediction.cdf(np.where(known, true, prediction.mean))
+    inside = (level >= 0.05) & (level <= 0.95)
+    return {
+        "predicted": prediction.mean,
+        "true": true,
+        "outcome": np.where(~known, "unknown", np.where(inside, "inside", "outside")),
+        "total": np.sqrt(prediction.total),
+        "aleatoric": np.sqrt(prediction.aleatoric),
+        "epistemic": np.sqrt(prediction.epistemic),
+        "outcomes": ("inside", "outside", "unknown"),
+        "uncertainty": "standard deviation",
+        "interval": lambda rows: prediction.subset(rows).interval(0.9),
+    }
+
+
+def matching(table: NodeTable, wanted: NodeFilter) -> np.ndarray:
     """Positions of the nodes that pass, the most uncertain first."""
     keep = (table.total >= wanted.least) & (table.total <= wanted.most)
     if wanted.roles:
-        keep &= np.isin(table.role.astype(str), wanted.roles)
-    if wanted.predicted:
-        keep &= np.isin(prediction.index, wanted.predicted)
+        keep &= np.isin(table.role, wanted.roles)
+    if wanted.predicted and table.classes is not None:
+        keep &= np.isin(table.classes, wanted.predicted)
     if wanted.outcomes:
-        keep &= np.isin(table.outcome.astype(str), wanted.outcomes)
+        keep &= np.isin(table.outcome, wanted.outcomes)
     if wanted.text:
         needle = wanted.text.casefold()
         keep &= np.array([needle in node.casefold() for node in table.node], dtype=bool)
@@ -154,17 +171,54 @@ def matching(table: NodeTable, prediction: ClassPrediction, wanted: NodeFilter) 
 
 
 def columns_of(table: NodeTable, rows: np.ndarray) -> dict[str, Any]:
-    """The columns that the page shows, for some rows; ``epistemic`` is left out if the model has none."""
-    absent = "epistemic" if np.isnan(table.epistemic).all() else None
-    return {name: values[rows] for name, values in vars(table).items() if name != absent}
+    """The columns that the page shows, for some rows; ``epistemic`` is left out where the model has none."""
+    columns: dict[str, Any] = {"node": table.node[rows], "predicted": table.predicted[rows]}
+    if table.interval is not None:
+        columns["low"], columns["high"] = table.interval(rows)
+    columns |= {name: getattr(table, name)[rows] for name in ("true", "outcome", "role")}
+    if table.confidence is not None:
+        columns["confidence"] = table.confidence[rows]
+    columns |= {name: getattr(table, name)[rows] for name in ("total", "aleatoric")}
+    if not np.isnan(table.epistemic).all():
+        columns["epistemic"] = table.epistemic[rows]
+    return columns | {"degree": table.degree[rows]}
+
+
+@dataclass(frozen=True, eq=False)
+class ShownRows:
+    """What is sent of a choice of nodes.
+
+    Args:
+        count: how many pass the filter.
+        nodes: positions of those that are shown.
+        table: their rows.
+    """
+
+    count: int
+    nodes: np.ndarray
+    table: pa.Table
+
+
+def shown_rows(graph: Graph, table: NodeTable, wanted: NodeFilter, limit: int = MOST_ROWS) -> ShownRows:
+    """The first ``limit`` of the nodes that pass, with their pictures where they have any."""
+    import pyarrow as pa
+
+    rows = matching(table, wanted)
+    shown = rows[:limit]
+    images = pictures(graph, shown)
+    columns = ({} if images is None else {"picture": images}) | columns_of(table, shown)
+    return ShownRows(len(rows), shown, pa.table({name: pa.array(values) for name, values in columns.items()}))
 
 
 def find_node(graph: Graph, text: str) -> int | None:
-    """The position of the node with this id, as typed."""
+    """The position of the node with this id or, where no node has it, of the first with this name."""
     text = text.strip()
     if graph.node_ids.dtype == object:
-        return graph.position.get(text)
-    try:
-        return graph.position.get(int(text))
-    except ValueError:
-        return None
+        found = graph.position.get(text)
+    else:
+        found = graph.position.get(int(text)) if text.removeprefix("-").isdecimal() else None
+    if found is None and graph.node_names is not None:
+        wanted = text.casefold()
+        names = enumerate(graph.node_names.tolist())
+        return next((row for row, name in names if name is not None and str(name).casefold() == wanted), None)
+    return found

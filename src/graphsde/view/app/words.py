@@ -28,6 +28,28 @@ def plain(value: object, limit: int = NAME_LENGTH) -> str:
     return shorten(value if isinstance(value, str) else str(value), limit)
 
 
+def share(value: float) -> str:
+    """A share in percent with one digit, which never claims all or nothing.
+
+    Example:
+        >>> share(0.5), share(0.99999), share(0.0), share(1e-6)
+        ('50.0 %', '> 99.9 %', '0.0 %', '< 0.1 %')
+    """
+    if 0 < value < 0.0005:
+        return "< 0.1 %"
+    return "> 99.9 %" if 0.9995 <= value < 1 else f"{100 * value:.1f} %"
+
+
+def small(value: float) -> str:
+    """An amount of uncertainty with three digits.
+
+    Example:
+        >>> small(1.23456), small(3e-7)
+        ('1.235', '< 0.001')
+    """
+    return "< 0.001" if 0 < value < 0.0005 else f"{value:.3f}"
+
+
 def in_html(value: object, limit: int = NAME_LENGTH) -> str:
     """For text inside HTML that we wrote."""
     return html.escape(plain(value, limit), quote=True)

@@ -82,9 +82,9 @@ def _what_changed(learned: Learned) -> str:
     text = f"{learned.added} new labels in round {learned.round}, {learned.epochs} epochs. "
     before, after = learned.before, learned.after
     if before.get("accuracy") is not None and after.get("accuracy") is not None:
-        text += (
-            f"On the same test nodes, accuracy was {before['accuracy']:.2%} before and is {after['accuracy']:.2%} now; "
-        )
+        text += f"On the same test nodes {before['accuracy']:.2%} were right before, {after['accuracy']:.2%} are now; "
+    elif before.get("rmse") is not None and after.get("rmse") is not None:
+        text += f"RMSE on the same test nodes {before['rmse']:.4g} before, {after['rmse']:.4g} now; "
     return text + learned.change.in_words()
 
 

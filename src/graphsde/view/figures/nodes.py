@@ -19,7 +19,7 @@ from graphsde.graph.graph import Graph
 from graphsde.prediction import ClassPrediction
 from graphsde.view.figures.chart import Axis, Bars, Chart, Dots, Panel, Segments, Words
 from graphsde.view.figures.picture import Picture
-from graphsde.view.figures.style import BLUE, GREEN, VERMILLION, class_colour
+from graphsde.view.figures.style import BLUE, GREEN, VERMILLION
 
 MAX_SIDE = 64
 
@@ -118,14 +118,14 @@ RING = 48.0
 
 @dataclass(frozen=True)
 class EgoNode:
-    """One dot: what the pointer shows over it, and the class that colours it."""
+    """One dot: what the pointer shows over it, and its colour."""
 
     text: str
-    colour_index: int
+    colour: str
 
 
 def ego_network_svg(centre: EgoNode, neighbours: Sequence[EgoNode], links: np.ndarray) -> str:
-    """Inline SVG: the node in the middle, neighbours around it, coloured by predicted class.
+    """Inline SVG: the node in the middle, neighbours around it.
 
     Args:
         centre: the node itself.
@@ -133,7 +133,7 @@ def ego_network_svg(centre: EgoNode, neighbours: Sequence[EgoNode], links: np.nd
         links: whether neighbours are connected among themselves, drawn thin.  # [k, k] bool
 
     Example:
-        >>> svg = ego_network_svg(EgoNode("a", 0), [EgoNode("b", 1)], np.zeros((1, 1), dtype=bool))
+        >>> svg = ego_network_svg(EgoNode("a", "#0072B2"), [EgoNode("b", "#E69F00")], np.zeros((1, 1), dtype=bool))
         >>> svg.count("<circle")
         2
     """
@@ -158,8 +158,8 @@ def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
 
 
 def _dot(x: float, y: float, radius: int, node: EgoNode) -> str:
-    colour = class_colour(node.colour_index)
-    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" fill="{colour}"><title>{_safe(node.text)}</title></circle>'
+    place = f'cx="{x:.1f}" cy="{y:.1f}" r="{radius}"'
+    return f'<circle {place} fill="{node.colour}"><title>{_safe(node.text)}</title></circle>'
 
 
 MOST_NODES = 1500

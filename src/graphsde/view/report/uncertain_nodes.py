@@ -154,7 +154,10 @@ class _RowMaker:
         if self.range is not None:
             return None
         dots = [
-            EgoNode(f"{self._id(one)}: {name(self.prediction.label[one], SHORT)}", int(self.prediction.index[one]))
+            EgoNode(
+                f"{self._id(one)}: {name(self.prediction.label[one], SHORT)}",
+                class_colour(int(self.prediction.index[one])),
+            )
             for one in [node, *around.tolist()]
         ]
         links = self.graph.adjacency.matrix[around][:, around].toarray() > 0

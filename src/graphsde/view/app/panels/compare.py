@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from graphsde.view.app.comparison import compare_runs, run_curves
+from graphsde.view.app.comparison import compare_runs
 from graphsde.view.app.panels import state
 from graphsde.view.app.panels.parts import chart, download
 from graphsde.view.app.words import plain
@@ -30,10 +30,16 @@ def panel() -> None:
     for text in found.caution:
         st.caption(text)
     st.dataframe(_rows(found.columns, found.best), hide_index=True, key="comparison")
-    st.caption("★ marks the best of a column.")
+    if found.best:
+        st.caption("★ marks the best of a column.")
     download("This table (CSV)", lambda: found.columns, "comparison.csv", key="comparison table")
-    st.markdown("**Errors that remain when only the surest nodes are answered**")
-    chart(run_curves({run.name: state.opened(run) for run in chosen[:MOST_CURVES]}).plotly(), key="risk curves")
+    curves = state.curves(tuple(chosen[:MOST_CURVES]))
+    if curves:
+        st.subheader("Errors that remain when only the surest nodes are answered")
+    if len(chosen) > MOST_CURVES:
+        st.caption(f"Of the newest {MOST_CURVES} of the runs chosen.")
+    for place, picture in enumerate(curves):
+        chart(picture.plotly(), key=f"risk curves {place}")
 
 
 def _rows(columns: dict[str, list[Any]], best: dict[str, list[int]]) -> list[dict[str, Any]]:

@@ -37,7 +37,7 @@ def panel() -> None:
 
 
 def _ready_made() -> str | None:
-    here = [name for name in DATASETS if where_is(name) is not None]
+    here = [name for name in DATASETS if not where_is(name).startswith("not here")]
     name = st.selectbox("Graph", here, format_func=lambda one: f"{one}: {DATASETS.entry(one).summary}", key="benchmark")
     absent = [one for one in DATASETS if one not in here]
     if absent:

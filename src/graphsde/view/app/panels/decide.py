@@ -7,57 +7,102 @@ from typing import Any
 
 import streamlit as st
 
-from graphsde.acting.certified import LADDER
+from graphsde.acting.certified import FOCUS, LADDER
 from graphsde.acting.decide import decide
 from graphsde.acting.decision_words import DecisionWords, describe, percent
 from graphsde.acting.decisions import Decisions
-from graphsde.acting.rules import GUARANTEES, GuaranteeName, of_frontier
-from graphsde.view.app.abstention import AbstentionPicture, Outcome, outcome
+from graphsde.acting.review import Review
+from graphsde.acting.rules import GUARANTEES, GuaranteeName
+from graphsde.view.app.abstention import FrontierPicture, Outcome, outcome, usual_tolerance
 from graphsde.view.app.library import OpenRun, RunFacts
-from graphsde.view.app.node_table import review_rows
+from graphsde.view.app.node_table import MOST_ROWS, review_rows
 from graphsde.view.app.panels.parts import cards, chart, download, needs_run
 from graphsde.view.app.words import in_markdown, plain
+from graphsde.view.report.content import count
 
 CONFIDENCES = (0.9, 0.95, 0.99)
 LIMITS = LADDER[::-1]
+LIMIT = "max error"
 
 
 @needs_run
 def panel(facts: RunFacts, run: OpenRun) -> None:
     st.header("Decide")
     st.markdown("Let the model answer where it is sure; the rest goes to a person. How many answers may be wrong?")
-    left, middle, right = st.columns([3, 1, 1])
-    allowed = left.select_slider(
-        "At most so many answers wrong", LIMITS, value=0.05, format_func=percent, key="max error"
-    )
-    named: GuaranteeName = middle.selectbox("Guarantee", tuple(GUARANTEES), key="guarantee")
-    confidence = right.selectbox(
-        "Confidence", CONFIDENCES, index=1, format_func=lambda value: f"{value:.0%}", key="confidence"
-    )
-    decisions, words = _decided(run, float(allowed), round(1 - confidence, 4), named)
-    found, told = decisions.abstention, outcome(decisions)
-    cards(
-        {
-            f"answered, {percent(told.share)}": f"{told.accepted:,}",
-            "for a person to review": f"{told.review:,}",
-            "look OOD": f"{told.ood:,}",
-            "guaranteed error at most": percent(found.guaranteed_error),
-            **_seen(decisions, told),
-        }
-    )
-    say = st.success if words.anything else st.warning
-    say("\n\n".join(in_markdown(line, 1000) for line in words.accepted), icon=":material/verified_user:")
+    chosen = st.container()
+    with st.expander("Guarantee and confidence"):
+        left, right = st.columns([3, 1])
+        named: GuaranteeName = left.selectbox(
+            "Guarantee", tuple(GUARANTEES), format_func=lambda name: f"{name}: {GUARANTEES[name]}", key="guarantee"
+        )
+        confidence = right.selectbox(
+            "Confidence", CONFIDENCES, index=1, format_func=lambda value: f"{value:.0%}", key="confidence"
+        )
+    with chosen:
+        tolerance = None if run.class_names else _tolerance(facts, run)
+        st.session_state.setdefault(LIMIT, FOCUS)
+        allowed = float(st.select_slider("At most so many answers wrong", LIMITS, format_func=percent, key=LIMIT))
+        with st.spinner("Testing the limits …"):
+            decisions, words, told = _decided(run, allowed, round(1 - confidence, 4), named, tolerance)
+        left, right = st.columns([3, 2], gap="medium")
+        with left:
+            _frontier(decisions, allowed, facts)
+        with right:
+            _figures(run, decisions, words, told)
     st.markdown(f"**Guarantee** {in_markdown(words.guarantee, 1000)}")
     st.caption(in_markdown(words.rests_on, 1000))
-    st.subheader("Which limits hold")
-    _table(words.frontier, "frontier")
-    chart(AbstentionPicture(of_frontier(decisions.frontier, float(allowed))).plotly(), key="abstention")
+    with st.expander("The limits as a table"):
+        _table(words.frontier, "frontier")
     _review(decisions)
-    with st.expander("Sets of classes, OOD nodes, test nodes"):
-        for line in (*words.ood, words.sets, *([] if words.tested is None else [words.tested]), *words.notes):
+    more = [*words.ood, words.sets, *([] if words.tested is None else [words.tested]), *words.notes]
+    with st.expander("Sets of classes, OOD nodes, test nodes" if run.class_names else "Intervals, test nodes"):
+        for line in more:
             st.markdown(in_markdown(line, 1000))
         _table(words.coverage, "coverage")
     download("Decisions (CSV)", decisions.columns, "decisions.csv", key="decisions")
+
+
+def _figures(run: OpenRun, decisions: Decisions, words: DecisionWords, told: Outcome) -> None:
+    figures = {
+        f"answered, {percent(told.share)}": f"{told.accepted:,}",
+        "for a person to review": f"{told.review:,}",
+        "look OOD": f"{told.ood:,}",
+        "guaranteed error at most": percent(decisions.abstention.guaranteed_error),
+        **_seen(decisions, told),
+    }
+    cards({name: figure for name, figure in figures.items() if name != "look OOD" or run.class_names})
+    say = st.success if words.anything else st.warning
+    say("\n\n".join(in_markdown(line, 1000) for line in words.accepted), icon=":material/verified_user:")
+
+
+def _tolerance(facts: RunFacts, run: OpenRun) -> float:
+    return float(
+        st.number_input(
+            "An answer is wrong where it is off by more than",
+            min_value=1e-9,
+            value=usual_tolerance(run.graph),
+            format="%g",
+            help="In the unit of the target. At first half the spread of the training values.",
+            key=f"tolerance {facts.name}",
+        )
+    )
+
+
+def _frontier(decisions: Decisions, allowed: float, facts: RunFacts) -> None:
+    """The limits as points that can be clicked; the slider does the same by keyboard."""
+    picture = FrontierPicture(decisions.frontier, allowed)
+    st.subheader("Which limits hold")
+    st.caption("Click a point to decide under its limit. The slider does the same.")
+    # a picture of its own for each limit: in one that remembers its selection a second click would undo the first
+    key = f"frontier {facts.name} {allowed:g}"
+
+    def clicked() -> None:
+        limit = picture.clicked(st.session_state[key]["selection"]["points"])
+        if limit is not None:
+            st.session_state[LIMIT] = limit
+
+    figure = picture.plotly().update_layout(clickmode="event+select")
+    chart(figure, key=key, on_select=clicked, selection_mode="points")
 
 
 def _seen(decisions: Decisions, told: Outcome) -> dict[str, str]:
@@ -67,22 +112,45 @@ def _seen(decisions: Decisions, told: Outcome) -> dict[str, str]:
     return {f"wrong of {told.tested:,} test nodes answered": percent(told.error)}
 
 
-@lru_cache(maxsize=4)
-def _decided(run: OpenRun, max_error: float, delta: float, guarantee: GuaranteeName) -> tuple[Decisions, DecisionWords]:
+@lru_cache(maxsize=12)
+def _decided(
+    run: OpenRun, max_error: float, delta: float, guarantee: GuaranteeName, tolerance: float | None
+) -> tuple[Decisions, DecisionWords, Outcome]:
     """Made once for each choice: a click elsewhere on the page draws it all anew."""
-    found = decide(run.prediction, run.graph, max_error=max_error, delta=delta, guarantee=guarantee, model=run.model)
-    return found, describe(found)
+    if guarantee == "certified":
+        found = _tested(run, delta, tolerance).at(max_error)
+    else:
+        found = decide(
+            run.prediction, run.graph, max_error=max_error, delta=delta, guarantee=guarantee, tolerance=tolerance,
+            model=run.model if run.class_names else None,
+        )  # fmt: skip
+    return found, describe(found), outcome(found)
+
+
+@lru_cache(maxsize=3)
+def _tested(run: OpenRun, delta: float, tolerance: float | None) -> Decisions:
+    """All limits together; a click on one of them tests nothing again."""
+    model = run.model if run.class_names else None
+    return decide(run.prediction, run.graph, delta=delta, tolerance=tolerance, model=model)
+
+
+@lru_cache(maxsize=6)
+def _listed(decisions: Decisions, known: bool) -> tuple[Review, dict[str, Any]]:
+    review = decisions.review(known=known)
+    return review, review_rows(review) if len(review) else {}
 
 
 def _review(decisions: Decisions) -> None:
     st.subheader("To review")
     labelled = bool(decisions.graph.labelled.any())
     known = labelled and st.checkbox("List nodes whose label is known as well", key="known too")
-    review = decisions.review(known=known)
+    review, rows = _listed(decisions, known)
     left_out = f" Left out: {review.known:,} nodes whose label is known." if review.known else ""
-    st.caption(f"{len(review):,} nodes, {review.ordered_by}.{left_out}")
-    if len(review):
-        st.dataframe(review_rows(review), hide_index=True, height=320, key="review")
+    first = f" The first {MOST_ROWS:,} are shown; the file has all." if len(review) > MOST_ROWS else ""
+    many = f"{count(len(review), 'node')}, {review.ordered_by}." if len(review) else "Nothing is left to a person."
+    st.caption(f"{many}{first}{left_out}")
+    if rows:
+        st.dataframe(rows, hide_index=True, height=320, key="review")
         download("Review list (CSV)", review.columns, "review.csv", key="review file")
 
 

@@ -7,18 +7,20 @@ from pathlib import Path
 import streamlit as st
 
 from graphsde.acting.acquisition import ACQUISITIONS
-from graphsde.acting.ask import Question, Questions
-from graphsde.view.app.labelling import LabelQueue, label_columns, next_questions
+from graphsde.acting.ask import OF_THE_ACQUISITION, Question, Questions
+from graphsde.view.app.labelling import LabelQueue, answered, label_columns, next_questions
 from graphsde.view.app.library import OpenRun, RunFacts, version_of
+from graphsde.view.app.node_view import guess_of, view_node
 from graphsde.view.app.panels import fit, state
-from graphsde.view.app.panels.node import bars, features, picture
+from graphsde.view.app.panels.node import band, bars, features, near, neighbours_title, picture
 from graphsde.view.app.panels.parts import cards, chart, download, in_words, needs_run
 from graphsde.view.app.words import in_html, in_markdown, plain
-from graphsde.view.report.uncertain_nodes import describe
+from graphsde.view.report.content import count
 
 MOST_BUTTONS = 12
 BUTTON_WIDTH = 84
 SHORT_NAME = 6
+UNSURE = "the model is unsure here"
 
 
 @needs_run
@@ -27,16 +29,19 @@ def panel(facts: RunFacts, run: OpenRun) -> None:
     if _learning():
         return
     queue = LabelQueue.of_run(facts.path)
-    left, right = st.columns([3, 2])
+    left, right = st.columns([3, 2], gap="medium")
     with left, in_words():
-        by = st.selectbox(
-            "Who chooses",
-            ACQUISITIONS.names(),
-            index=ACQUISITIONS.names().index("entropy"),
-            format_func=lambda name: f"{name}: {ACQUISITIONS.entry(name).summary}",
-            key="acquisition",
-        )
-        _question(facts, run, queue, _questions(facts, run, by, queue))
+        question = st.container()
+        with st.expander("How nodes are chosen"):
+            by = st.selectbox(
+                "Who chooses",
+                ACQUISITIONS.names(),
+                index=ACQUISITIONS.names().index("entropy"),
+                format_func=lambda name: f"{name}: {ACQUISITIONS.entry(name).summary}",
+                key="acquisition",
+            )
+        with question, in_words():
+            _question(run, queue, _questions(facts, run, by, queue))
     with right:
         _given(facts, run, queue)
 
@@ -62,7 +67,8 @@ def _questions(facts: RunFacts, run: OpenRun, by: str, queue: LabelQueue) -> Que
     kept = st.session_state.get("questions")
     if kept is not None and kept[0] == key and _open_questions(kept[1], queue):
         return kept[1]
-    questions = next_questions(run.prediction, run.graph, by, queue)
+    with st.spinner("Choosing nodes …"):
+        questions = next_questions(run.prediction, run.graph, by, queue)
     st.session_state["questions"] = (key, questions)
     return questions
 
@@ -71,23 +77,54 @@ def _open_questions(questions: Questions, queue: LabelQueue) -> list[Question]:
     return [one for one in questions if one.id not in queue.given and one.id not in queue.skipped]
 
 
-def _question(facts: RunFacts, run: OpenRun, queue: LabelQueue, questions: Questions) -> None:
+def _question(run: OpenRun, queue: LabelQueue, questions: Questions) -> None:
+    """One node to judge. What the model thinks is kept back: whoever sees it first tends to agree with it."""
     question = _open_questions(questions, queue)[0]
-    row = describe(run.graph, run.prediction, [question.position])[0]
+    told = bool(st.session_state.get("show guess"))
+    row = view_node(run.graph, question.position, run.prediction if told else None)
+    what = "Which class is" if run.class_names else "What is the value of"
     st.html(
-        f'<div class="gs-node">{picture(row)}<div><h3>Which class is node {in_html(row.node)}?</h3>'
-        f"<div>{in_html(question.reason, 400)}</div></div></div>{bars(row)}"
+        f'<div class="gs-node">{picture(row)}<div><h3>{what} node {in_html(row.called)}?</h3>'
+        f"<div>{in_html(_why(question, questions, told), 400)}</div></div></div>"
     )
-    features(run, row, expanded=True)
-    _answers(run.prediction.class_names, question, queue)
-    st.button("Skip this node", key="skip", on_click=queue.skip, args=(question.id,), icon=":material/skip_next:")
+    _answers(run.class_names, question, queue)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button("Skip this node", key="skip", on_click=queue.skip, args=(question.id,), icon=":material/skip_next:")
+        st.toggle(
+            "Show what the model thinks",
+            key="show guess",
+            help="Off, its guess is told once you have answered: seen before, it would sway you.",
+        )
+    if told:
+        guess = guess_of(run.graph, run.prediction, question.position)
+        st.html(f"<div>The model says <b>{in_html(guess.short)}</b>.</div>{bars(guess)}{band(guess)}")
+    features(row, expanded=True)
+    st.markdown(neighbours_title(row))
+    if row.neighbours:
+        st.html(f'<div class="gs-around">{"".join(near(one, named=True) for one in row.neighbours)}</div>')
     if questions.note is not None:
         st.caption(questions.note)
 
 
+def _why(question: Question, questions: Questions, told: bool) -> str:
+    """The reason of a question speaks of classes and shares; without the guess only that of the acquisition is told."""
+    place = f"Question {question.rank} of {len(questions)}"
+    return f"{place}: {question.reason}" if told else f"{place}: {OF_THE_ACQUISITION.get(questions.by, UNSURE)}"
+
+
 def _answers(classes: tuple[str, ...], question: Question, queue: LabelQueue) -> None:
+    """All classes, in the order of the files; a field for a number where there are none."""
+    if not classes:
+        with st.form(f"answer {question.id}", border=False):
+            value = st.number_input(
+                "Value", value=None, format="%g", placeholder="a number", key=f"value {question.id}"
+            )
+            if st.form_submit_button("Give this value", type="primary") and value is not None:
+                queue.give(question.id, float(value), classes)
+                st.rerun()
+        return
     if len(classes) > MOST_BUTTONS:
-        with st.form("answer"):
+        with st.form("answer", border=False):
             index = st.selectbox(
                 "Class", range(len(classes)), format_func=lambda i: plain(classes[i]), index=None, key="class"
             )
@@ -102,15 +139,8 @@ def _answers(classes: tuple[str, ...], question: Question, queue: LabelQueue) ->
                 key=f"class {index}",
                 on_click=queue.give,
                 args=(question.id, name, classes),
-                type="primary" if name == question.predicted else "secondary",
                 width=BUTTON_WIDTH if max(map(len, classes)) <= SHORT_NAME else "content",
             )
-
-
-def _called(run: OpenRun, node: int | str) -> str:
-    """With its name; a node that has left the graph has its id alone."""
-    row = run.graph.position.get(node)
-    return str(node) if row is None else run.graph.called(row)
 
 
 def _given(facts: RunFacts, run: OpenRun, queue: LabelQueue) -> None:
@@ -119,12 +149,15 @@ def _given(facts: RunFacts, run: OpenRun, queue: LabelQueue) -> None:
         st.success(in_markdown(said, 400), icon=":material/check_circle:")
     st.markdown(f"**Labels given: {len(queue.given)}**")
     if queue.given:
-        rows = [{"node": plain(_called(run, node)), "label": plain(name)} for node, name in queue.given.items()]
-        st.dataframe(rows, hide_index=True, height=min(38 * (len(rows) + 1), 240), key="given")
+        found = answered(run.prediction, run.graph, queue)
+        rows = [{"node": one.node, "you said": one.answer, "the model had said": one.guess} for one in found]
+        st.dataframe(rows, hide_index=True, height=min(35 * (len(rows) + 1) + 3, 240), key="given")
+        same = "the same" if run.class_names else "an interval that has it"
+        st.caption(f"The model had said {same} for {sum(one.agrees for one in found)} of {len(found)}.")
         last = list(queue.given)[-1]
         st.button("Take the last one back", on_click=queue.take_back, args=(last,), key="back", icon=":material/undo:")
     if st.button(
-        f"Learn from {len(queue.given)} labels",
+        f"Learn from {count(len(queue.given), 'label')}",
         type="primary",
         disabled=not queue.given,
         key="learn",
@@ -139,12 +172,12 @@ def _given(facts: RunFacts, run: OpenRun, queue: LabelQueue) -> None:
         download("All labels (labels.csv)", lambda: columns, "labels.csv", key="labels")
     curve = state.rounds(facts)
     newest = curve.rounds[-1]
-    figures = {"training labels": f"{newest.labels:,}", "mean uncertainty": f"{newest.entropy:.3f}"}
-    if newest.accuracy is not None:
-        figures["right on test nodes"] = f"{newest.accuracy:.2%}"
+    figures = {"training labels": f"{newest.labels:,}", curve.measure.doubt: f"{newest.doubt:.4g}"}
+    if newest.quality is not None:
+        figures[curve.measure.quality] = curve.measure.words(newest.quality)
     cards(figures)
     if len(curve.rounds) > 1:
         chart(curve.plotly(), key="rounds")
         st.caption("Every point is measured on the nodes that are still for testing.")
     else:
-        st.caption("A curve of accuracy and uncertainty over labels begins here once the model has learned some.")
+        st.caption("A curve over labels begins here once the model has learned some.")

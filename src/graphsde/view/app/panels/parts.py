@@ -53,11 +53,8 @@ def needs_run(panel: Callable[[RunFacts, OpenRun], None]) -> Callable[[], None]:
         if facts is None:
             st.info("There is no run yet. Fit a model under **Data and fit** first.", icon=":material/info:")
             return
-        run = state.opened(facts)
-        if run.graph.target_kind != "classification":
-            st.info("This run predicts numbers; the page shows classes. Its report: graphsde report RUN.")
-            return
-        panel(facts, run)
+        st.caption(f"Run **{in_markdown(facts.name)}**: {in_markdown(facts.in_words(), 200)}")
+        panel(facts, state.opened(facts))
 
     draw.__name__ = panel.__name__
     return draw

@@ -16,9 +16,23 @@ from graphsde.view.app.words import plain
 def show() -> None:
     st.set_page_config(page_title="graphsde", page_icon=_icon(), layout="wide")
     st.html(STYLE)
+    # whoever comes finds the newest run; whoever has none yet begins with data. Once said, it stays for the visit
+    began_with_run = st.session_state.setdefault("began with a run", bool(state.runs()))
     pages = [
-        st.Page(guarded(data.panel), title="Data and fit", icon=":material/database:", url_path="data", default=True),
-        st.Page(guarded(nodes.panel), title="Nodes", icon=":material/table_rows:", url_path="nodes"),
+        st.Page(
+            guarded(data.panel),
+            title="Data and fit",
+            icon=":material/database:",
+            url_path="data",
+            default=not began_with_run,
+        ),
+        st.Page(
+            guarded(nodes.panel),
+            title="Nodes",
+            icon=":material/table_rows:",
+            url_path="nodes",
+            default=began_with_run,
+        ),
         st.Page(guarded(graph.panel), title="Graph", icon=":material/hub:", url_path="graph"),
         st.Page(guarded(decide.panel), title="Decide", icon=":material/rule:", url_path="decide"),
         st.Page(guarded(label.panel), title="Label", icon=":material/label:", url_path="label"),
@@ -26,6 +40,9 @@ def show() -> None:
     ]
     page = st.navigation(pages, position="top")
     guarded(_sidebar)()
+    with st.container(horizontal=True, key="phone-links"):  # a phone folds the bar at the top away
+        for one in pages:
+            st.page_link(one)
     page.run()
 
 
@@ -58,7 +75,4 @@ def _sidebar() -> None:
             placeholder="no run yet",
             on_change=lambda: st.session_state.pop(state.NODE, None),
         )
-        facts = state.selected()
-        if facts is not None:
-            st.text(f"{facts.model} on {plain(facts.graph)}, seed {facts.seed}")
         st.caption(f"Version {__version__}. Everything stays on this machine.")

@@ -11,11 +11,12 @@ import streamlit as st
 
 from graphsde.datasets.source import GraphSource
 from graphsde.graph.checks import DataReport, check
+from graphsde.view.app.comparison import RunCurves, run_curves
 from graphsde.view.app.graph_view import Drawing, Part, arrange, choose_nodes
 from graphsde.view.app.jobs import Jobs
 from graphsde.view.app.labelling import RoundCurve, round_curve
 from graphsde.view.app.library import OpenRun, RunFacts, list_runs, version_of
-from graphsde.view.app.node_table import NodeTable, node_table
+from graphsde.view.app.node_table import NodeFilter, NodeTable, ShownRows, node_table, shown_rows
 from graphsde.view.app.serve import RUNS_VARIABLE
 
 RUN, NEXT_RUN, NODE, SOURCE = "run", "next run", "node", "source"
@@ -63,9 +64,19 @@ def table(facts: RunFacts) -> NodeTable:
     return node_table(run.graph, run.prediction)
 
 
+@st.cache_resource(show_spinner=False, max_entries=12, hash_funcs=VERSIONS)
+def rows(facts: RunFacts, wanted: NodeFilter) -> ShownRows:
+    return shown_rows(opened(facts).graph, table(facts), wanted)
+
+
 @st.cache_resource(show_spinner=False, max_entries=6, hash_funcs=VERSIONS)
 def rounds(facts: RunFacts) -> RoundCurve:
     return round_curve(opened(facts))
+
+
+@st.cache_resource(show_spinner=False, max_entries=3, hash_funcs=VERSIONS)
+def curves(facts: tuple[RunFacts, ...]) -> list[RunCurves]:
+    return run_curves({one.name: opened(one) for one in facts})
 
 
 @st.cache_resource(show_spinner="Arranging the nodes …", max_entries=12, hash_funcs=VERSIONS)
