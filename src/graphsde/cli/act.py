@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from graphsde.base.errors import BadUsage
-from graphsde.cli.options import DEVICE, JSON, MEMORY, READ, RUN, SAMPLES, key_values, on_its_device, within_its_memory
+from graphsde.cli.options import (
+    DEVICE,
+    JSON,
+    MEMORY,
+    READ,
+    RUN,
+    SAMPLES,
+    key_values,
+    names_in,
+    on_its_device,
+    within_its_memory,
+)
 from graphsde.cli.output import opened_run, print_json, print_of_run, print_table, say, tell
 
 if TYPE_CHECKING:
@@ -65,7 +76,12 @@ def _file_name(name: str) -> str:
 def ask(
     run: Annotated[Path, RUN],
     budget: Annotated[int, typer.Option("--budget", min=1, help="How many nodes to ask for.")] = 20,
-    by: Annotated[str | None, typer.Option("--by", help="Who chooses (list acquisitions); default: entropy.")] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            "--by", help="Who chooses (list acquisitions); default: entropy.", autocompletion=names_in("acquisitions")
+        ),
+    ] = None,
     purpose: Annotated[
         str,
         typer.Option(

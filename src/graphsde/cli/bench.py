@@ -20,7 +20,9 @@ from graphsde.cli.options import (
     RETRY_FAILED,
     WORKERS,
     key_values,
+    names_in,
     on_its_device,
+    run_folders,
 )
 from graphsde.cli.output import print_json, print_rows, print_table, say, tell
 
@@ -90,10 +92,17 @@ def _make_bar() -> RichProgress:
 
 @on_its_device
 def bench(
-    task: Annotated[str, typer.Argument(help="The question; see: graphsde list tasks.")],
+    task: Annotated[
+        str, typer.Argument(help="The question; see: graphsde list tasks.", autocompletion=names_in("tasks"))
+    ],
     datasets: Annotated[str, DATASETS],
     models: Annotated[
-        str, typer.Option("--models", help="With commas between; MODEL@PRESET where it has presets: gcn,lgnsde@paper.")
+        str,
+        typer.Option(
+            "--models",
+            help="With commas between; MODEL@PRESET where it has presets: gcn,lgnsde@paper.",
+            autocompletion=names_in("models"),
+        ),
     ],
     out: Annotated[Path, typer.Option("--out", help="The folder of the bench; one that exists is gone on with.")],
     seeds: Annotated[str, typer.Option("--seeds", help="How many (20 means 0 to 19), or which: 0,3,7.")] = "5",
@@ -249,7 +258,7 @@ def _print_summary(done: int, skipped: int, failed: dict[str, int], failed_befor
 
 
 def compare(
-    folder: Annotated[Path, typer.Argument(help="The folder of a bench.")],
+    folder: Annotated[Path, typer.Argument(help="The folder of a bench.", autocompletion=run_folders)],
     metric: Annotated[
         list[str], typer.Option("--metric", help="Which metrics; the task's own few if none is named.")
     ] = [],  # noqa: B006
@@ -358,7 +367,14 @@ def _draw(records: list[Any], metric: str, path: Path) -> None:
 @on_its_device
 def search(
     datasets: Annotated[str, DATASETS],
-    models: Annotated[str, typer.Option("--models", help="With commas between; MODEL@PRESET where it has presets.")],
+    models: Annotated[
+        str,
+        typer.Option(
+            "--models",
+            help="With commas between; MODEL@PRESET where it has presets.",
+            autocompletion=names_in("models"),
+        ),
+    ],
     out: Annotated[Path, typer.Option("--out", help="The folder of the search; one that exists is gone on with.")],
     trials: Annotated[int, typer.Option("--trials", min=1, help="Settings to try per model and graph.")] = 8,
     cpu_minutes: Annotated[float, typer.Option("--cpu-minutes", help="The budget per model and graph.")] = 20.0,

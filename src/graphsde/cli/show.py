@@ -14,7 +14,7 @@ import typer
 
 from graphsde.base.errors import GraphsdeError
 from graphsde.base.registry import unknown_name
-from graphsde.cli.options import GRAPH, JSON, MEMORY, READ, SAMPLES, key_values, within_its_memory
+from graphsde.cli.options import GRAPH, JSON, MEMORY, READ, SAMPLES, key_values, run_folders, within_its_memory
 from graphsde.cli.output import cell, print_json, print_rows, say, tell
 
 
@@ -64,7 +64,9 @@ def _default_model(graph: Any) -> dict[str, Any]:
 
 @within_its_memory
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of a run or of a bench.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="The folder of a run or of a bench.", autocompletion=run_folders)
+    ],
     out: Annotated[Path | None, typer.Option("--out", help="Default: report.html in that folder.")] = None,
     samples: Annotated[int, SAMPLES] = 64,
     figures: Annotated[
@@ -145,8 +147,14 @@ CATALOGUE = "catalogue.json"
 """Written by ``studies/catalogue.py``; a test compares it with the registries."""
 
 
+def _kinds(incomplete: str) -> list[str]:
+    return [kind for kind in KINDS if kind.startswith(incomplete)]
+
+
 def listing(
-    what: Annotated[str, typer.Argument(help=", ".join(list(KINDS)[:-1]) + f" or {list(KINDS)[-1]}.")],
+    what: Annotated[
+        str, typer.Argument(help=", ".join(list(KINDS)[:-1]) + f" or {list(KINDS)[-1]}.", autocompletion=_kinds)
+    ],
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """List what there is, with one line about each."""
@@ -184,7 +192,9 @@ EXTRAS = {
 
 
 def doctor(
-    run: Annotated[Path | None, typer.Argument(help="A run's folder, to check that it is whole.")] = None,
+    run: Annotated[
+        Path | None, typer.Argument(help="A run's folder, to check that it is whole.", autocompletion=run_folders)
+    ] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Tell what this machine has, and whether a run is whole."""
