@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from graphsde.view.figures.style import BLUE, GREY, Dash, Symbol
+from graphsde.view.figures.style import BLUE, GREY, PURPLE, YELLOW, Dash, Symbol
 
 Values = np.ndarray | Sequence[float]
 
@@ -29,6 +29,7 @@ class Axis:
         grid: has lines across the panel.
         names: of the positions 0, 1, …; for systems or other things that have no number.
         hidden: nothing of it is drawn.
+        slanted: names are written at an angle, so that long ones find room below each other.
     """
 
     label: str = ""
@@ -39,6 +40,7 @@ class Axis:
     grid: bool = True
     names: tuple[str, ...] = ()
     hidden: bool = False
+    slanted: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,12 +121,18 @@ class Arrows:
 
 @dataclass(frozen=True, eq=False)
 class Tiles:
-    """Rectangles of a regular grid, tinted by ``values``; NaN stays empty.  # x [m], y [n] centres, values [n, m]"""
+    """Rectangles of a regular grid, tinted by ``values``; NaN stays empty.  # x [m], y [n] centres, values [n, m]
+
+    ``colours`` are those of the lowest and the highest value, with their opacity; ``limits`` are these two values
+    where they are not those of the data.
+    """
 
     name: str
     x: np.ndarray
     y: np.ndarray
     values: np.ndarray
+    colours: tuple[tuple[str, float], tuple[str, float]] = ((YELLOW, 0.25), (PURPLE, 0.6))
+    limits: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 TITLE, LABELS, LEGEND = 34, 62, 30  # pixels above a panel, below it, and per line of the legend
 NAME_LENGTH = 60
 SCALE: list[tuple[float, str]] = [(0.0, "#FFE9A8"), (0.5, "#E69F00"), (1.0, "#8C2D04")]
-TINT = [[0.0, "rgba(240,228,66,0.15)"], [1.0, "rgba(204,121,167,0.55)"]]
 
 
 def draw_page(chart: Chart) -> go.Figure:
@@ -105,6 +104,7 @@ def _axis(given: Axis, **more: Any) -> dict[str, Any]:
     if given.names:
         names = [plot_text(name, 40) for name in given.names]
         settings |= {"tickvals": list(range(len(names))), "ticktext": names}
+        settings |= {"tickangle": -40} if given.slanted else {}
     if given.hidden:
         settings["visible"] = False
     return axis(plot_text(given.label, 100), **settings)
@@ -223,9 +223,11 @@ def _plain(mark: Mark) -> list[Any]:
         return [_strokes(arrow_outlines(mark), mark.colour, mark.width, 1.0)]
     assert isinstance(mark, Tiles)
     values = [numbers(row) for row in mark.values]
+    tint = [[place, translucent(*end)] for place, end in enumerate(mark.colours)]
+    low, high = mark.limits or (None, None)
     return [
         go.Heatmap(
-            x=numbers(mark.x), y=numbers(mark.y), z=values, colorscale=TINT, showscale=False,
+            x=numbers(mark.x), y=numbers(mark.y), z=values, colorscale=tint, showscale=False, zmin=low, zmax=high,
             hovertemplate="%{z:.3g}" + _extra(mark.name),
         )
     ]  # fmt: skip

@@ -90,7 +90,8 @@ def _set_axis(ax: Any, side: str, given: Axis, *, label: bool) -> None:
     if given.unit:
         axis.set_major_formatter(lambda value, _: f"{value:g}{given.unit}")
     if given.names:
-        axis.set_ticks(range(len(given.names)), [plain(name, 40) for name in given.names])
+        turned = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if given.slanted else {}
+        axis.set_ticks(range(len(given.names)), [plain(name, 40) for name in given.names], **turned)
     if given.limits is not None:
         getattr(ax, f"set_{side}lim")(*given.limits)
     elif given.zero:
@@ -202,10 +203,12 @@ def _others(ax: Any, mark: Mark) -> Any:
             zorder=4,
         )  # fmt: skip
     elif isinstance(mark, Tiles):
-        from matplotlib.colors import LinearSegmentedColormap
+        from matplotlib.colors import LinearSegmentedColormap, to_rgba
 
-        tint = LinearSegmentedColormap.from_list("drift", ["#F7F2C4", "#D9A0C4"])
-        ax.pcolormesh(mark.x, mark.y, np.ma.masked_invalid(mark.values), cmap=tint, shading="nearest", zorder=0)
+        tint = LinearSegmentedColormap.from_list("tiles", [to_rgba(*end) for end in mark.colours])
+        low, high = mark.limits or (None, None)
+        values = np.ma.masked_invalid(mark.values)
+        ax.pcolormesh(mark.x, mark.y, values, cmap=tint, shading="nearest", zorder=0, vmin=low, vmax=high)
     return None
 
 

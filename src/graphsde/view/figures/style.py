@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -153,16 +154,22 @@ def print_figure(width: float, height: float, **grid: Any) -> Iterator[tuple[Fig
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    class Shown(Figure):
+        """A figure that a notebook shows as it is, whatever backend matplotlib has."""
+
+        def _repr_png_(self) -> bytes:
+            buffer = io.BytesIO()
+            self.savefig(buffer, format="png", dpi=110)
+            return buffer.getvalue()
+
     with mpl.rc_context(STYLE):  # type: ignore[arg-type]
-        figure = Figure(figsize=(width, height), layout="constrained")
+        figure = Shown(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(figure)
         yield figure, figure.subplots(**grid)
 
 
 def save_figure(figure: Figure, path: Path, dpi: int = 200) -> Path:
     """PNG, SVG or PDF by suffix; without a date, so that the same data gives the same file."""
-    import io
-
     import matplotlib as mpl
 
     buffer = io.BytesIO()

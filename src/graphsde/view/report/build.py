@@ -11,7 +11,6 @@ from graphsde.base.storage import write_text
 from graphsde.graph.graph import Graph
 from graphsde.graph.raw import Finding
 from graphsde.metrics import risk_coverage
-from graphsde.prediction import Prediction
 from graphsde.view.report import regression  # noqa: F401  (importing it registers its sections)
 from graphsde.view.report.class_tables import class_tables
 from graphsde.view.report.content import (
@@ -171,18 +170,10 @@ def _facts(content: ReportContent) -> list[tuple[str, str]]:
         ("Split", name(content.split)),
         ("Nodes per role", ", ".join(roles) or "no masks"),
         ("Model", name(content.model_name)),
-        ("Prediction", _kind(prediction)),
+        ("Prediction", prediction.spread),
         ("Seed", str(content.seed)),
     ]
     return lines + flatten(content.facts)
-
-
-def _kind(prediction: Prediction) -> str:
-    if prediction.kind == "gaussian":
-        return "one Gaussian per node, in closed form"
-    if prediction.kind == "samples":
-        return "mean of " + count(prediction.num_samples, "sample")
-    return "evidential (Dirichlet)" if prediction.kind == "dirichlet" else "deterministic"
 
 
 def _findings(content: ReportContent) -> list[dict[str, Any]]:
