@@ -73,6 +73,9 @@ def report(
         Path | None,
         typer.Option("--figures", metavar="DIR", help="Also write every figure here, as PNG for print and as CSV."),
     ] = None,
+    tolerance: Annotated[
+        float | None, typer.Option("--tolerance", help="Of numbers: how far off an accepted one may be.")
+    ] = None,
     memory: Annotated[str | None, MEMORY] = None,
 ) -> None:
     """Write one self-contained HTML page about a run, or about all runs of a bench."""
@@ -87,7 +90,7 @@ def report(
         from graphsde.runs.folder import RunFolder
         from graphsde.view.report.run import report_on_run
 
-        path = report_on_run(RunFolder(folder), out, samples=samples, figures=figures)
+        path = report_on_run(RunFolder(folder), out, samples=samples, figures=figures, tolerance=tolerance)
     tell(f"The report is in {path}. Open it in a browser; it needs no network.")
     if figures is not None:
         tell(f"Its figures are in {figures}, as PNG and CSV.")
