@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from graphsde.view.figures.style import BLUE, GREY, PURPLE, YELLOW, Dash, Symbol
+from graphsde.view.figures.style import BLUE, GREY, Dash, Symbol
 
 Values = np.ndarray | Sequence[float]
 
@@ -45,7 +45,7 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """A curve, with a band from ``low`` to ``high`` around it where given; ``dots`` marks its points."""
+    """A curve, with a band from ``low`` to ``high`` around it where given; ``dots`` marks its points, of many a few."""
 
     name: str
     x: Values
@@ -131,7 +131,7 @@ class Tiles:
     x: np.ndarray
     y: np.ndarray
     values: np.ndarray
-    colours: tuple[tuple[str, float], tuple[str, float]] = ((YELLOW, 0.25), (PURPLE, 0.6))
+    colours: tuple[tuple[str, float], tuple[str, float]] = ((GREY, 0.06), (GREY, 0.55))
     limits: tuple[float, float] | None = None
 
 

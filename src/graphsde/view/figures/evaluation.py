@@ -79,7 +79,7 @@ class DetectionCurves(Picture):
             label = f"{name}: AUROC {found.auroc:.3f}, AUPR {found.aupr:.3f}, FPR95 {found.fpr95:.1%}"
             at = thin(len(found.accepted_ood))
             accepted = 100 * found.accepted_ood[at], 100 * found.accepted_familiar[at]
-            told = "%{x:.1f} % of OOD, %{y:.1f} % of familiar nodes accepted"
+            told = "%{x:.1f} % of OOD, %{y:.1f} % of in-distribution nodes accepted"
             roc.append(Line(label, *accepted, how.colour, how.dash, hover=told))
             roc.append(
                 Dots(label, [100 * found.fpr95], [95.0], how.colour, "diamond", size=9.0, opacity=1.0, legend=False)
@@ -90,7 +90,12 @@ class DetectionCurves(Picture):
         recall.append(Line("chance", [0.0, 100.0], [base, base], GREY, "dot", 1.5, hover=None))
         whole = functools.partial(Axis, unit=" %", limits=(0.0, 102.0))
         panels = (
-            Panel(whole("OOD nodes accepted"), whole("familiar nodes accepted"), tuple(roc), "ROC, ◆ at 95 % familiar"),
+            Panel(
+                whole("OOD nodes accepted"),
+                whole("in-distribution nodes accepted"),
+                tuple(roc),
+                "ROC, ◆ at 95 % accepted",
+            ),
             Panel(
                 whole("OOD nodes found (recall)"), whole("OOD among the found"), tuple(recall), "precision and recall"
             ),
@@ -173,7 +178,7 @@ class ReliabilityDiagram(Picture):
         told = "confidence %{customdata[0]:.1f} %, right %{y:.1f} %, n = %{customdata[1]}"
         right = 100 * self.accuracy
         bars = Bars("how often it is right", x, right, 0.94 * WIDTH, BLUE, details=details, hover=told)
-        honest = Line("honest", [0.0, 100.0], [0.0, 100.0], ORANGE, "dash", 2.5, hover=None)
+        honest = Line("calibrated", [0.0, 100.0], [0.0, 100.0], ORANGE, "dash", 2.5, hover=None)
         labels = [f"{c:,}" for c in counts]
         below = Bars(
             "nodes in the bin", x, self.count, 0.94 * WIDTH, GREY, opacity=1.0, labels=labels, legend=False,
@@ -233,7 +238,8 @@ class RiskCoverageCurves(Picture):
             colour, best, chance = (BLUE, GREEN, GREY) if single else (how.colour,) * 3
             random = np.full(len(rows), self.error[name])
             thin_line = 2.0 if single else 1.2
-            marks.append(Line(name, x, 100 * risk[rows], colour, how.dash, 2.5, hover=HOVER))
+            line = Line(name, x, 100 * risk[rows], colour, width=2.5, dots=not single, symbol=how.symbol, hover=HOVER)
+            marks.append(line)
             marks.append(Line("oracle", x, 100 * self.oracle[name][rows], best, "dash", thin_line, hover=HOVER))
             marks.append(Line("random order", x, 100 * random, chance, "dot", thin_line, hover=HOVER))
         return Chart((Panel(KEPT, WRONG_AMONG, tuple(marks)),))

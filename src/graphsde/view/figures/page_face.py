@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 TITLE, LABELS, LEGEND = 34, 62, 30  # pixels above a panel, below it, and per line of the legend
 NAME_LENGTH = 60
+MOST_SYMBOLS = 16  # along a curve of many points
 SCALE: list[tuple[float, str]] = [(0.0, "#FFE9A8"), (0.5, "#E69F00"), (1.0, "#8C2D04")]
 
 
@@ -157,7 +158,7 @@ def _line(mark: Line, seen: set[str]) -> list[Any]:
             y=numbers(mark.y),
             mode=mode,
             line={"color": mark.colour, "width": mark.width, "dash": mark.dash},
-            marker={"color": mark.colour, "symbol": mark.symbol, "size": 6},
+            marker={"color": mark.colour, "symbol": mark.symbol, "size": 6, "maxdisplayed": MOST_SYMBOLS},
             opacity=mark.opacity,
             **_named(mark, seen),
             **hover,

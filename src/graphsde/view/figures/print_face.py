@@ -19,6 +19,7 @@ SYMBOLS = {
     "star": "*",
 }  # fmt: skip
 HATCHES = {"": "", "/": "////", "\\": "\\\\\\\\", "x": "xxx", ".": "..."}
+MOST_SYMBOLS = 8  # along a curve of many points
 CHARACTERS_PER_INCH = 12.5  # of the legend's font
 TITLE_CHARACTERS_PER_INCH, AXIS_ROOM = 12.6, 0.45
 
@@ -113,7 +114,7 @@ def _log_axis(ax: Any, side: str, axis: Any, limits: tuple[float, float] | None)
     low, high = limits or getattr(ax, f"get_{side}lim")()
     if low > 0 and np.log10(high / low) < 2.5:  # powers of ten alone would leave the axis bare
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low < 50 else (1.0, 3.0)))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def _draw(ax: Any, mark: Mark) -> Any:
@@ -134,9 +135,10 @@ def _line(ax: Any, mark: Line) -> Any:
     if mark.low is not None and mark.high is not None:
         ax.fill_between(mark.x, mark.low, mark.high, color=mark.colour, alpha=mark.band_opacity, lw=0)
     symbol = SYMBOLS[mark.symbol] if mark.dots or len(mark.x) < 2 else ""
+    every = -(-len(mark.x) // MOST_SYMBOLS) if len(mark.x) > 2 * MOST_SYMBOLS else 1
     (line,) = ax.plot(
         mark.x, mark.y, color=mark.colour, ls=DASHES[mark.dash], lw=0.75 * mark.width, marker=symbol, ms=3.5,
-        alpha=mark.opacity,
+        markevery=every, alpha=mark.opacity,
     )  # fmt: skip
     return line
 

@@ -2,7 +2,7 @@
 (function () {
   const LIGHT = { ink: "#3f4650", grid: "#e6e9ed", line: "#b9c0c9", box: "#ffffff", swap: {} };
   // on dark paper the deep blue of the palette gives way to its light blue
-  const DARK = { ink: "#c3c9d1", grid: "#2a3037", line: "#59616c", box: "#1c2026", swap: { "#0072B2": "#56B4E9" } };
+  const DARK = { ink: "#c3c9d1", grid: "#2a3037", line: "#59616c", box: "#1c2026", swap: { "#0072B2": "#56B4E9", "#882255": "#C4527F", "#7B2FD6": "#A87BF0" } };
   const PRINT_WIDTH = 660;
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const plots = Array.from(document.querySelectorAll(".plot[data-figure]"));
