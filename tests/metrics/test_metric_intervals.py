@@ -11,8 +11,11 @@ from scipy import stats
 import graphsde as gs
 from graphsde import metrics
 from graphsde.base.errors import BadUsage
+from graphsde.graph.adjacency import Adjacency
+from graphsde.graph.graph import Graph
+from graphsde.graph.target import ClassTarget
 from graphsde.metrics import detection, regression, spread
-from graphsde.metrics.intervals import NEVER_ZERO, _of, micro_auroc_interval
+from graphsde.metrics.intervals import NEVER_ZERO, _of, difference_of_shares, micro_auroc_interval, paired_intervals
 from graphsde.metrics.resampled import ClassFigures, DetectionFigures, NumberFigures, resample
 from graphsde.metrics.resampling import drawn_counts, number_of_draws
 from graphsde.metrics.summary import summarise
@@ -183,7 +186,7 @@ def test_intervals_of_a_run_hold_its_figures() -> None:
     for name, (low, high) in found.items():
         assert name in NEVER_ZERO or low <= figures[name] <= high, name
     n, right = figures["n_test"], figures["n_test"] - figures["n_errors"]
-    exact = stats.binomtest(int(right), int(n)).proportion_ci(0.95, method="exact")
+    exact = stats.stats.binomtest(int(right), int(n)).proportion_ci(0.95, method="exact")
     assert found["accuracy"] == pytest.approx((exact.low, exact.high), abs=1e-9)
     wide = gs.intervals(prediction, graph, confidence_level=0.5)
     assert all(wide[name][1] - wide[name][0] <= high - low for name, (low, high) in found.items())
@@ -206,3 +209,50 @@ def test_a_graph_without_test_nodes_has_no_intervals() -> None:
     assert graph.train_mask is not None and graph.val_mask is not None
     unjudged = graph.with_masks(train=graph.train_mask, val=graph.val_mask)
     assert gs.intervals(prediction, unjudged) == {}
+
+
+def test_the_exact_interval_of_a_paired_share_agrees_with_mcnemars_test() -> None:
+    for gained in range(9):
+        for lost in range(9):
+            nodes = 40
+            before, after = np.zeros(nodes, bool), np.zeros(nodes, bool)
+            after[:gained], before[gained : gained + lost] = True, True
+            low, high = difference_of_shares(before, after, 0.05)
+            assert low <= (gained - lost) / nodes <= high
+            if gained + lost:
+                rejected = stats.binomtest(gained, gained + lost, 0.5).pvalue < 0.05
+                assert rejected == (not low <= 0 <= high), (gained, lost)
+
+
+def test_paired_intervals_hold_as_often_as_they_say() -> None:
+    """Two predictors with a known difference in NLL and accuracy, on 200 draws of nodes."""
+    rng, nodes, names, held = np.random.default_rng(0), 150, ("a", "b"), {"nll": 0, "accuracy": 0}
+    empty = Adjacency(np.zeros((nodes, nodes)))
+    for _ in range(200):
+        truth, hard = rng.integers(0, 2, nodes), rng.random(nodes) < 0.3
+        right = [np.where(hard, rng.random(nodes) < chance, True) for chance in (0.5, 0.8)]
+        said = []
+        for hit in right:  # 0.9 on what each believes
+            column = np.where(hit, truth, 1 - truth)
+            probs = np.full((nodes, 2), 0.1)
+            probs[np.arange(nodes), column] = 0.9
+            said.append(ClassPrediction(probs[None], np.arange(nodes), names, "deterministic"))
+        graph = Graph(empty, np.zeros((nodes, 1)), np.arange(nodes), ClassTarget(truth, names),
+                      masks={"test": np.ones(nodes, bool)})  # fmt: skip
+        found = paired_intervals(*said, graph, ("accuracy", "nll"), draws=200)
+        true = {"accuracy": 0.3 * 0.3, "nll": -0.3 * 0.3 * np.log(9)}
+        for name, value in true.items():
+            held[name] += found[name].low <= value <= found[name].high
+    # the exact one is conditional on how many nodes moved, so that it holds the share of them, and nearly this too
+    assert held["nll"] >= 0.9 * 200 and held["accuracy"] >= 0.9 * 200
+
+
+def test_the_same_prediction_twice_is_within_noise_and_a_worse_one_is_not() -> None:
+    graph = gs.load("digits")
+    good = gs.LabelPropagation().fit(graph).predict(graph)
+    poor = gs.Prediction.from_probabilities(np.full((graph.num_nodes, 10), 0.1), graph)
+    assert all(one.verdict == "within noise" and one.value == 0 for one in paired_intervals(good, good, graph).values())
+    found = paired_intervals(good, poor, graph)
+    assert found["accuracy"].verdict == found["nll"].verdict == "worse"
+    back = paired_intervals(poor, good, graph)
+    assert back["nll"].verdict == "better" and back["nll"].low == pytest.approx(-found["nll"].high)

@@ -367,3 +367,47 @@ def test_digits_from_questions_to_a_better_model(tmp_path: Path) -> None:
     assert accuracy[1] >= accuracy[0] and learned.after["accuracy"] == accuracy[1]
     asked = [one["id"] for one in json.loads((run / "labels.json").read_text())["labels"]]
     assert len(set(asked)) == 40
+
+
+def test_a_change_says_whether_it_is_more_than_noise(run: Path) -> None:
+    learned = learn(run, {7: "class 0", 18: "class 1"})
+    for name, one in learned.differences.items():
+        assert one.value == pytest.approx(learned.after[name] - learned.before[name])
+        assert one.low <= one.value <= one.high or name == "ece"
+        assert (one.verdict == "within noise") == (one.low <= 0 <= one.high)
+    assert {"accuracy", "nll", "aurc"} <= set(learned.differences)
+    assert learned.within_noise == all(one.verdict == "within noise" for one in learned.differences.values())
+    assert Learned.of_run(run) == learned
+
+
+def test_what_all_labels_bought_is_judged_on_the_nodes_of_today(run: Path) -> None:
+    first = learn(run, {7: "class 0", 4: "class 0"})  # node 4 leaves the test
+    assert first.gain is not None and [one.round for one in first.gain.rounds] == [0, 1]
+    assert first.gain.differences == first.differences  # so far one round is all there is
+    second = learn(run, {18: "class 1"})
+    gain = second.gain
+    assert gain is not None and gain.labels == 3 and gain.test_nodes == second.after["n_test"] == 8
+    assert [(one.round, one.training_nodes) for one in gain.rounds] == [(0, 9), (1, 11), (2, 12)]
+    graph = RunFolder(run).load_graph()
+    for one, folder in zip(gain.rounds, (run / "history" / "0", run / "history" / "1", run), strict=True):
+        said = RunFolder(folder).load_model().predict(graph)
+        assert one.figures["accuracy"] == gs.evaluate(said, graph)["accuracy"]
+    ends = [gain.rounds[at].figures["nll"] for at in (-1, 0)]
+    assert None not in ends and gain.differences["nll"].value == pytest.approx(ends[0] - ends[1])
+    assert "3 labels in 2 rounds" in gain.sentence() and Learned.of_run(run) == second
+
+
+def test_a_round_that_can_not_be_read_is_left_out(run: Path) -> None:
+    learn(run, {7: "class 0"})
+    (run / "history" / "0" / "model.safetensors").write_bytes(b"")
+    (run / "history" / "0" / "prediction.safetensors").write_bytes(b"")
+    assert learn(run, {8: "class 0"}).gain is None
+
+
+def test_a_summary_of_an_earlier_version_can_be_read(run: Path) -> None:
+    learned = learn(run, {7: "class 0"})
+    kept = json.loads((run / "learned.json").read_text())
+    del kept["differences"], kept["gain"]
+    (run / "learned.json").write_text(json.dumps(kept))
+    old = Learned.of_run(run)
+    assert old.before == learned.before and old.differences == {} and old.gain is None and old.verdict() == ""

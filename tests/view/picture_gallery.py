@@ -15,8 +15,10 @@ from graphsde.prediction import Trajectories
 from graphsde.view.figures.bench import BesidePaper, CostPanel, CriticalDifference, Curves, MetricIntervals, gather
 from graphsde.view.figures.dynamics import EntropyByModel, PhasePortrait, SamplePaths
 from graphsde.view.figures.evaluation import (
+    Confusion,
     DetectionCurves,
     EntropyHistogram,
+    PerClass,
     ReliabilityDiagram,
     RiskCoverageCurves,
     UncertaintyScatter,
@@ -180,6 +182,10 @@ def every_picture() -> dict[str, Picture]:
         "risk-coverage": RiskCoverageCurves.of({"this model": (doubt, errors)}),
         "risk-coverage-two": RiskCoverageCurves.of({"gcn": (doubt, errors), "chance": (rng.random(nodes), errors)}),
         "reliability": ReliabilityDiagram.of(probs, rng.integers(0, 4, nodes)),
+        "confusion": Confusion.of(probs.argmax(axis=1), rng.integers(0, 4, nodes), ("a", "$c_1", "c" * 50, "d")),
+        "per-class": PerClass.of(
+            probs.argmax(axis=1), rng.integers(0, 4, nodes), probs.max(axis=1), ("a", "b" * 60, "c", "d")
+        ),
         "detection": DetectionCurves.of(scores),
         "active": Curves(
             (*gather(active, "labels", "accuracy", "at random"), *gather(active, "labels", "accuracy", "by entropy")),

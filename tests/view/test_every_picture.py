@@ -14,11 +14,11 @@ from matplotlib.text import Text
 from picture_gallery import every_picture
 
 from graphsde.base.errors import BadUsage
-from graphsde.view.figures.chart import Axis, Chart, Dots, Line, Panel, Words
+from graphsde.view.figures.chart import Axis, Bars, Chart, Dots, Line, Panel, Words
 from graphsde.view.figures.page_face import draw_page
 from graphsde.view.figures.picture import Picture
 from graphsde.view.figures.print_face import draw_print
-from graphsde.view.figures.style import look
+from graphsde.view.figures.style import CLASS_COLOURS, LINE_COLOURS, RIGHT, WRONG, look
 
 HOSTILE = ["<img src=x onerror=alert(1)>", r"$\frac{1}", "n" * 500, "a\u202eb", "{{ 7 * 7 }}"]
 
@@ -29,9 +29,9 @@ def pictures() -> dict[str, Picture]:
 
 
 NAMES = [
-    "entropy-histogram", "entropy-by-model", "risk-coverage", "risk-coverage-two", "reliability", "detection", "active",
-    "sample-paths", "phase-portrait", "uncertainty-graph", "uncertainty-scatter", "noise-robustness", "theory", "cost",
-    "beside-paper", "critical-difference", "training", "metric-intervals",
+    "entropy-histogram", "entropy-by-model", "risk-coverage", "risk-coverage-two", "reliability", "confusion",
+    "per-class", "detection", "active", "sample-paths", "phase-portrait", "uncertainty-graph", "uncertainty-scatter",
+    "noise-robustness", "theory", "cost", "beside-paper", "critical-difference", "training", "metric-intervals",
 ]  # fmt: skip
 
 
@@ -155,9 +155,69 @@ def test_beside_the_paper_fourteen_systems_have_fourteen_looks(pictures: dict[st
     assert len(systems) == 14 and len({(mark.colour, mark.filled) for mark in systems}) == 14
 
 
-def test_images_of_the_documentation_stay_small() -> None:
+@pytest.mark.parametrize("page", ["figures.md", "gallery.md"])
+def test_images_of_the_documentation_stay_small(page: str) -> None:
     root = Path(__file__).resolve().parents[2] / "docs"
-    page = (root / "figures.md").read_text(encoding="utf-8")
-    shown = re.findall(r"\]\((images/[^)]+)\)", page)
+    shown = re.findall(r"\]\((images/[^)]+)\)", (root / page).read_text(encoding="utf-8"))
     assert len(shown) >= 3
     assert all((root / name).stat().st_size < 150_000 for name in shown)
+
+
+def test_the_gallery_shows_what_its_command_draws() -> None:
+    root = Path(__file__).resolve().parents[2]
+    page = (root / "docs" / "gallery.md").read_text(encoding="utf-8")
+    command = (root / "studies" / "gallery.py").read_text(encoding="utf-8")
+    names = re.findall(r'^    "([a-z-]+)": ', command, flags=re.MULTILINE)
+    assert len(names) > 15 and set(re.findall(r"images/gallery/([a-z-]+)\.png", page)) == set(names)
+    assert {path.stem for path in (root / "docs" / "images" / "gallery").glob("*.png")} == set(names)
+
+
+# Machado, Oliveira and Fernandes (2009), full severity, on linear RGB
+BLINDNESS = {
+    "none": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+
+
+def lab(colour: str, kind: str) -> np.ndarray:
+    """A colour in CIELAB, as somebody sees it; 2 is about the smallest difference that anybody notices."""
+    value = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    linear = np.where(value <= 0.04045, value / 12.92, ((value + 0.055) / 1.055) ** 2.4)
+    seen = np.clip(np.array(BLINDNESS[kind]) @ linear, 0, 1)
+    to_xyz = [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
+    xyz = np.array(to_xyz) @ seen / np.array([0.95047, 1.0, 1.08883])
+    f = np.where(xyz > 216 / 24389, np.cbrt(xyz), (24389 / 27 * xyz + 16) / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+@pytest.mark.parametrize("kind", BLINDNESS)
+def test_colours_stay_apart_for_every_kind_of_colour_vision(kind: str) -> None:
+    for palette in (CLASS_COLOURS, LINE_COLOURS):
+        seen = [lab(colour, kind) for colour in palette]
+        apart = [np.linalg.norm(a - b) for place, a in enumerate(seen) for b in seen[:place]]
+        assert min(apart) > 15, kind
+        assert min(np.linalg.norm(one - lab("#ffffff", kind)) for one in seen) > 30
+    assert np.linalg.norm(lab(RIGHT, kind) - lab(WRONG, kind)) > 50
+    assert np.linalg.norm(lab("#CC79A7", "deuteranopia") - lab("#8A8F98", "deuteranopia")) < 5  # what was wrong once
+
+
+def test_colour_is_never_alone(pictures: dict[str, Picture]) -> None:
+    """What a legend tells apart differs in dash, symbol, filling or hatching too."""
+    for title, picture in pictures.items():
+        if title == "beside-paper":  # its shapes are graphs, so that fourteen systems are colour and filling
+            continue
+        for panel in picture.chart().panels:
+            looks: dict[tuple[Any, ...], str] = {}
+            for mark in panel.marks:
+                if not isinstance(mark, Line | Dots | Bars) or not mark.legend:
+                    continue
+                if isinstance(mark, Line):
+                    look_of: tuple[Any, ...] = ("line", mark.dash, mark.symbol if mark.dots else None)
+                elif isinstance(mark, Dots):
+                    look_of = ("dots", mark.symbol, mark.filled)
+                else:
+                    look_of = ("bars", mark.pattern)
+                other = looks.setdefault(look_of, mark.name)
+                assert other == mark.name, f"{title}: {other} and {mark.name} differ by colour alone"

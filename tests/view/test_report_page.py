@@ -100,7 +100,7 @@ SECTIONS = [
 def test_every_section_is_there_in_order(make_content: Make, kind: str, image: bool) -> None:
     shown = page(make_content(kind=kind, image=image))
     assert list(shown.sections) == SECTIONS
-    figures = ["entropy", "risk-coverage", "reliability", "scatter", "training"]
+    figures = ["risk-coverage", "entropy", "reliability", "scatter", "training"]  # it opens with the first
     assert list(shown.figures) == [f for f in figures if f != "scatter" or kind != "deterministic"]
     assert ("img" in shown.tags) == image and ("svg" in shown.tags) != image
     assert len(shown.rows) == 1 + 20
@@ -323,3 +323,20 @@ def test_prediction_of_another_graph_is_refused(make_content: Make) -> None:
     with pytest.raises(BadInput, match="order"):
         dataclasses.replace(content, prediction=shuffled)
     assert isinstance(shuffled, Prediction)
+
+
+def test_everything_but_the_opening_is_folded(make_content: Make) -> None:
+    html = render_report(make_content())
+    header, _, rest = html.split("<footer>")[0].partition("</header>")
+    assert "<details" not in header and 'id="figure-risk-coverage"' in header
+    for section in rest.split("<section ")[1:]:
+        inside = section.partition(">")[2].strip()
+        assert inside.startswith('<details class="fold">'), section[:80]
+        assert inside.rpartition("</section>")[0].strip().endswith("</details>")
+    assert rest.count('<details class="fold">') == len(SECTIONS) - 1 and " open>" not in rest
+    assert html.count('id="figure-risk-coverage"') == 1
+
+
+def test_the_opening_figure_is_the_best_that_can_be_drawn(make_content: Make) -> None:
+    header = render_report(make_content(labelled_test=False)).partition("</header>")[0]
+    assert 'id="figure-entropy"' in header and 'id="at-limits"' not in header

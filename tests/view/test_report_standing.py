@@ -13,7 +13,7 @@ from graphsde.metrics.evaluation import judged_nodes
 from graphsde.view.report import ReportContent, render_report
 from graphsde.view.report.class_tables import LARGEST_MATRIX, class_tables
 from graphsde.view.report.content import judge, percent
-from graphsde.view.report.decided import decide_for_report, decided, sentence
+from graphsde.view.report.decided import at_limits, beside_control, decide_for_report, decided, sentence
 
 
 @pytest.fixture(scope="module")
@@ -130,3 +130,47 @@ def test_nothing_is_judged_without_test_nodes(make_content: Callable[..., Report
     content = make_content(test=False)
     assert class_tables(content, judge(content.graph, content.classes)) is None
     assert 'id="classes"' not in render_report(content)
+
+
+def test_the_report_opens_with_one_paragraph_and_one_picture(content: ReportContent) -> None:
+    decisions = content.decisions
+    assert decisions is not None
+    header = render_report(content).partition("</header>")[0]
+    (paragraph,) = re.findall(r'<p class="verdict">(.*?)</p>', header, flags=re.S)
+    assert paragraph.startswith(sentence(decisions)) and "guaranteed with probability 95 %" in paragraph
+    assert paragraph.endswith(beside_control(content)) and "the model is right" in paragraph
+    assert header.count("<figure") == 1 and 'id="at-limits"' in header
+    assert decisions.frontier.guarantee.words.replace("'", "&#39;") in header
+
+
+def test_the_opening_picture_adds_up_to_all_nodes(content: ReportContent) -> None:
+    decisions = content.decisions
+    assert decisions is not None
+    rows = at_limits(decisions)
+    (used,) = [row for row in rows if row["used"]]
+    shown = {part["action"]: int(part["count"].replace(",", "")) for part in used["parts"]}
+    assert shown == {one: int((decisions.actions == one).sum()) for one in decisions.choices if one in shown}
+    for row in rows:
+        if row["parts"]:
+            assert sum(int(part["count"].replace(",", "")) for part in row["parts"]) == 1797
+            assert sum(float(part["width"]) for part in row["parts"]) == pytest.approx(100, abs=0.05)
+    certified = {percent(one.limit) for one in decisions.frontier.certified}
+    assert {row["limit"] for row in rows if row["parts"]} <= certified
+    missed = [row["limit"] for row in rows if not row["parts"]]
+    assert missed == [percent(one.limit) for one in decisions.frontier.rungs if not one.certified][:1]
+    assert at_limits(None) == []
+
+
+def test_a_report_on_numbers_opens_with_a_guarantee_too() -> None:
+    graph = gs.load("diabetes")
+    prediction = gs.GCN(epochs=3).fit(graph).predict(graph)
+    metrics = gs.evaluate(prediction, graph)
+    header = render_report(ReportContent("numbers", graph, prediction, metrics=metrics)).partition("</header>")[0]
+    assert "hold the value of at least 90 % of all nodes: guaranteed on average" in header
+    assert 'id="figure-fit"' in header
+    decisions, _ = decide_for_report(prediction, graph, None, tolerance=120.0)
+    assert decisions is not None
+    page = render_report(ReportContent("numbers", graph, prediction, metrics=metrics, decisions=decisions))
+    header = page.partition("</header>")[0]
+    assert "off by more than 120, guaranteed with probability 95 %" in header and 'id="at-limits"' in header
+    assert 'id="figure-fit"' in page and 'id="figure-fit"' not in header

@@ -12,6 +12,7 @@ import numpy as np
 
 from graphsde.acting.acquisition import ACQUISITIONS, Candidates, acquire
 from graphsde.base.errors import BadInput, BadUsage, shorten
+from graphsde.base.html import card, counted, note, table
 from graphsde.base.registry import Rules
 from graphsde.base.seeds import numpy_stream
 from graphsde.graph.graph import Graph
@@ -302,7 +303,7 @@ class Question:
     position: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Questions:
     """What to label next.
 
@@ -324,6 +325,24 @@ class Questions:
     candidates: int
     from_test: bool
     purpose: Purpose = "training"
+
+    def __repr__(self) -> str:
+        return f"Questions({len(self):,} of {counted(self.candidates, 'node')} by {self.by}, for {self.purpose})"
+
+    def _repr_html_(self) -> str:
+        about = {"nodes": len(self), "of": self.candidates, "chosen by": self.by, "for": self.purpose}
+        rows: list[dict[str, object]] = [
+            {
+                "rank": one.rank,
+                "id": str(one.id),
+                "predicted": one.predicted,
+                "confidence": one.confidence,
+                self.score: one.score,
+                "why": one.reason,
+            }
+            for one in self.items
+        ]
+        return card("Questions", about, table(rows, limit=200), *map(note, filter(None, [self.note])))
 
     def __len__(self) -> int:
         return len(self.items)

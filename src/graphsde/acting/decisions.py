@@ -19,6 +19,7 @@ from graphsde.acting.guarantee import per_node_guarantee
 from graphsde.acting.ood import OODFlag, OODGroup, OODPValues
 from graphsde.acting.review import Importance, Review, review_list
 from graphsde.base.errors import BadInput, BadUsage
+from graphsde.base.html import card, note, table
 from graphsde.graph.graph import Graph
 from graphsde.metrics.evaluation import judged_nodes
 from graphsde.prediction import ClassPrediction, Prediction, RegressionPrediction
@@ -69,6 +70,20 @@ class Decisions(ABC):
     def __repr__(self) -> str:
         counts = ", ".join(f"{one} {int((self.actions == one).sum()):,}" for one in self.choices)
         return f"{type(self).__name__}({len(self.actions):,} nodes: {counts}; limit {self.max_error:g})"
+
+    def _repr_html_(self) -> str:
+        from graphsde.acting.decision_words import frontier_rows
+
+        nodes, a = len(self.actions), self.abstention
+        counts = {one: int((self.actions == one).sum()) for one in self.choices}
+        acted: list[dict[str, object]] = [
+            {"action": one, "nodes": many, "share": f"{many / max(nodes, 1):.1%}"} for one, many in counts.items()
+        ]
+        stated = self.frontier.guarantee if a.stated is None else a.stated
+        in_use = a.max_error if stated.name == "certified" and a.threshold is not None else None
+        about = {"nodes": nodes, "limit asked for": f"{self.max_error:.1%}", "guarantee": stated.name}
+        parts = table(acted), note(stated.meaning), table(frontier_rows(self.frontier, in_use), limit=120)
+        return card(type(self).__name__, about, *parts, *map(note, self.notes))
 
     @abstractmethod
     def columns(self) -> dict[str, Any]:

@@ -10,12 +10,24 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from graphsde.base.errors import BadUsage
-from graphsde.cli.options import DEVICE, JSON, MEMORY, READ, RUN, SAMPLES, key_values, on_its_device, within_its_memory
+from graphsde.cli.options import (
+    DEVICE,
+    JSON,
+    MEMORY,
+    READ,
+    RUN,
+    SAMPLES,
+    key_values,
+    names_in,
+    on_its_device,
+    within_its_memory,
+)
 from graphsde.cli.output import opened_run, print_json, print_of_run, print_table, say, tell
 
 if TYPE_CHECKING:
     from graphsde.acting.ask import Purpose
     from graphsde.graph.graph import Graph
+    from graphsde.metrics.intervals import Difference
     from graphsde.runs.learn import Learned
 
 
@@ -68,7 +80,11 @@ def ask(
     budget: Annotated[int, typer.Option("--budget", min=1, help="How many nodes to ask for.")] = 20,
     by: Annotated[
         str | None,
-        typer.Option("--by", help="Acquisition function; see: graphsde list acquisitions. Default: entropy."),
+        typer.Option(
+            "--by",
+            help="Acquisition function (list acquisitions); default: entropy.",
+            autocompletion=names_in("acquisitions"),
+        ),
     ] = None,
     purpose: Annotated[
         str,
@@ -169,9 +185,6 @@ def _shown_node(graph: Graph, node: int | str, column: str) -> dict[str, str | N
     return {column: str(node), **named}
 
 
-SHOWN = ("accuracy", "rmse", "mae", "crps", "coverage90", "nll", "ece", "aurc", "misclassification_auroc")
-
-
 @on_its_device
 def learn(
     run: Annotated[Path, RUN],
@@ -189,6 +202,7 @@ def learn(
 ) -> None:
     """Add new labels, continue training from the current model, and show what changed. Earlier rounds are kept."""
     from graphsde.nn.callbacks import ProgressBar
+    from graphsde.runs.learn import COMPARED
     from graphsde.runs.learn import learn as take_in
     from graphsde.runs.new_labels import GivenLabels
 
@@ -203,22 +217,30 @@ def learn(
         say=say,
     )
     if json:
-        print_json({**learned.as_dict(), "history": str(learned.history)})
+        said = {"within_noise": learned.within_noise, "verdict": learned.verdict()}
+        print_json({**learned.as_dict(), **said, "history": str(learned.history)})
         return
     if learned.already_known:
         tell(f"Nothing to do: all {learned.known} labels are already in use. Last round:")
     tell(_headline(learned))
     change = learned.change
-    rows = [_row(name, learned.before[name], learned.after[name]) for name in SHOWN if name in learned.before]
+    rows = [
+        _row(name, learned.before[name], learned.after[name], learned.differences.get(name))
+        for name in COMPARED
+        if name in learned.before
+    ]
     rows.append(_row(*change.uncertainty))
     if change.epistemic_before is not None and change.epistemic_after is not None:
         rows.append(_row("mean epistemic", change.epistemic_before, change.epistemic_after))
     print_table(rows)
-    tell(change.sentence())
+    tell(*filter(None, [learned.verdict(), change.sentence()]))
     moved = change.moved_rows()
     if moved:
         tell("Nodes that changed most:")
         print_table(moved[:5])
+    if learned.gain is not None and len(learned.gain.rounds) > 2:
+        tell(learned.gain.sentence())
+        print_table([{"round": one.round, "labels": one.training_nodes, **one.figures} for one in learned.gain.rounds])
     tell(f"The previous round is in {learned.history}. Next: graphsde ask {learned.run}")
 
 
@@ -234,9 +256,12 @@ def _headline(learned: Learned) -> str:
     return "; ".join([*parts, f"{kind}, {learned.epochs} epochs in {learned.fit_seconds:.1f} s"]) + "."
 
 
-def _row(name: str, before: Any, after: Any) -> dict[str, Any]:
+def _row(name: str, before: Any, after: Any, difference: Difference | None = None) -> dict[str, Any]:
     change = None if before is None or after is None else after - before
-    return {"on the same nodes": name.replace("_", " "), "before": before, "after": after, "change": change}
+    told = {"95 % interval": "", "": ""}
+    if difference is not None:
+        told = {"95 % interval": f"{difference.low:+.4f} to {difference.high:+.4f}", "": difference.verdict}
+    return {"on the same nodes": name.replace("_", " "), "before": before, "after": after, "change": change, **told}
 
 
 @within_its_memory

@@ -55,7 +55,7 @@ def main() -> None:
 
         if started_by_torchrun():
             run_under_torchrun(app)
-    app()
+    app(prog_name="graphsde")  # as shells know it, also under python -m
 
 
 def _version(asked: bool) -> None:
@@ -150,7 +150,6 @@ app = typer.Typer(
     name="graphsde",
     help="Node predictions on graphs, with uncertainty you can act on.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

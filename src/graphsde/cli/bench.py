@@ -20,7 +20,9 @@ from graphsde.cli.options import (
     RETRY_FAILED,
     WORKERS,
     key_values,
+    names_in,
     on_its_device,
+    run_folders,
 )
 from graphsde.cli.output import print_json, print_rows, print_table, say, tell
 
@@ -90,13 +92,18 @@ def _make_bar() -> RichProgress:
 
 @on_its_device
 def bench(
-    task: Annotated[str, typer.Argument(help="The task; see: graphsde list tasks.")],
+    task: Annotated[str, typer.Argument(help="The task; see: graphsde list tasks.", autocompletion=names_in("tasks"))],
     datasets: Annotated[str, DATASETS],
-    models: Annotated[str, typer.Option("--models", help="Comma-separated models, or MODEL@PRESET: gcn,lgnsde@paper.")],
+    models: Annotated[
+        str,
+        typer.Option(
+            "--models",
+            help="Comma-separated models, or MODEL@PRESET: gcn,lgnsde@paper.",
+            autocompletion=names_in("models"),
+        ),
+    ],
     out: Annotated[Path, typer.Option("--out", help="The folder of the bench; an existing one is resumed.")],
-    seeds: Annotated[
-        str, typer.Option("--seeds", help="How many seeds (20 means 0 to 19), or which ones: 0,3,7.")
-    ] = "5",
+    seeds: Annotated[str, typer.Option("--seeds", help="How many seeds (20 means 0 to 19), or which: 0,3,7.")] = "5",
     engine: Annotated[str, ENGINE] = "processes",
     address: Annotated[str | None, ADDRESS] = None,
     workers: Annotated[int | None, WORKERS] = None,
@@ -249,7 +256,7 @@ def _print_summary(done: int, skipped: int, failed: dict[str, int], failed_befor
 
 
 def compare(
-    folder: Annotated[Path, typer.Argument(help="The folder of a bench.")],
+    folder: Annotated[Path, typer.Argument(help="The folder of a bench.", autocompletion=run_folders)],
     metric: Annotated[
         list[str], typer.Option("--metric", help="Metrics to show, repeatable; default: the task's headline metrics.")
     ] = [],  # noqa: B006
@@ -359,7 +366,14 @@ def _draw(records: list[Any], metric: str, path: Path) -> None:
 @on_its_device
 def search(
     datasets: Annotated[str, DATASETS],
-    models: Annotated[str, typer.Option("--models", help="Comma-separated models, or MODEL@PRESET.")],
+    models: Annotated[
+        str,
+        typer.Option(
+            "--models",
+            help="Comma-separated models, or MODEL@PRESET.",
+            autocompletion=names_in("models"),
+        ),
+    ],
     out: Annotated[Path, typer.Option("--out", help="The folder of the search; an existing one is resumed.")],
     trials: Annotated[int, typer.Option("--trials", min=1, help="Settings to try per model and graph.")] = 8,
     cpu_minutes: Annotated[float, typer.Option("--cpu-minutes", help="CPU minutes per model and graph.")] = 20.0,

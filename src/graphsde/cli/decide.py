@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from graphsde.base.errors import BadUsage
-from graphsde.cli.options import JSON, MEMORY, READ, RUN, SAMPLES, key_values, within_its_memory
+from graphsde.cli.options import (
+    JSON,
+    MEMORY,
+    READ,
+    RUN,
+    SAMPLES,
+    graphs_and_runs,
+    key_values,
+    names_in,
+    within_its_memory,
+)
 from graphsde.cli.output import opened_run, print_json, print_of_run, print_table, tell
 
 if TYPE_CHECKING:
@@ -77,16 +87,26 @@ def decide(
     ] = 0.9,
     by: Annotated[
         str | None,
-        typer.Option("--by", help="Uncertainty score to accept by (see: graphsde list scores); default: margin."),
+        typer.Option(
+            "--by", help="Score to accept by (list scores); default: margin.", autocompletion=names_in("scores")
+        ),
     ] = None,
     ood_by: Annotated[
         str | None,
-        typer.Option("--ood-by", help="Score that flags OOD nodes; default: ood, or entropy+propagated."),
+        typer.Option(
+            "--ood-by",
+            help="Score that flags OOD nodes (list scores); default: ood, or entropy+propagated.",
+            autocompletion=names_in("scores"),
+        ),
     ] = None,
     foreign_by: Annotated[str | None, typer.Option("--foreign-by", hidden=True)] = None,  # its former name
     sets_by: Annotated[
         str | None,
-        typer.Option("--sets-by", help="Conformal score of the sets (see: graphsde list conformal); default: aps."),
+        typer.Option(
+            "--sets-by",
+            help="Conformal score of the sets (list conformal); default: aps.",
+            autocompletion=names_in("conformal"),
+        ),
     ] = None,
     calibration_size: Annotated[
         int | None,
@@ -216,7 +236,11 @@ def _cell(value: Any, name: str) -> Any:
 @within_its_memory
 def plan(
     graph: Annotated[
-        str, typer.Argument(help="A graph before a fit (a name, folder or file), or the folder of a run.")
+        str,
+        typer.Argument(
+            help="A graph before a fit (a name, folder or file), or the folder of a run.",
+            autocompletion=graphs_and_runs,
+        ),
     ],
     max_error: Annotated[float, MAX_ERROR] = 0.05,
     delta: Annotated[float, DELTA] = 0.05,

@@ -16,9 +16,11 @@ from graphsde.cli.options import (
     GRAPH,
     JSON,
     MEMORY,
+    MODEL,
     READ,
     SAMPLES,
     key_values,
+    names_in,
     on_its_device,
     within_its_memory,
 )
@@ -37,13 +39,15 @@ NUMBERS = ("rmse", "mae", "crps", "coverage90", "calibration_error")
 def fit(
     graph: Annotated[str, GRAPH],
     out: Annotated[Path, typer.Option("--out", help="The folder to write the run to.")],
-    model: Annotated[str, typer.Option("--model", help="See: graphsde list models.")] = DEFAULT_MODEL,
+    model: Annotated[str, MODEL] = DEFAULT_MODEL,
     preset: Annotated[
         str | None,
         typer.Option("--preset", help="Of lgnsde: auto, universal, closed-world, open-world, paper or released."),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the model and, for random splits, of the split.")] = 0,
-    split: Annotated[str | None, typer.Option("--split", help="See: graphsde list splits.")] = None,
+    split: Annotated[
+        str | None, typer.Option("--split", help="See: graphsde list splits.", autocompletion=names_in("splits"))
+    ] = None,
     split_option: Annotated[
         list[str], typer.Option("--split-set", metavar="KEY=VALUE", help="An option of the split, e.g. leave=last.")
     ] = [],  # noqa: B006
@@ -176,7 +180,7 @@ def _all_epochs(model: str, values: dict[str, Any]) -> dict[str, Any]:
 
 def demo(
     out: Annotated[Path, typer.Option("--out", help="The folder to write the run to.")] = Path("runs/demo"),
-    model: Annotated[str, typer.Option("--model", help="See: graphsde list models.")] = DEFAULT_MODEL,
+    model: Annotated[str, MODEL] = DEFAULT_MODEL,
 ) -> None:
     """Train on the embedded graph of handwritten digits, show the most uncertain nodes, write a report."""
     import numpy as np

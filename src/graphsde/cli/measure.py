@@ -7,18 +7,20 @@ from typing import Annotated, Any
 
 import typer
 
-from graphsde.cli.options import DEVICE, JSON, MEMORY, RUN, SAMPLES, on_its_device, within_its_memory
+from graphsde.cli.options import DEVICE, JSON, MEMORY, RUN, SAMPLES, names_in, on_its_device, within_its_memory
 from graphsde.cli.output import cell, opened_run, print_of_run, print_table, say, tell
 
 SCORE = typer.Option(
     "--score",
     metavar="NAME",
     help="Also detect OOD nodes by this score (see: graphsde list scores); repeatable or comma-separated.",
+    autocompletion=names_in("scores"),
 )
 SHIFT = typer.Option(
     "--shift",
     metavar="NAME",
     help="Also detect the nodes of a shifted copy of the graph (see: graphsde list shifts).",
+    autocompletion=names_in("shifts"),
 )
 SHIFT_SEED = typer.Option("--shift-seed", min=0, help="Seed of the shift.")
 
@@ -135,6 +137,7 @@ def calibrate(
             "--by",
             help="See: graphsde list calibrators; none removes the current one. Default: temperature, for regression "
             "deviation.",
+            autocompletion=names_in("calibrators"),
         ),
     ] = None,
     samples: Annotated[

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -12,8 +14,56 @@ from graphsde.base.device import on_device
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.base.memory import within_memory
 
-GRAPH = typer.Argument(help="A benchmark's name (see: graphsde list datasets), a folder of tables, or a file.")
-RUN = typer.Argument(help="The folder of a run.")
+MOST_LOOKED_AT, DEEPEST = 500, 3  # folders, when a shell asks for runs: it waits for the answer
+
+
+def names_in(kind: str) -> Callable[[str], list[tuple[str, str]]]:
+    """What a shell offers where the name of a ``kind`` is typed (see: graphsde list), after a comma as well."""
+
+    def offer(incomplete: str) -> list[tuple[str, str]]:
+        from graphsde.cli.show import rows_of
+
+        before, comma, typed = incomplete.rpartition(",")
+        rows = [(row["name"], row.get("summary") or "") for row in rows_of(kind)]
+        return [(f"{before}{comma}{name}", summary) for name, summary in rows if name.startswith(typed)]
+
+    return offer
+
+
+def run_folders(incomplete: str) -> list[str]:
+    """Folders of runs and benches that begin as typed, at most three levels down."""
+    head, _, typed = incomplete.rpartition("/")
+    start = f"{head}/" if "/" in incomplete else ""
+    left = iter(range(MOST_LOOKED_AT))
+    return [f"{start}{found}" for found in _marked_folders(Path(start or "."), "", typed, DEEPEST, left)]
+
+
+def _marked_folders(place: Path, inside: str, typed: str, levels: int, left: Iterator[int]) -> Iterator[str]:
+    try:
+        names = sorted(one.name for one in os.scandir(place) if one.is_dir())
+    except OSError:
+        return
+    for name in names:
+        if not name.startswith(typed) or (name.startswith(".") and not typed) or next(left, None) is None:
+            continue
+        if any((place / name / mark).is_file() for mark in ("manifest.json", "model.json", "bench.json")):
+            yield f"{inside}{name}"
+        elif levels > 1:
+            yield from _marked_folders(place / name, f"{inside}{name}/", "", levels - 1, left)
+
+
+def graphs_and_runs(incomplete: str) -> list[str]:
+    """Benchmarks by name, and folders of runs."""
+    return [*(name for name, _ in names_in("datasets")(incomplete)), *run_folders(incomplete)]
+
+
+# where nothing that is offered begins as typed, the shell offers files by itself
+GRAPH = typer.Argument(
+    help="A benchmark's name (see: graphsde list datasets), a folder of tables, or a file.",
+    autocompletion=names_in("datasets"),
+)
+MODEL = typer.Option("--model", help="See: graphsde list models.", autocompletion=names_in("models"))
+RUN = typer.Argument(help="The folder of a run.", autocompletion=run_folders)
 JSON = typer.Option("--json", help="Print one JSON document on standard output.")
 READ = typer.Option(
     "--read", metavar="KEY=VALUE", help="How to read the files, e.g. directed=true, impute=mean, encoding=latin-1."
@@ -25,8 +75,10 @@ MEMORY = typer.Option(
     metavar="SIZE",
     help="Memory limit, such as 512M or 2G, without memory-mapped files; default: what is free.",
 )
-DATASETS = typer.Option("--datasets", help="Comma-separated benchmark names or paths.")
-ENGINE = typer.Option("--engine", help="See: graphsde list engines.")
+DATASETS = typer.Option(
+    "--datasets", help="Comma-separated benchmark names or paths.", autocompletion=names_in("datasets")
+)
+ENGINE = typer.Option("--engine", help="See: graphsde list engines.", autocompletion=names_in("engines"))
 ADDRESS = typer.Option("--address", help="Address of a Ray cluster, HOST:PORT.")
 WORKERS = typer.Option("--workers", min=1, help="Number of cells to run at once.")
 CELL_MINUTES = typer.Option("--cell-minutes", help="CPU-time limit per cell, in minutes; a cell that exceeds it fails.")

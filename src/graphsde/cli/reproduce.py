@@ -7,12 +7,17 @@ import typer
 
 from graphsde.base.errors import BadUsage, GraphsdeError
 from graphsde.cli.bench import CellBar, names_of, seeds_of
-from graphsde.cli.options import ADDRESS, CELL_MINUTES, ENGINE, JSON, RETRY_FAILED, WORKERS
+from graphsde.cli.options import ADDRESS, CELL_MINUTES, ENGINE, JSON, RETRY_FAILED, WORKERS, names_in
 from graphsde.cli.output import print_json, print_table, say, tell
 
 
 def reproduce(
-    table: Annotated[str, typer.Argument(help="A table or figure of the paper; see: graphsde list tables.")],
+    table: Annotated[
+        str,
+        typer.Argument(
+            help="A table or figure of the paper; see: graphsde list tables.", autocompletion=names_in("tables")
+        ),
+    ],
     out: Annotated[Path, typer.Option("--out", help="The folder for journals and results.")] = Path("results"),
     seeds: Annotated[
         str | None, typer.Option("--seeds", help="How many seeds, or which ones: 0,3,7; default: the table's own.")

@@ -14,7 +14,7 @@ import typer
 
 from graphsde.base.errors import GraphsdeError
 from graphsde.base.registry import unknown_name
-from graphsde.cli.options import GRAPH, JSON, MEMORY, READ, SAMPLES, key_values, within_its_memory
+from graphsde.cli.options import GRAPH, JSON, MEMORY, READ, SAMPLES, key_values, run_folders, within_its_memory
 from graphsde.cli.output import cell, print_json, print_rows, say, tell
 
 
@@ -64,12 +64,17 @@ def _default_model(graph: Any) -> dict[str, Any]:
 
 @within_its_memory
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of a run or of a bench.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="The folder of a run or of a bench.", autocompletion=run_folders)
+    ],
     out: Annotated[Path | None, typer.Option("--out", help="Default: report.html in that folder.")] = None,
     samples: Annotated[int, SAMPLES] = 64,
     figures: Annotated[
         Path | None,
         typer.Option("--figures", metavar="DIR", help="Also write every figure here, as print-ready PNG and as CSV."),
+    ] = None,
+    tolerance: Annotated[
+        float | None, typer.Option("--tolerance", help="Of numbers: how far off an accepted one may be.")
     ] = None,
     memory: Annotated[str | None, MEMORY] = None,
 ) -> None:
@@ -85,7 +90,7 @@ def report(
         from graphsde.runs.folder import RunFolder
         from graphsde.view.report.run import report_on_run
 
-        path = report_on_run(RunFolder(folder), out, samples=samples, figures=figures)
+        path = report_on_run(RunFolder(folder), out, samples=samples, figures=figures, tolerance=tolerance)
     tell(f"Wrote the report to {path}. Open it in a browser; it needs no network.")
     if figures is not None:
         tell(f"Wrote its figures to {figures}, as PNG and CSV.")
@@ -146,8 +151,14 @@ CATALOGUE = "catalogue.json"
 """Written by ``studies/catalogue.py``; a test compares it with the registries."""
 
 
+def _kinds(incomplete: str) -> list[str]:
+    return [kind for kind in KINDS if kind.startswith(incomplete)]
+
+
 def listing(
-    what: Annotated[str, typer.Argument(help=", ".join(list(KINDS)[:-1]) + f" or {list(KINDS)[-1]}.")],
+    what: Annotated[
+        str, typer.Argument(help=", ".join(list(KINDS)[:-1]) + f" or {list(KINDS)[-1]}.", autocompletion=_kinds)
+    ],
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """List the available models, scores, datasets, and so on."""
@@ -185,7 +196,9 @@ EXTRAS = {
 
 
 def doctor(
-    run: Annotated[Path | None, typer.Argument(help="The folder of a run whose files to check.")] = None,
+    run: Annotated[
+        Path | None, typer.Argument(help="The folder of a run whose files to check.", autocompletion=run_folders)
+    ] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Show what is installed on this machine, and check a run's files."""

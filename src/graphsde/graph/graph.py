@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from graphsde.base.errors import BadInput
+from graphsde.base.errors import BadInput, shorten
+from graphsde.base.html import card, table
 from graphsde.graph.adjacency import Adjacency, update_digest
 from graphsde.graph.raw import Finding
 from graphsde.graph.target import ClassTarget, Target
@@ -238,6 +239,18 @@ class Graph:
 
     def __repr__(self) -> str:
         return (
-            f"Graph({self.name!r}, nodes={self.num_nodes}, edges={self.num_edges}, "
+            f"Graph({shorten(repr(self.name), 60)}, nodes={self.num_nodes}, edges={self.num_edges}, "
             f"features={self.num_features}, {self.target.describe()})"
         )
+
+    def _repr_html_(self) -> str:
+        edges = self.num_edges if self.adjacency.directed else self.num_edges // 2
+        kind = "directed edges" if self.adjacency.directed else "edges"
+        facts: dict[str, object] = {"nodes": self.num_nodes, kind: edges, "features": self.num_features}
+        if self.split is not None:
+            facts["split"] = self.split
+        roles: list[dict[str, object]] = [
+            {"role": name, "nodes": int(mask.sum()), "labelled": int((mask & self.labelled).sum())}
+            for name, mask in self.masks.items()
+        ]
+        return card(f"Graph {self.name}", facts | self.target.facts(self.num_nodes), table(roles))

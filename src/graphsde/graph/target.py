@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from graphsde.base.errors import BadInput, shorten
+from graphsde.base.html import listed
 from graphsde.base.registry import Rules
 from graphsde.graph.labels import encode_labels, encode_values
 from graphsde.graph.raw import Finding
@@ -103,6 +104,10 @@ class Target(ABC):
     def describe(self) -> str:
         """For the ``repr`` of a graph."""
 
+    def facts(self, items: int) -> dict[str, object]:
+        """For a notebook: how many answers are known of so many items, and what they are like."""
+        return {"labelled": int(self.known(items).sum())}
+
 
 TARGETS: Rules[type[Target]] = Rules("a target")
 
@@ -170,6 +175,9 @@ class ClassTarget(Target):
     def describe(self) -> str:
         return f"classes={len(self.class_names)}"
 
+    def facts(self, items: int) -> dict[str, object]:
+        return {**super().facts(items), "classes": f"{len(self.class_names):,} ({listed(self.class_names)})"}
+
 
 @TARGETS.register("regression")
 @dataclass(frozen=True, eq=False)
@@ -227,3 +235,8 @@ class RegressionTarget(Target):
 
     def describe(self) -> str:
         return f"target='{self.kind}'"
+
+    def facts(self, items: int) -> dict[str, object]:
+        known = self.values[self.known(items)]
+        span = {} if not len(known) else {"values from": float(known.min()), "to": float(known.max())}
+        return {**super().facts(items), **span}

@@ -28,6 +28,10 @@ class Figures(Protocol):
     def groups(self) -> tuple[int, ...]:
         """Sizes of the groups of nodes that are drawn separately."""
 
+    @property
+    def hits(self) -> Mapping[str, np.ndarray]:
+        """Figures that are a share of the nodes, and which nodes count for them.  # [n] bool each"""
+
     def table(self, counts: np.ndarray) -> Table:
         """Each metric for each draw, on demand.  # [b, n] -> [b] each"""
 
@@ -93,6 +97,10 @@ class ClassFigures:
     @property
     def groups(self) -> tuple[int, ...]:
         return (len(self.truth),)
+
+    @property
+    def hits(self) -> dict[str, np.ndarray]:
+        return {"accuracy": ~self.wrong}
 
     def table(self, counts: np.ndarray) -> Table:
         nodes = counts.shape[1]
@@ -177,6 +185,10 @@ class NumberFigures:
     def groups(self) -> tuple[int, ...]:
         return (len(self.truth),)
 
+    @property
+    def hits(self) -> dict[str, np.ndarray]:
+        return {"coverage90": self.inside > 0}
+
     def table(self, counts: np.ndarray) -> Table:
         nodes = counts.shape[1]
 
@@ -258,6 +270,7 @@ class DetectionFigures:
 
     def __init__(self, inside: np.ndarray, outside: np.ndarray) -> None:
         self.groups = len(inside), len(outside)
+        self.hits: dict[str, np.ndarray] = {}
         self.finite = bool(np.isfinite(inside).all() and np.isfinite(outside).all())
         ood = np.repeat([False, True], self.groups)
         self.ranked = RankedNodes(np.concatenate([inside, outside]).astype(np.float64), ood)

@@ -16,7 +16,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from graphsde.base.errors import BadInput, BadUsage, NotEnoughMemory, NotFitted
+from graphsde.base.errors import BadInput, BadUsage, NotEnoughMemory, NotFitted, shorten
+from graphsde.base.html import card, note, table
 from graphsde.base.interrupt import InterruptGuard
 from graphsde.base.registry import Registry
 from graphsde.datasets.source import as_graph
@@ -33,6 +34,9 @@ from graphsde.prediction import Perturb, Prediction
 
 if TYPE_CHECKING:
     from graphsde.uncertainty.calibration import Calibrator
+
+
+LONGEST_REPR = 200
 
 
 class ModelSettings(Settings):
@@ -337,7 +341,22 @@ class Model(ABC):
     def __repr__(self) -> str:
         changed = self.settings.model_dump(exclude_defaults=True)
         inside = ", ".join(f"{name}={value!r}" for name, value in changed.items())
-        return f"{type(self).__name__}({inside})"
+        return f"{type(self).__name__}({shorten(inside, LONGEST_REPR)})"
+
+    def _repr_html_(self) -> str:
+        facts: dict[str, object] = {"fitted": self.class_names is not None}
+        if self.class_names:
+            facts["classes"] = len(self.class_names)
+        if self.best_epoch is not None:
+            facts["best epoch"] = self.best_epoch
+        if self.calibrator is not None:
+            facts["calibrated by"] = self.calibrator.name
+        changed = flat(self.settings.model_dump(mode="json", exclude_defaults=True))
+        rows: list[dict[str, object]] = [{"setting": name, "value": str(value)} for name, value in changed.items()]
+        about = note(f"{self.summary} ({self.year})")
+        return card(
+            f"{type(self).__name__}", facts, about, table(rows) if rows else note("all settings at their defaults")
+        )
 
 
 OF_OTHER_LIBRARIES = {
@@ -365,7 +384,9 @@ def _taking_any_graph(method: Callable[..., Any], divide: bool) -> Callable[...,
         if len(graph) != 1 or {"X", "x", "y"} & set(options):
             raise _as_in_scikit_learn(method.__name__, len(graph))
         try:
-            return method(self, as_graph(graph[0], divide=divide), **options)
+            taken = as_graph(graph[0], divide=divide)
+            found = method(self, taken, **options)
+            return found.known_to_be_of(taken) if isinstance(found, Prediction) else found
         except torch.cuda.OutOfMemoryError as error:
             raise NotEnoughMemory(
                 f"out of memory on the device in {method.__name__} of {self.name}",

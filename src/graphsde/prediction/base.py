@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVa
 import numpy as np
 
 from graphsde.base.errors import BadUsage, NotEnoughMemory
+from graphsde.base.html import card, counted, table
 from graphsde.base.memory import available_bytes, memory_limit, require_memory
 from graphsde.graph.graph import Graph
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from graphsde.prediction.classification import ClassPrediction
+    from graphsde.prediction.plots import Plots
     from graphsde.prediction.regression import RegressionPrediction
 
 Kind = Literal["deterministic", "samples", "dirichlet", "gaussian"]
@@ -30,6 +32,8 @@ MOST_KEPT = 2048
 """MiB of samples that a class prediction keeps; of more samples it only keeps sums."""
 DRAWS_OF_SUMS = 8  # memory of the sums while computing, in samples
 MOST_SUMMED = 1_000_000
+SHOWN_NODES = 5
+"""The most uncertain ones, in a notebook."""
 
 
 def require_room_for_sums(samples: int, nodes: int, outputs: int) -> None:
@@ -116,6 +120,7 @@ class Prediction(ABC):
     kind: Kind
     embedding: np.ndarray | None
     """The last hidden state where the model has one.  # [N, h]"""
+    _predicted_on: Graph | None = None
 
     @property
     @abstractmethod
@@ -152,6 +157,46 @@ class Prediction(ABC):
     @abstractmethod
     def subset(self, items: np.ndarray) -> Self:
         """The prediction of some items (positions or a boolean mask)."""
+
+    @property
+    def plot(self) -> Plots:
+        """Pictures of this prediction on test nodes: ``prediction.plot.risk_coverage()`` and others."""
+        from graphsde.prediction.plots import Plots
+
+        return Plots(self, self._predicted_on)
+
+    def known_to_be_of(self, graph: Graph | None) -> Self:
+        """This prediction, which from now on knows the graph that it is of."""
+        object.__setattr__(self, "_predicted_on", graph)
+        return self
+
+    @property
+    def spread(self) -> str:
+        """What its uncertainty comes from, in words."""
+        if self.kind == "gaussian":
+            return "one Gaussian per node, in closed form"
+        if self.kind == "samples":
+            return "mean of " + counted(self.num_samples, "sample")
+        return "evidential (Dirichlet)" if self.kind == "dirichlet" else "deterministic"
+
+    def _facts(self) -> dict[str, object]:
+        """What a notebook shows beside the number of nodes."""
+        return {}
+
+    def _rows(self, items: np.ndarray) -> list[dict[str, object]]:
+        """Some items (positions) as rows of a table."""
+        return [{"uncertainty": float(self.total[row])} for row in items]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({counted(self.num_items, 'node')}, {self.spread})"
+
+    def _repr_html_(self) -> str:
+        facts = {"nodes": self.num_items, **self._facts(), "uncertainty": self.spread}
+        most = np.argsort(-self.total, kind="stable")[:SHOWN_NODES]
+        rows = [
+            {"most uncertain": str(self.ids[row]), **shown} for row, shown in zip(most, self._rows(most), strict=True)
+        ]
+        return card(type(self).__name__, facts, table(rows))
 
     @staticmethod
     def from_probabilities(

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from graphsde.base.errors import BadInput, Diverged
+from graphsde.base.html import listed
 from graphsde.prediction.base import Kind, Prediction
 
 
@@ -33,7 +34,7 @@ def log_sum_exp(logits: np.ndarray) -> np.ndarray:
     return highest[:, 0] + np.log(np.exp(logits - highest).sum(axis=-1))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClassPrediction(Prediction):
     """Class probabilities of every item, with the model's uncertainty about them.
 
@@ -166,6 +167,22 @@ class ClassPrediction(Prediction):
             return np.full(self.num_items, np.nan)
         return np.maximum(self.total - self.aleatoric, 0.0)
 
+    def _facts(self) -> dict[str, object]:
+        known = {} if self.num_items == 0 else {"mean confidence": float(self.confidence.mean())}
+        return {"classes": self.num_classes, "named": listed(self.class_names), **known}
+
+    def _rows(self, items: np.ndarray) -> list[dict[str, object]]:
+        return [
+            {
+                "label": self.label[row],
+                "confidence": float(self.confidence[row]),
+                "entropy": float(self.total[row]),
+                "aleatoric": float(self.aleatoric[row]),
+                "epistemic": float(self.epistemic[row]),
+            }
+            for row in items.tolist()
+        ]
+
     @property
     def has_logits(self) -> bool:
         return self.logits is not None
@@ -252,7 +269,7 @@ class ClassPrediction(Prediction):
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Trajectories:
     """How the probabilities of some nodes evolve along the paths of a stochastic model.
 
@@ -267,6 +284,10 @@ class Trajectories:
     probs: np.ndarray
     ids: np.ndarray
     class_names: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        moments, paths, nodes, _ = self.probs.shape
+        return f"Trajectories({nodes:,} nodes, {paths:,} paths, {moments:,} times)"
 
     def band(self, node: int, position: int, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Pointwise central interval over paths of one class's probability.  # [M], [M]"""

@@ -69,7 +69,8 @@ def from_mean_std(
         )
     known = _ids(ids, graph, means.shape[1])
     kind: Literal["samples", "deterministic"] = "samples" if len(means) > 1 else "deterministic"
-    return RegressionPrediction(means, deviations**2, known, kind, embedding=_embedding(embedding, len(known)))
+    found = RegressionPrediction(means, deviations**2, known, kind, embedding=_embedding(embedding, len(known)))
+    return found.known_to_be_of(graph)
 
 
 def recognise(values: np.ndarray) -> Output:
@@ -190,7 +191,7 @@ def _classes(
         "samples" if len(probs) > 1 else "deterministic",
         logits=logits,
         embedding=_embedding(embedding, len(known)),
-    )
+    ).known_to_be_of(graph)
 
 
 def _column_names(values: Any, given: Sequence[Any] | None) -> Sequence[Any] | None:

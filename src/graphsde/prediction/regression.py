@@ -19,7 +19,7 @@ class OfAnotherKind(BadUsage, AttributeError):
     default_code = "E-TARGET"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RegressionPrediction(Prediction):
     r"""A number for every item, with its uncertainty.
 
@@ -76,6 +76,25 @@ class RegressionPrediction(Prediction):
                     expected="mean, total, aleatoric, epistemic, interval, quantile",
                 )
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def _facts(self) -> dict[str, object]:
+        if not self.num_items:
+            return {}
+        lowest, highest = float(self.mean.min()), float(self.mean.max())
+        return {"mean": float(self.mean.mean()), "from": lowest, "to": highest}
+
+    def _rows(self, items: np.ndarray) -> list[dict[str, object]]:
+        part = self.subset(items)
+        low, high = part.interval(0.9)
+        columns = {
+            "mean": part.mean,
+            "90 % from": low,
+            "to": high,
+            "deviation": np.sqrt(part.total),
+            "aleatoric": np.sqrt(part.aleatoric),
+            "epistemic": np.sqrt(part.epistemic),
+        }
+        return [{name: float(values[row]) for name, values in columns.items()} for row in range(len(items))]
 
     @property
     def num_samples(self) -> int:

@@ -13,25 +13,99 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from graphsde.acting.change import Change, compare
 from graphsde.base import storage
-from graphsde.base.errors import BadInput, BadUsage
+from graphsde.base.errors import BadInput, BadUsage, GraphsdeError
 from graphsde.base.interrupt import Interrupted, InterruptGuard
 from graphsde.datasets.source import KEPT_ROLES, GraphSource
 from graphsde.graph.graph import Graph
+from graphsde.metrics.evaluation import judged_nodes
+from graphsde.metrics.intervals import Difference, paired_intervals
 from graphsde.models import MODELS, Model
 from graphsde.models.given import TrainedElsewhere
 from graphsde.nn.callbacks import Callback
+from graphsde.prediction import Prediction
 from graphsde.runs.folder import RunContent, RunFolder, figures_of
 from graphsde.runs.kept_graph import FILE as KEPT_GRAPH
 from graphsde.runs.kept_graph import source_files
 from graphsde.runs.label_book import LabelBook, require_growth, roles_in
 from graphsde.runs.new_labels import CHECKS, GivenLabels, NewLabels
-from graphsde.runs.state import NewState, present_round
+from graphsde.runs.state import NewState, past_rounds, present_round
 from graphsde.runs.work import LEARNING, Work
 
 SUMMARY = "learned.json"
 MISFITS = ("E-MODEL-SHAPE", "E-MODEL-TENSORS")
+COMPARED = ("accuracy", "rmse", "mae", "crps", "coverage90", "nll", "ece", "aurc", "misclassification_auroc")
+"""Figures that rounds are compared by; a kind of target has some of them."""
+
+
+def _in_words(differences: Mapping[str, Difference]) -> str:
+    """ "nll and aurc got better; the rest is within noise"."""
+    said = {
+        verdict: [name.replace("_", " ") for name, one in differences.items() if one.verdict == verdict]
+        for verdict in ("better", "worse", "changed")
+    }
+    parts = [
+        f"{' and '.join([', '.join(names[:-1]), names[-1]] if len(names) > 1 else names)} "
+        f"{'changed' if verdict == 'changed' else f'got {verdict}'}"
+        for verdict, names in said.items()
+        if names
+    ]
+    if not parts:
+        return "every change is within noise"
+    left = len(differences) - sum(len(names) for names in said.values())
+    return "; ".join([*parts, *(["the rest is within noise"] if left else [])])
+
+
+@dataclass(frozen=True)
+class Round:
+    """A round as it looks today: its figures on the test nodes that remain.
+
+    Args:
+        round: 0 for the first fit.
+        training_nodes: how many it had.
+        figures: on the test nodes of today, by name.
+    """
+
+    round: int
+    training_nodes: int
+    figures: dict[str, float | None]
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What all labels since the first fit have bought, on the test nodes that remain today.
+
+    Args:
+        labels: how many were learned.
+        test_nodes: how many are judged.
+        rounds: all that can still be read, the present one last.
+        differences: figures of the present round less those of the first, with intervals.
+    """
+
+    labels: int
+    test_nodes: int
+    rounds: tuple[Round, ...]
+    differences: dict[str, Difference]
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Gain:
+        rounds = tuple(Round(**one) for one in values["rounds"])
+        return cls(**{**values, "rounds": rounds, "differences": _differences(values["differences"])})
+
+    def sentence(self) -> str:
+        """In one line."""
+        over = f"{len(self.rounds) - 1} round{'' if len(self.rounds) == 2 else 's'}"
+        return (
+            f"Since the first fit, {self.labels:,} label{'' if self.labels == 1 else 's'} in {over}: "
+            f"{_in_words(self.differences)} (the same {self.test_nodes:,} test nodes)."
+        )
+
+
+def _differences(values: Mapping[str, Any]) -> dict[str, Difference]:
+    return {name: Difference(**one) for name, one in values.items()}
 
 
 @dataclass(frozen=True)
@@ -52,6 +126,8 @@ class Learned:
         change: the prediction before and after, on nodes outside training.
         before, after: test metrics of both models on the same graph and the same, remaining test nodes.
         already_known: nothing was new, so nothing was done; the other values are those of the last round.
+        differences: ``after`` less ``before``, with 95 % intervals over the same test nodes; empty without any.
+        gain: what all labels since the first fit have bought; ``None`` without labelled test nodes.
     """
 
     run: str
@@ -68,6 +144,19 @@ class Learned:
     before: dict[str, Any]
     after: dict[str, Any]
     already_known: bool = False
+    differences: dict[str, Difference] = dataclasses.field(default_factory=dict)
+    gain: Gain | None = None
+
+    @property
+    def within_noise(self) -> bool:
+        """Whether other test nodes of the same kind could explain every change of a figure."""
+        return all(one.verdict == "within noise" for one in self.differences.values())
+
+    def verdict(self) -> str:
+        """What of the change is more than noise, in one line; empty where nothing can be judged."""
+        told = _in_words(self.differences)
+        nodes = self.after.get("n_test", 0)
+        return f"On {nodes:,} test nodes {told} (95 % intervals, paired)." if self.differences else ""
 
     @property
     def history(self) -> Path:
@@ -83,7 +172,13 @@ class Learned:
         path = run / SUMMARY
         values = storage.read_json(path)
         try:
-            return cls(**{**values, "change": Change.from_dict(values["change"])})
+            gain = values.get("gain")
+            read = {
+                "change": Change.from_dict(values["change"]),
+                "differences": _differences(values.get("differences", {})),
+                "gain": None if gain is None else Gain.from_dict(gain),
+            }
+            return cls(**{**values, **read})
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise storage.damaged(path, type(error).__name__) from error
 
@@ -171,6 +266,8 @@ def learn(
             change=compare(before, after, ~target.train_mask),
             before=figures_of(before, target),
             after=figures_of(after, target),
+            differences=paired_intervals(before, after, target, COMPARED),
+            gain=_gained(folder.path, after, target, number, len(book.labels), config["samples"]),
         )
         sizes = {role: int(mask.sum()) for role, mask in target.masks.items()}
         content = RunContent(
@@ -190,6 +287,41 @@ def learn(
             storage.write_json(state.folder / SUMMARY, learned.as_dict())
             state.commit(round_before=number - 1, removed=[LEARNING], outdated=outdated)
     return learned
+
+
+def _gained(run: Path, now: Prediction, graph: Graph, number: int, labels: int, samples: int) -> Gain | None:
+    """The rounds that the run keeps and the one that is about to be written, all on the test nodes of today."""
+    if not judged_nodes(now, graph).any():
+        return None
+    said: list[tuple[int, int, Prediction]] = []
+    for folder in [*past_rounds(run), run]:
+        place = number - 1 if folder == run else int(folder.name)
+        past = _said_then(RunFolder(folder), graph, samples)
+        if past is not None:
+            said.append((place, *past))
+    said.append((number, int(graph.role("train").sum()), now))
+    rounds = tuple(Round(place, trained, _shown(figures_of(one, graph))) for place, trained, one in said)
+    first = said[0][2] if said[0][0] == 0 and len(said) > 1 else None
+    if first is None:
+        return None
+    differences = paired_intervals(first, now, graph, COMPARED)
+    return Gain(labels, int(judged_nodes(now, graph).sum()), rounds, differences)
+
+
+def _said_then(past: RunFolder, graph: Graph, samples: int) -> tuple[int, Prediction] | None:
+    """How many training nodes a round had, and what it says of the nodes of today; ``None`` where it can't be read."""
+    try:
+        opened = past.opened()
+        trained, said = int(opened.graph.role("train").sum()), opened.prediction()
+        if not np.array_equal(said.ids, graph.node_ids):  # the graph has grown since
+            said = opened.model.predict(graph, samples=samples)
+        return trained, said
+    except GraphsdeError:
+        return None
+
+
+def _shown(figures: Mapping[str, Any]) -> dict[str, float | None]:
+    return {name: figures[name] for name in COMPARED if name in figures}
 
 
 @dataclass(frozen=True)

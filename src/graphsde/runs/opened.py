@@ -60,7 +60,7 @@ class OpenedRun:
             found = self._of_this_state(lambda: self._kept(drawn, seed))
             if found is None:
                 found = self.model.predict(self.graph, samples=drawn, seed=seed)
-            self._predictions[drawn, seed] = found
+            self._predictions[drawn, seed] = found.known_to_be_of(self.graph)
         return self._predictions[drawn, seed]
 
     def _kept(self, samples: int, seed: int | None) -> Prediction | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphsde.base.errors import BadInput
+from graphsde.base.html import card, counted, note, table
 from graphsde.datasets.splits.calibration import CALIBRATION_SIZE
 from graphsde.prediction import ClassPrediction
 from graphsde.uncertainty.binomial import clopper_pearson_interval
@@ -49,7 +50,7 @@ class DegreeBands:
         return np.searchsorted(self.edges, graph.adjacency.degree, side="left")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GroupConformal:
     """Sets with one quantile per degree band; made by :func:`conformal_by_degree`.
 
@@ -82,6 +83,17 @@ class GroupConformal:
             empty = ~sets.any(axis=1)
             sets[empty, prediction.index[empty]] = True
         return sets
+
+    def __repr__(self) -> str:
+        bands = counted(len(self.bands.names), "degree band")
+        return f"GroupConformal({bands} at {self.base.confidence_level:g} by {self.base.by})"
+
+    def _repr_html_(self) -> str:
+        rows: list[dict[str, object]] = [
+            {"band": name, "quantile": float(at), "of its own": bool(own)}
+            for name, at, own in zip(self.bands.names, self.quantiles, self.own, strict=True)
+        ]
+        return card("Conformal sets by degree", self.base._facts(), table(rows), note(self.guarantee))
 
     @property
     def guarantee(self) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from graphsde.base.errors import BadUsage
+from graphsde.base.html import card, counted, note
 from graphsde.base.registry import Rules
 from graphsde.datasets.splits.calibration import CALIBRATION_SIZE
 from graphsde.prediction import RegressionPrediction
@@ -67,7 +68,7 @@ INTERVAL_SCORES: dict[IntervalScore, str] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ConformalIntervals:
     """Calibrated intervals; made by :func:`graphsde.conformalize` from a regression prediction.
 
@@ -95,6 +96,20 @@ class ConformalIntervals:
         low, high = low - self.quantile, high + self.quantile
         middle = (low + high) / 2
         return np.minimum(low, middle), np.maximum(high, middle)  # an interval that would be inverted becomes a point
+
+    def __repr__(self) -> str:
+        nodes = counted(int(self.calibration.sum()), "calibration node")
+        return f"ConformalIntervals(at {self.confidence_level:g} by {self.by}, {nodes})"
+
+    def _repr_html_(self) -> str:
+        facts: dict[str, object] = {
+            "level": f"{self.confidence_level:.1%}",
+            "score": self.by,
+            "quantile": self.quantile,
+            "calibration nodes": int(self.calibration.sum()),
+            "taken from": self.calibration_source,
+        }
+        return card("Conformal intervals", facts, note(self.guarantee))
 
     @property
     def guarantee(self) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphsde.base.errors import BadInput
+from graphsde.base.html import card, counted, note, table
 from graphsde.base.registry import refuse_unknown_options
 from graphsde.base.seeds import check_seed
 from graphsde.datasets.splits.calibration import CALIBRATION_SIZE
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from graphsde.graph.graph import Graph
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Conformal:
     """Calibrated sets of classes; made by :func:`graphsde.conformalize`.
 
@@ -73,6 +74,30 @@ class Conformal:
             empty = ~sets.any(axis=1)
             sets[empty, prediction.index[empty]] = True
         return sets
+
+    def __repr__(self) -> str:
+        kind = "class-conditional sets" if self.class_conditional else "sets"
+        return f"Conformal({kind} at {self.confidence_level:g} by {self.by}, {self._calibrated_on()})"
+
+    def _calibrated_on(self) -> str:
+        return counted(int(self.calibration.sum()), "calibration node")
+
+    def _facts(self) -> dict[str, object]:
+        return {
+            "level": f"{self.confidence_level:.1%}",
+            "score": self.by,
+            "calibration nodes": int(self.calibration.sum()),
+            "taken from": self.calibration_source,
+        }
+
+    def _repr_html_(self) -> str:
+        rows: list[dict[str, object]] = [
+            {"class": name, "in the set where its score is at most": float(at)}
+            for name, at in zip(self.class_names, self.quantiles, strict=True)
+        ]
+        own = {} if self.class_conditional else {"quantile": float(self.quantiles[0])}
+        parts = [table(rows)] if self.class_conditional else []
+        return card("Conformal sets", self._facts() | own, *parts, note(self.guarantee))
 
     @property
     def guarantee(self) -> str:

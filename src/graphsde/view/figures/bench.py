@@ -13,7 +13,7 @@ from graphsde.bench.compare import Row, collect
 from graphsde.bench.direction import in_words
 from graphsde.bench.reproduce import Beside
 from graphsde.bench.statistics import bootstrap_interval
-from graphsde.view.figures.chart import Axis, Bars, Chart, Dots, Line, Mark, Panel, Words
+from graphsde.view.figures.chart import Axis, Bars, Chart, Dots, Line, Mark, Panel, Symbol, Words
 from graphsde.view.figures.picture import Picture
 from graphsde.view.figures.style import BLUE, GREEN, GREY, INK, NEUTRAL_INK, ORANGE, SYMBOLS, VERMILLION, look
 
@@ -59,16 +59,16 @@ class Curves(Picture):
         panels = []
         for name in names:
             own = (curve for curve in self.curves if curve.panel == name)
-            lines = tuple(self._line(curve, systems.index(curve.system), scale) for curve in own)
+            lines = tuple(self._line(curve, systems.index(curve.system), scale, len(systems)) for curve in own)
             panels.append(Panel(x, y, lines, title=name))
         return Chart(tuple(panels), across=min(len(panels), 3), size=(3.8, 3.0), page_height=330)
 
-    def _line(self, curve: Curve, place: int, scale: float) -> Line:
+    def _line(self, curve: Curve, place: int, scale: float, systems: int) -> Line:
         how = look(place)
         low, high = (None if end is None else scale * end for end in (curve.low, curve.high))
         return Line(
-            curve.system, curve.x, scale * curve.mean, how.colour, how.dash, dots=len(curve.x) <= 12,
-            symbol=how.symbol, low=low, high=high, band_opacity=0.15,
+            curve.system, curve.x, scale * curve.mean, how.colour, how.dash, dots=True,
+            symbol=how.symbol, low=low, high=high, band_opacity=0.15 if systems < 4 else 0.07,
             hover="%{x:.4g}: %{y:.3g}" + (" %" if self.percent else "") + f" (n = {curve.n})",
         )  # fmt: skip
 
@@ -334,17 +334,19 @@ class MetricIntervals(Picture):
         x = np.concatenate([self.runs[row.model] for row in shown]) if shown else np.zeros(0)
         y = np.concatenate([np.full(len(self.runs[row.model]), place[row.model]) for row in shown]) if shown else x
         marks = [Dots("one run", x, y, GREY, size=5.0, opacity=0.6, hover="%{x:.4g}")]
-        for name, colour, own in (
-            ("mean, best or statistically tied with the best", BLUE, [row for row in shown if row.verdict in LEADING]),
-            ("mean", BLUE, [row for row in shown if row.verdict == NOT_JUDGED]),
-            ("mean, behind or too few runs", VERMILLION, [r for r in shown if r.verdict not in (*LEADING, NOT_JUDGED)]),
-        ):
+        behind = [row for row in shown if row.verdict not in (*LEADING, NOT_JUDGED)]
+        groups: tuple[tuple[str, str, Symbol, list[Row]], ...] = (
+            ("best or statistically tied", BLUE, "diamond", [row for row in shown if row.verdict in LEADING]),
+            ("mean", BLUE, "diamond", [row for row in shown if row.verdict == NOT_JUDGED]),
+            ("behind, or too few runs", VERMILLION, "square", behind),
+        )
+        for name, colour, symbol, own in groups:
             if own:
                 means = [row.mean for row in own if row.mean is not None]
                 low, high = _floats([row.ci_low for row in own]), _floats([row.ci_high for row in own])
                 marks.append(
                     Dots(
-                        name, means, [place[row.model] for row in own], colour, "diamond", size=9.0, opacity=1.0,
+                        name, means, [place[row.model] for row in own], colour, symbol, size=8.0, opacity=1.0,
                         x_low=low, x_high=high, hover="mean %{x:.4g}",
                     )
                 )  # fmt: skip

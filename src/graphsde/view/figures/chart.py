@@ -29,6 +29,7 @@ class Axis:
         grid: has lines across the panel.
         names: of the positions 0, 1, …; for systems or other things that have no number.
         hidden: nothing of it is drawn.
+        slanted: names are written at an angle, so that long ones find room below each other.
     """
 
     label: str = ""
@@ -39,11 +40,12 @@ class Axis:
     grid: bool = True
     names: tuple[str, ...] = ()
     hidden: bool = False
+    slanted: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """A curve, with a band from ``low`` to ``high`` around it where given; ``dots`` marks its points."""
+    """A curve, with a band from ``low`` to ``high`` around it where given; ``dots`` marks its points, of many a few."""
 
     name: str
     x: Values
@@ -119,12 +121,18 @@ class Arrows:
 
 @dataclass(frozen=True, eq=False)
 class Tiles:
-    """Rectangles of a regular grid, coloured by ``values``; NaN stays empty.  # x [m], y [n] centres, values [n, m]"""
+    """Rectangles of a regular grid, tinted by ``values``; NaN stays empty.  # x [m], y [n] centres, values [n, m]
+
+    ``colours`` are those of the lowest and the highest value, with their opacity; ``limits`` are these two values
+    where they are not those of the data.
+    """
 
     name: str
     x: np.ndarray
     y: np.ndarray
     values: np.ndarray
+    colours: tuple[tuple[str, float], tuple[str, float]] = ((GREY, 0.06), (GREY, 0.55))
+    limits: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from graphsde.prediction import Trajectories
 from graphsde.view.figures.chart import Arrows, Axis, Chart, Dots, Line, Mark, Panel, Tiles
 from graphsde.view.figures.evaluation import LABEL, EntropyHistogram
 from graphsde.view.figures.picture import Picture
-from graphsde.view.figures.style import CLASS_COLOURS, INK, PURPLE, SYMBOLS, class_colour
+from graphsde.view.figures.style import DASHES, INK, PURPLE, SYMBOLS, class_colour
 
 SHOWN_CLASSES = 3
 SHOWN_PATHS = 12
@@ -42,7 +42,7 @@ class SamplePaths(Picture):
 
     def chart(self) -> Chart:
         given, marks = self.trajectories, []
-        for position in leading_classes(given, self.node):
+        for place, position in enumerate(leading_classes(given, self.node)):
             values = given.probs[:, :, self.node, position]
             low, high = given.band(self.node, int(position))
             name, colour = f"class {given.class_names[position]}", class_colour(int(position))
@@ -52,8 +52,8 @@ class SamplePaths(Picture):
             ]
             marks.append(
                 Line(
-                    name, given.times, values.mean(axis=1), colour, width=2.5, dots=True, low=low, high=high,
-                    band_opacity=0.15, hover="t = %{x}: %{y:.1%}",
+                    name, given.times, values.mean(axis=1), colour, DASHES[place], 2.5, dots=True, low=low,
+                    symbol=SYMBOLS[place], high=high, band_opacity=0.15, hover="t = %{x}: %{y:.1%}",
                 )
             )  # fmt: skip
         x = Axis("time of the latent dynamics")
@@ -122,7 +122,7 @@ def _moment(at: Mapping[str, np.ndarray]) -> tuple[Mark, ...]:
     longest = float(np.hypot(dx / at["cell_size"][0], dy / at["cell_size"][1]).max()) or 1.0
     dots = []
     for position in np.unique(at["class"]).astype(int):
-        own, symbol = at["class"] == position, SYMBOLS[int(position) // len(CLASS_COLOURS) % len(SYMBOLS)]
+        own, symbol = at["class"] == position, SYMBOLS[int(position + position // 8) % len(SYMBOLS)]
         name, colour = f"class {position}", class_colour(int(position))
         dots.append(Dots(name, at["x"][own], at["y"][own], colour, symbol, size=4.0, opacity=0.75, hover=name))
     arrows = Arrows("drift", at["cell_x"], at["cell_y"], ARROW * dx / longest, ARROW * dy / longest, INK)
@@ -155,7 +155,7 @@ def _limits(curves: Mapping[str, np.ndarray], axis: str) -> tuple[float, float]:
     return float(low - pad), float(high + pad)
 
 
-GROUPS = {"errors": ("right", "wrong"), "ood": ("familiar", "ood")}
+GROUPS = {"errors": ("right", "wrong"), "ood": ("known", "OOD")}
 
 
 @dataclass(frozen=True)

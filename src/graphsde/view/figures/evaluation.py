@@ -13,9 +13,12 @@ from graphsde.metrics import reliability, risk_coverage
 from graphsde.metrics.arrays import auroc, average_precision, tied_blocks
 from graphsde.metrics.detection import fpr95
 from graphsde.metrics.evaluation import count_entropies, entropy_edges
-from graphsde.view.figures.chart import Axis, Bars, Chart, Dots, Line, Mark, Panel, Symbol
+from graphsde.metrics.per_class import ClassFigures, confusion_matrix, per_class
+from graphsde.view.figures.chart import Axis, Bars, Chart, Dots, Line, Mark, Panel, Symbol, Tiles, Words
 from graphsde.view.figures.picture import Picture
-from graphsde.view.figures.style import BLUE, GREEN, GREY, ORANGE, RIGHT, WRONG, look, thin
+from graphsde.view.figures.style import BLUE, GREEN, GREY, ORANGE, RIGHT, VERMILLION, WRONG, look, thin
+
+MOST_CLASSES = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +94,7 @@ class DetectionCurves(Picture):
                 whole("OOD nodes accepted"),
                 whole("in-distribution nodes accepted"),
                 tuple(roc),
-                "ROC, ◆ at 95 % in-distribution",
+                "ROC, ◆ at 95 % accepted",
             ),
             Panel(
                 whole("OOD nodes found (recall)"), whole("OOD among the found"), tuple(recall), "precision and recall"
@@ -174,8 +177,8 @@ class ReliabilityDiagram(Picture):
         details = [[round(100 * float(c), 3), n] for c, n in zip(self.confidence, counts, strict=True)]
         told = "confidence %{customdata[0]:.1f} %, right %{y:.1f} %, n = %{customdata[1]}"
         right = 100 * self.accuracy
-        bars = Bars("accuracy", x, right, 0.94 * WIDTH, BLUE, details=details, hover=told)
-        honest = Line("honest", [0.0, 100.0], [0.0, 100.0], ORANGE, "dash", 2.5, hover=None)
+        bars = Bars("how often it is right", x, right, 0.94 * WIDTH, BLUE, details=details, hover=told)
+        honest = Line("calibrated", [0.0, 100.0], [0.0, 100.0], ORANGE, "dash", 2.5, hover=None)
         labels = [f"{c:,}" for c in counts]
         below = Bars(
             "nodes in the bin", x, self.count, 0.94 * WIDTH, GREY, opacity=1.0, labels=labels, legend=False,
@@ -235,7 +238,8 @@ class RiskCoverageCurves(Picture):
             colour, best, chance = (BLUE, GREEN, GREY) if single else (how.colour,) * 3
             random = np.full(len(rows), self.error[name])
             thin_line = 2.0 if single else 1.2
-            marks.append(Line(name, x, 100 * risk[rows], colour, how.dash, 2.5, hover=HOVER))
+            line = Line(name, x, 100 * risk[rows], colour, width=2.5, dots=not single, symbol=how.symbol, hover=HOVER)
+            marks.append(line)
             marks.append(Line("oracle", x, 100 * self.oracle[name][rows], best, "dash", thin_line, hover=HOVER))
             marks.append(Line("random order", x, 100 * random, chance, "dot", thin_line, hover=HOVER))
         return Chart((Panel(KEPT, WRONG_AMONG, tuple(marks)),))
@@ -289,3 +293,88 @@ class UncertaintyScatter(Picture):
         x = Axis("aleatoric (nats): the node itself is ambiguous", zero=True)
         y = Axis("epistemic (nats): the samples disagree", zero=True)
         return Chart((Panel(x, y, dots),), page_height=420, size=(4.6, 3.6))
+
+
+@dataclass(frozen=True, eq=False)
+class Confusion(Picture):
+    """Nodes by true class (rows) and predicted class (columns), each cell tinted by its share of the row.
+
+    Args:
+        counts: of nodes.  # [C, C]
+        names: of the classes.
+    """
+
+    counts: np.ndarray
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, predicted: np.ndarray, truth: np.ndarray, names: tuple[str, ...]) -> Confusion:
+        """From positions; of many classes those that are mistaken most."""
+        whole = confusion_matrix(predicted, truth, len(names))
+        both = whole + whole.T
+        mistaken = both.sum(axis=1) - np.diag(both)
+        kept = np.sort(np.argsort(-mistaken, kind="stable")[:MOST_CLASSES])
+        return cls(whole[np.ix_(kept, kept)], tuple(names[one] for one in kept))
+
+    def chart(self) -> Chart:
+        counts, places = self.counts, np.arange(len(self.names), dtype=np.float64)
+        shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+        right, said = np.eye(len(counts), dtype=bool), counts > 0
+        tiles = tuple(
+            Tiles(
+                name, places, places, np.where(said & cells, shares, np.nan), ((colour, 0.08), (colour, 0.55)), (0, 1)
+            )
+            for name, cells, colour in (("right, share of the class", right, RIGHT), ("wrong", ~right, WRONG))
+        )
+        words = tuple(
+            Words(float(column), float(row), f"{counts[row, column]:,}") for row, column in np.argwhere(counts).tolist()
+        )
+        ends = (-0.5, len(self.names) - 0.5)
+        x = Axis("predicted", names=self.names, limits=ends, grid=False, slanted=max(map(len, self.names)) > 3)
+        y = Axis("true", names=self.names, limits=ends[::-1], grid=False)
+        side = max(3.0, 0.42 * len(self.names) + 1.0)
+        return Chart((Panel(x, y, (*tiles, *words)),), size=(side + 0.6, side), page_height=460, legend=False)
+
+
+@dataclass(frozen=True, eq=False)
+class PerClass(Picture):
+    """Precision, recall and mean confidence of every class, the rarest first.
+
+    Args:
+        rows: of the classes.
+    """
+
+    rows: tuple[ClassFigures, ...]
+
+    @classmethod
+    def of(cls, predicted: np.ndarray, truth: np.ndarray, confidence: np.ndarray, names: tuple[str, ...]) -> PerClass:
+        """From positions and confidences of judged nodes; of many classes those with the lowest F1."""
+        rows = [one for one in per_class(predicted, truth, confidence, names) if one.support]
+        rows.sort(key=lambda one: 0.0 if one.f1 is None else one.f1.value)
+        return cls(tuple(sorted(rows[:MOST_CLASSES], key=lambda one: one.support)))
+
+    def chart(self) -> Chart:
+        marks = []
+        series: tuple[tuple[str, str, Symbol, float], ...] = (
+            ("recall", BLUE, "circle", 0.22),
+            ("precision", VERMILLION, "square", 0.0),
+            ("mean confidence", GREEN, "diamond", -0.22),
+        )
+        for name, colour, symbol, up in series:
+            values, low, high, y = [], [], [], []
+            for place, row in enumerate(self.rows):
+                figure = getattr(row, "confidence" if name == "mean confidence" else name)
+                if figure is None:
+                    continue
+                ends = (figure,) * 3 if isinstance(figure, float) else (figure.value, figure.low, figure.high)
+                values.append(100 * ends[0])
+                low.append(100 * ends[1])
+                high.append(100 * ends[2])
+                y.append(place + up)
+            told = f"{name} %{{x:.1f}} %"
+            marks.append(Dots(name, values, y, colour, symbol, x_low=low, x_high=high, opacity=1.0, hover=told))
+        names = tuple(f"{one.name} (n = {one.support:,})" for one in self.rows)
+        y_axis = Axis("", names=names, limits=(-0.6, len(names) - 0.4), grid=False)
+        height = max(2.4, 0.36 * len(names) + 0.9)
+        panel = Panel(Axis("share of nodes", " %"), y_axis, tuple(marks))
+        return Chart((panel,), size=(5.0, height), page_height=max(260, 40 * len(names) + 90))

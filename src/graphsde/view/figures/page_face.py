@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 TITLE, LABELS, LEGEND = 34, 62, 30  # pixels above a panel, below it, and per line of the legend
 NAME_LENGTH = 60
+MOST_SYMBOLS = 16  # along a curve of many points
 SCALE: list[tuple[float, str]] = [(0.0, "#FFE9A8"), (0.5, "#E69F00"), (1.0, "#8C2D04")]
-TINT = [[0.0, "rgba(240,228,66,0.15)"], [1.0, "rgba(204,121,167,0.55)"]]
 
 
 def draw_page(chart: Chart) -> go.Figure:
@@ -105,6 +105,7 @@ def _axis(given: Axis, **more: Any) -> dict[str, Any]:
     if given.names:
         names = [plot_text(name, 40) for name in given.names]
         settings |= {"tickvals": list(range(len(names))), "ticktext": names}
+        settings |= {"tickangle": -40} if given.slanted else {}
     if given.hidden:
         settings["visible"] = False
     return axis(plot_text(given.label, 100), **settings)
@@ -161,7 +162,7 @@ def _line(mark: Line, seen: set[str]) -> list[Any]:
             y=numbers(mark.y),
             mode=mode,
             line={"color": mark.colour, "width": mark.width, "dash": mark.dash},
-            marker={"color": mark.colour, "symbol": mark.symbol, "size": 6},
+            marker={"color": mark.colour, "symbol": mark.symbol, "size": 6, "maxdisplayed": MOST_SYMBOLS},
             opacity=mark.opacity,
             **_named(mark, seen),
             **hover,
@@ -227,9 +228,11 @@ def _plain(mark: Mark) -> list[Any]:
         return [_strokes(arrow_outlines(mark), mark.colour, mark.width, 1.0)]
     assert isinstance(mark, Tiles)
     values = [numbers(row) for row in mark.values]
+    tint = [[place, translucent(*end)] for place, end in enumerate(mark.colours)]
+    low, high = mark.limits or (None, None)
     return [
         go.Heatmap(
-            x=numbers(mark.x), y=numbers(mark.y), z=values, colorscale=TINT, showscale=False,
+            x=numbers(mark.x), y=numbers(mark.y), z=values, colorscale=tint, showscale=False, zmin=low, zmax=high,
             hovertemplate="%{z:.3g}" + _extra(mark.name),
         )
     ]  # fmt: skip

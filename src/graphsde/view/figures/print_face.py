@@ -19,6 +19,7 @@ SYMBOLS = {
     "star": "*",
 }  # fmt: skip
 HATCHES = {"": "", "/": "////", "\\": "\\\\\\\\", "x": "xxx", ".": "..."}
+MOST_SYMBOLS = 8  # along a curve of many points
 CHARACTERS_PER_INCH = 12.5  # of the legend's font
 TITLE_CHARACTERS_PER_INCH, AXIS_ROOM = 12.6, 0.45
 
@@ -90,7 +91,8 @@ def _set_axis(ax: Any, side: str, given: Axis, *, label: bool) -> None:
     if given.unit:
         axis.set_major_formatter(lambda value, _: f"{value:g}{given.unit}")
     if given.names:
-        axis.set_ticks(range(len(given.names)), [plain(name, 40) for name in given.names])
+        turned = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if given.slanted else {}
+        axis.set_ticks(range(len(given.names)), [plain(name, 40) for name in given.names], **turned)
     if given.limits is not None:
         getattr(ax, f"set_{side}lim")(*given.limits)
     elif given.zero:
@@ -112,7 +114,7 @@ def _log_axis(ax: Any, side: str, axis: Any, limits: tuple[float, float] | None)
     low, high = limits or getattr(ax, f"get_{side}lim")()
     if low > 0 and np.log10(high / low) < 2.5:  # powers of ten alone would leave the axis bare
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low < 50 else (1.0, 3.0)))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def _draw(ax: Any, mark: Mark) -> Any:
@@ -133,9 +135,10 @@ def _line(ax: Any, mark: Line) -> Any:
     if mark.low is not None and mark.high is not None:
         ax.fill_between(mark.x, mark.low, mark.high, color=mark.colour, alpha=mark.band_opacity, lw=0)
     symbol = SYMBOLS[mark.symbol] if mark.dots or len(mark.x) < 2 else ""
+    every = -(-len(mark.x) // MOST_SYMBOLS) if len(mark.x) > 2 * MOST_SYMBOLS else 1
     (line,) = ax.plot(
         mark.x, mark.y, color=mark.colour, ls=DASHES[mark.dash], lw=0.75 * mark.width, marker=symbol, ms=3.5,
-        alpha=mark.opacity,
+        markevery=every, alpha=mark.opacity,
     )  # fmt: skip
     return line
 
@@ -202,10 +205,12 @@ def _others(ax: Any, mark: Mark) -> Any:
             zorder=4,
         )  # fmt: skip
     elif isinstance(mark, Tiles):
-        from matplotlib.colors import LinearSegmentedColormap
+        from matplotlib.colors import LinearSegmentedColormap, to_rgba
 
-        tint = LinearSegmentedColormap.from_list("drift", ["#F7F2C4", "#D9A0C4"])
-        ax.pcolormesh(mark.x, mark.y, np.ma.masked_invalid(mark.values), cmap=tint, shading="nearest", zorder=0)
+        tint = LinearSegmentedColormap.from_list("tiles", [to_rgba(*end) for end in mark.colours])
+        low, high = mark.limits or (None, None)
+        values = np.ma.masked_invalid(mark.values)
+        ax.pcolormesh(mark.x, mark.y, values, cmap=tint, shading="nearest", zorder=0, vmin=low, vmax=high)
     return None
 
 

@@ -76,7 +76,7 @@ class QuantileReliability(Picture):
         hover = "%{x:.0f} % should lie below, %{y:.1f} % do"
         marks = (
             Line("this model", 100 * self.levels, 100 * self.shares, BLUE, width=2.5, dots=True, hover=hover),
-            Line("honest", [0.0, 100.0], [0.0, 100.0], ORANGE, "dash", hover=None),
+            Line("calibrated", [0.0, 100.0], [0.0, 100.0], ORANGE, "dash", hover=None),
         )
         x = Axis("level of the quantile", " %", limits=(0.0, 100.0), grid=False)
         return Chart((Panel(x, Axis("true values below it", " %", limits=(0.0, 100.0)), marks),), size=(4.2, 4.0))

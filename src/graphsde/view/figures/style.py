@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,17 +25,17 @@ GREEN = "#009E73"
 ORANGE = "#E69F00"
 SKY = "#56B4E9"
 PURPLE = "#CC79A7"
-YELLOW = "#F0E442"
 GREY = "#8A8F98"
 WINE = "#882255"
+VIOLET = "#7B2FD6"
 INK = "#3f4650"
 
 RIGHT = BLUE
 WRONG = VERMILLION
 
-CLASS_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, YELLOW, GREY)
-# a thin yellow line can't be seen on white paper
-LINE_COLOURS = (VERMILLION, BLUE, GREEN, PURPLE, SKY, ORANGE, WINE, GREY)
+# no yellow, which can't be seen on white paper, and no grey, which is PURPLE to whoever sees no green
+CLASS_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, WINE, VIOLET)
+LINE_COLOURS = (VERMILLION, BLUE, GREEN, PURPLE, SKY, ORANGE, WINE, VIOLET)
 
 
 def class_colour(index: int) -> str:
@@ -65,15 +66,15 @@ class Look:
 
 
 def look(index: int) -> Look:
-    """The look of the n-th system; 32 differ as curves, 16 as dots of one shape.
+    """The look of the n-th system; 32 differ as curves, 16 as dots of one shape, and eight without their colours.
 
     Example:
         >>> len({look(i) for i in range(32)}), len({(look(i).colour, look(i).filled) for i in range(16)})
         (32, 16)
     """
     turn = index // len(LINE_COLOURS)
-    symbol = SYMBOLS[(index + turn) % len(SYMBOLS)]
-    return Look(LINE_COLOURS[index % len(LINE_COLOURS)], DASHES[turn % len(DASHES)], symbol, turn % 2 == 0)
+    symbol, dash = SYMBOLS[(index + turn) % len(SYMBOLS)], DASHES[(index + turn) % len(DASHES)]
+    return Look(LINE_COLOURS[index % len(LINE_COLOURS)], dash, symbol, turn % 2 == 0)
 
 
 MAX_POINTS = 400
@@ -153,16 +154,22 @@ def print_figure(width: float, height: float, **grid: Any) -> Iterator[tuple[Fig
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    class Shown(Figure):
+        """A figure that a notebook shows as it is, whatever backend matplotlib has."""
+
+        def _repr_png_(self) -> bytes:
+            buffer = io.BytesIO()
+            self.savefig(buffer, format="png", dpi=110)
+            return buffer.getvalue()
+
     with mpl.rc_context(STYLE):  # type: ignore[arg-type]
-        figure = Figure(figsize=(width, height), layout="constrained")
+        figure = Shown(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(figure)
         yield figure, figure.subplots(**grid)
 
 
 def save_figure(figure: Figure, path: Path, dpi: int = 200) -> Path:
     """PNG, SVG or PDF by suffix; without a date, so that the same data gives the same file."""
-    import io
-
     import matplotlib as mpl
 
     buffer = io.BytesIO()

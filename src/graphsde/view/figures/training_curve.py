@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphsde.view.figures.chart import Axis, Chart, Line, Panel
+from graphsde.view.figures.chart import Axis, Chart, Dash, Line, Panel
 from graphsde.view.figures.picture import Picture
 from graphsde.view.figures.style import BLUE, GREEN, GREY, VERMILLION, thin
 
@@ -65,11 +65,12 @@ class TrainingCurve(Picture):
         percent = key == "val_accuracy"
         hover = "epoch %{x}: %{y:.4g}" + (" %" if percent else "")
         scale = 100.0 if percent else 1.0
-        return Line(name, epochs[rows], scale * values[rows], colour, "dash" if percent else "solid", hover=hover)
+        dash: Dash = "dot" if key == "train_loss" else "dash" if percent else "solid"
+        return Line(name, epochs[rows], scale * values[rows], colour, dash, hover=hover)
 
     def _kept(self, lines: tuple[Line, ...]) -> tuple[Line, ...]:
         seen = [float(value) for line in lines for value in line.y]
         if self.best is None or not seen:
             return ()
         ends = [min(seen), max(seen)]
-        return (Line("kept epoch", [float(self.best)] * 2, ends, VERMILLION, "dot", 1.5, hover="kept: epoch %{x}"),)
+        return (Line("kept epoch", [float(self.best)] * 2, ends, VERMILLION, "dashdot", 1.5, hover="kept: epoch %{x}"),)

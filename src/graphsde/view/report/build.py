@@ -11,7 +11,6 @@ from graphsde.base.storage import write_text
 from graphsde.graph.graph import Graph
 from graphsde.graph.raw import Finding
 from graphsde.metrics import risk_coverage
-from graphsde.prediction import Prediction
 from graphsde.view.report import regression  # noqa: F401  (importing it registers its sections)
 from graphsde.view.report.class_tables import class_tables
 from graphsde.view.report.content import (
@@ -27,7 +26,7 @@ from graphsde.view.report.content import (
     percent,
     uncertainty_note,
 )
-from graphsde.view.report.decided import decided
+from graphsde.view.report.decided import at_limits, beside_control, decided, sentence
 from graphsde.view.report.figure_blocks import figure_blocks, metric_cards, other_metrics
 from graphsde.view.report.page import render_page
 from graphsde.view.report.uncertain_nodes import most_uncertain
@@ -67,6 +66,10 @@ def accuracy_when_keeping(share: float, confidence: np.ndarray, right: np.ndarra
 
 
 LEVELS = ("problem", "warning", "note")
+FIRST = ("risk-coverage", "fit", "entropy", "scatter")
+"""Figures that a report may open with, the best first."""
+GIST = ("accuracy", "nll", "ece", "rmse", "crps", "coverage90")
+WORDS = {"accept": "accepted", "review": "to review", "ood": "look out-of-distribution"}
 MAX_FINDINGS = 200
 MAX_PLACES = 5
 
@@ -89,10 +92,11 @@ def render_report(content: ReportContent) -> str:
         True
     """
     sections = SECTIONS.of(content.prediction)
+    parts = sections.parts(content)
     return render_page(
         sections.template,
         {
-            **sections.parts(content),
+            **parts,
             "title": name(content.title),
             "facts": _facts(content),
             "findings": _findings(content),
@@ -100,8 +104,50 @@ def render_report(content: ReportContent) -> str:
             "decided": decided(content),
             "settings": flatten(content.model_settings),
             "model_name": name(content.model_name),
+            **_first_of_all(content, parts),
         },
     )
+
+
+def _first_of_all(content: ReportContent, parts: dict[str, Any]) -> dict[str, Any]:
+    """The paragraph and the picture that a report opens with, and what each folded part says on its fold.
+
+    The picture is what becomes of all nodes at which limit; where nothing is decided, a figure in its place.
+    """
+    decisions, figures = content.decisions, parts["figures"]
+    said = ["" if decisions is None else sentence(decisions), parts["verdict"], beside_control(content)]
+    drawn = {figure.key: figure for figure in figures if figure.data is not None}
+    first = None if decisions else next((drawn[key] for key in FIRST if key in drawn), None)
+    return {
+        "verdict": " ".join(filter(None, said)),
+        "at_limits": at_limits(decisions),
+        "nodes_in_all": f"{content.graph.num_nodes:,}",
+        "guarantee": "" if decisions is None else decisions.frontier.guarantee.words,
+        "first_figure": first,
+        "figures": [figure for figure in figures if figure is not first],
+        "gists": _gists(content, parts, len(figures) - (first is not None)),
+    }
+
+
+def _gists(content: ReportContent, parts: dict[str, Any], figures: int) -> dict[str, str]:
+    """One line for each part that is folded."""
+    shown = [card for card in parts["cards"] if card["key"] in GIST]
+    board, levels = content.controls, [finding.level for finding in content.findings]
+    told = [count(levels.count(level), level) for level in LEVELS if level in levels]
+    decided_on = content.decisions
+    classes = content.graph.num_classes
+    return {
+        "facts": name(f"{content.model_name} on {content.graph.name}, seed {content.seed}"),
+        "metrics": ", ".join(f"{card['title']} {card['value']}" for card in shown),
+        "controls": "" if board is None else count(sum(one.control for one in board.rows), "control"),
+        "decisions": "nothing decided" if decided_on is None else ", ".join(
+            f"{int((decided_on.actions == action).sum()):,} {WORDS[action]}" for action in decided_on.choices
+        ),
+        "classes": count(classes, "class"),
+        "check": ", ".join(told) or "nothing to remark",
+        "figures": count(figures, "figure"),
+        "settings": name(content.model_name),
+    }  # fmt: skip
 
 
 def _board(content: ReportContent) -> dict[str, Any] | None:
@@ -171,18 +217,10 @@ def _facts(content: ReportContent) -> list[tuple[str, str]]:
         ("Split", name(content.split)),
         ("Nodes per role", ", ".join(roles) or "no masks"),
         ("Model", name(content.model_name)),
-        ("Prediction", _kind(prediction)),
+        ("Prediction", prediction.spread),
         ("Seed", str(content.seed)),
     ]
     return lines + flatten(content.facts)
-
-
-def _kind(prediction: Prediction) -> str:
-    if prediction.kind == "gaussian":
-        return "one Gaussian per node, in closed form"
-    if prediction.kind == "samples":
-        return "mean of " + count(prediction.num_samples, "sample")
-    return "evidential (Dirichlet)" if prediction.kind == "dirichlet" else "deterministic"
 
 
 def _findings(content: ReportContent) -> list[dict[str, Any]]:

@@ -18,17 +18,20 @@ LIMIT = 0.05
 """Share of accepted nodes that may be wrong, where that can be certified."""
 
 
-def decide_for_report(prediction: Prediction, graph: Graph, model: Model | None) -> tuple[Decisions | None, str]:
-    """Decisions as ``graphsde decide`` makes them by itself, or why there are none.
+def decide_for_report(
+    prediction: Prediction, graph: Graph, model: Model | None, tolerance: float | None = None
+) -> tuple[Decisions | None, str]:
+    """Decisions as ``graphsde decide`` makes them by itself, or why there are none; ``tolerance`` is for numbers.
 
     Where its limit can't be certified, the strictest one that can is taken: all certified limits hold together, so that
     any of them may be chosen afterwards.
     """
     try:
-        found = decide(prediction, graph, max_error=LIMIT, model=model)
+        found = decide(prediction, graph, max_error=LIMIT, model=model, tolerance=tolerance)
         certified = found.frontier.certified
         if found.abstention.threshold is None and certified:
-            return decide(prediction, graph, max_error=certified[-1].limit, model=model), ""
+            strictest = certified[-1].limit
+            return decide(prediction, graph, max_error=strictest, model=model, tolerance=tolerance), ""
         return found, ""
     except (BadUsage, BadInput) as error:
         said = [text[:1].upper() + text[1:] for text in (error.message, error.fix) if text]
@@ -70,10 +73,63 @@ def sentence(decisions: Decisions) -> str:
         return f"Of {count(nodes, 'node')} none can be accepted: {out}."
     ood = f", {told['ood']:,} look out-of-distribution" if "ood" in told else ""
     accepted = f"{told['accept']:,} ({percent(told['accept'] / nodes)}) can be accepted"
-    limit = f"with at most {percent(rule.max_error)} wrong"
+    limit = f"with at most {percent(rule.max_error)} {_wrong(decisions)}"
+    limit += f", guaranteed with probability {100 * (1 - rule.delta):g} %"
     if rule.max_error > LIMIT:
         limit += f" (the strictest limit that is certified; {percent(LIMIT)} is not)"
     return f"Of {count(nodes, 'node')} {accepted} {limit}, {told['review']:,} are for a person to review{ood}."
+
+
+def _wrong(decisions: Decisions) -> str:
+    """What counts as an error, after "at most 5 %"."""
+    tolerance = decisions.abstention.tolerance
+    return "wrong" if tolerance is None else f"off by more than {tolerance:g}"
+
+
+def at_limits(decisions: Decisions | None) -> list[dict[str, Any]]:
+    """What becomes of all nodes at each limit that makes a difference, and the loosest one that is not certified.
+
+    Of limits that accept the same nodes the strictest is shown: the others say less.
+    """
+    if decisions is None:
+        return []
+    frontier, flagged = decisions.frontier, decisions.actions == "ood"
+    nodes, certified = decisions.graph.num_nodes, list(frontier.certified)
+    rows, wrong = [], _wrong(decisions)
+    for place, rung in enumerate(certified):
+        accepted = int((frontier.cleared & (frontier.values <= rung.threshold)).sum())
+        stricter = certified[place + 1] if place + 1 < len(certified) else None
+        used = rung.limit == decisions.abstention.max_error
+        if stricter is not None and stricter.threshold == rung.threshold and not used:
+            continue
+        ood = int(flagged.sum())
+        counts = {"accept": accepted, "review": max(nodes - ood - accepted, 0), "ood": ood}
+        words = {"accept": "accepted", "review": "to review", "ood": "look out-of-distribution"}
+        parts = [
+            {"action": one, "count": f"{many:,}", "width": f"{100 * many / nodes:.2f}", "words": words[one]}
+            for one, many in counts.items()
+            if many
+        ]
+        rows.append({"limit": percent(rung.limit), "wrong": wrong, "used": used, "parts": parts, "outlook": ""})
+    missed = next((one for one in frontier.rungs if not one.certified), None)
+    if missed is not None:
+        outlook = "" if missed.further_labels is None else name(missed.outlook)
+        rows.append({"limit": percent(missed.limit), "wrong": wrong, "used": False, "parts": [], "outlook": outlook})
+    return rows
+
+
+def beside_control(content: ReportContent) -> str:
+    """Whether the model is better than the best simple control, in one sentence; empty without any."""
+    board = content.controls
+    if board is None or board.model is None:
+        return ""
+    one = board.model
+    how = {
+        "worth it": f"It is better than {one.second}, the best simple control.",
+        "statistically tied": f"It is statistically tied with {one.second}, the best simple control.",
+        "worse": f"{one.second}, a simple control, is better.",
+    }
+    return name(how[one.verdict], 300)
 
 
 def _cards(decisions: Decisions, flagged: np.ndarray) -> list[tuple[str, str]]:

@@ -205,8 +205,8 @@ def _reliability(content: ReportContent, judged: JudgedNodes) -> FigureBlock:
     if not len(judged):
         return block("reliability", title, NOT_JUDGED, None)
     caption = (
-        "Bars that end at the dashed line are honest; shorter ones mean overconfidence, longer ones caution. The lower "
-        "part counts the nodes in each bin: a bar that few nodes support says little."
+        "Bars that end at the dashed line are calibrated; shorter ones mean overconfidence, longer ones caution. The "
+        "lower part counts the nodes in each bin: a bar that few nodes support says little."
     )
     probs = content.prediction.mean[judged.rows]
     return block("reliability", title, caption, ReliabilityDiagram.of(probs, judged.truth))

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from graphsde.base.errors import BadInput, BadUsage
 from graphsde.graph.graph import Graph
 from graphsde.models import Model
 from graphsde.prediction import RegressionPrediction, require
+from graphsde.uncertainty.conformal.intervals import conformal_intervals
 from graphsde.view.figures.regression import (
     DeviationScatter,
     ErrorWhenKeeping,
@@ -29,12 +31,12 @@ from graphsde.view.report.content import (
     count,
     name,
     nodes_title,
-    number,
     percent,
     uncertainty_note,
 )
 from graphsde.view.report.figure_blocks import HIGHER, LOWER, NOT_JUDGED, FigureBlock, Meaning, block, metric_cards
 
+LEVEL = 0.9
 MEANINGS: dict[str, Meaning] = {
     "rmse": Meaning("RMSE", "Root of the mean squared error, in the target's unit.", LOWER),
     "mae": Meaning("MAE", "Mean absolute error, in the target's unit.", LOWER),
@@ -88,7 +90,8 @@ def _parts(content: ReportContent) -> dict[str, Any]:
     judged = shown[graph.labelled[shown]] if has_test else shown[:0]
     rows = most_uncertain(graph, prediction, shown)
     return {
-        "verdict": _verdict(content.metrics, len(judged), prediction),
+        "verdict": _verdict(content.metrics, len(judged), prediction)
+        + (_guaranteed(prediction, graph) if content.decisions is None else ""),
         "cards": metric_cards(content.metrics, content.intervals, MEANINGS),
         "classes": None,
         "figures": _figures(content, prediction, shown, judged),
@@ -141,8 +144,23 @@ def _verdict(metrics: Mapping[str, float | None], judged: int, prediction: Regre
         nodes = count(prediction.num_items, "node")
         return f"The model put a number on {nodes}; no test node has a known value, so this page can't say how far off."
     return (
-        f"On {count(judged, 'test node')} the prediction is off by {number(error)} (RMSE); "
+        f"On {count(judged, 'test node')} the prediction is off by {_short(error)} (RMSE); "
         f"{percent(held)} of the true values lie inside the intervals that should hold 90 %."
+    )
+
+
+def _guaranteed(prediction: RegressionPrediction, graph: Graph) -> str:
+    """What is guaranteed of the values, in one sentence; empty where there are too few labels for it."""
+    try:
+        intervals = conformal_intervals(prediction, graph, confidence_level=LEVEL)
+    except (BadInput, BadUsage):
+        return ""
+    low, high = intervals.predict_interval(prediction)
+    nodes = count(int(intervals.calibration.sum()), "calibration node")
+    reach = _short((high - low).mean() / 2)
+    return (
+        f" Conformal intervals, {reach} to either side on average, hold the value of at least {100 * LEVEL:g} % of all "
+        f"nodes: guaranteed on average over draws of the {nodes}."
     )
 
 

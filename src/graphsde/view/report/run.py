@@ -63,7 +63,12 @@ def noise_picture(content: ReportContent, model: Model) -> NoiseRobustness:
 
 
 def report_on_run(
-    folder: RunFolder, path: Path | None = None, *, samples: int = 64, figures: Path | None = None
+    folder: RunFolder,
+    path: Path | None = None,
+    *,
+    samples: int = 64,
+    figures: Path | None = None,
+    tolerance: float | None = None,
 ) -> Path:
     """Write the report of a finished run to ``path`` (default: ``report.html`` in its folder).
 
@@ -72,27 +77,28 @@ def report_on_run(
         path: where to.
         samples: per node.
         figures: a folder for every figure as PNG and CSV; ``None`` writes none.
+        tolerance: of numbers: how far off an accepted one may be; without it nothing is decided.
     """
-    model, content = folder.consistently(lambda: _content(folder, samples))
+    model, content = folder.consistently(lambda: _content(folder, samples, tolerance))
     if figures is not None:
         for name, picture in PICTURES.of(content.prediction)(content, model).items():
             save_both(picture, figures, name)
     return write_report(content, path or folder.report)
 
 
-def _content(folder: RunFolder, samples: int) -> tuple[Model, ReportContent]:
+def _content(folder: RunFolder, samples: int, tolerance: float | None) -> tuple[Model, ReportContent]:
     run = folder.opened()
-    return run.model, content_of_run(run, samples)
+    return run.model, content_of_run(run, samples, tolerance)
 
 
-def content_of_run(run: OpenedRun, samples: int) -> ReportContent:
+def content_of_run(run: OpenedRun, samples: int, tolerance: float | None = None) -> ReportContent:
     """What the report of a run shows."""
     folder, model, graph = run.folder, run.model, run.graph
     lines = folder.read_metrics()
     prediction = run.prediction(samples)
     judged = "n_test" in lines[-1]
     metrics = evaluate(prediction, graph) if judged else {}
-    decisions, undecided = decide_for_report(prediction, graph, model)
+    decisions, undecided = decide_for_report(prediction, graph, model, tolerance)
     where = folder.read_environment()
     facts = {
         "command": " ".join(where["command"]),
