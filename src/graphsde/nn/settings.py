@@ -51,8 +51,8 @@ class TrainSettings(Settings):
         patience: epochs without a better one before training stops.
         evaluate_every: epochs between two validations.
         early_stop: if false, all epochs are run and the last one is kept; no validation nodes needed.
-        select: which epoch is kept and which member wins a race: the one with the lowest validation NLL (``nll``), or the
-            one with the highest validation accuracy (``accuracy``), ties broken by NLL.
+        select: which epoch is kept and which member wins a race: the one with the lowest validation NLL (``nll``), or
+            the one with the highest validation accuracy (``accuracy``), ties broken by NLL.
     """
 
     epochs: int = Field(200, ge=1, le=1_000_000)
