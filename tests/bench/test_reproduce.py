@@ -155,7 +155,9 @@ def test_a_table_in_markdown_has_interval_print_and_agreement_in_every_cell() ->
         row("gp", "accuracy", **ours, printed_text="OOM"),
         row("gp", "fpr95", **percent),
     ]
+    rows += [replace(row("", "accuracy"), model="never run"), replace(row("", "fpr95"), model="never run")]
     text = beside_table(rows)
+    assert "never run" not in text
     _, first, second = text.split("\n\n")
     assert "| gcn | our gcn | 0.8100 ± 0.0100 (0.801 to 0.819) | 0.8000 ± 0.0200, agrees | 5 | 0 |" in first
     assert "|  | our own | — |  | 0 | 2 |" in first and "| OOM |" in first and "fpr95" not in first

@@ -235,8 +235,10 @@ def markdown_table(rows: Sequence[dict[str, Any]], columns: Sequence[str] | None
 def beside_table(rows: Sequence[Beside]) -> str:
     """Ours beside the printed, graph by graph: mean ± standard deviation (95 % interval of the mean), and the print.
 
-    Metrics that the paper does not print stand in a table of their own.
+    Metrics that the paper does not print stand in a table of their own; rows that are ours alone, from their first run.
     """
+    begun = {(row.dataset, row.model) for row in rows if row.n or row.failed or row.printed_text}
+    rows = [row for row in rows if (row.dataset, row.model) in begun]
     metrics = list(dict.fromkeys(row.metric for row in rows))
     printed = [metric for metric in metrics if any(row.printed_text for row in rows if row.metric == metric)]
     others = [metric for metric in metrics if metric not in printed]
