@@ -7,6 +7,7 @@ Runs nothing: `graphsde reproduce TABLE --out results` does. A table without a j
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,9 @@ from graphsde.bench.compare import Row, compare, headline
 from graphsde.bench.folder import BenchFolder
 from graphsde.bench.paper import TABLES, PaperTable
 from graphsde.bench.reproduce import beside_table, cells_of, markdown_table, with_found
-from graphsde.cli.reproduce import everything
+from graphsde.cli.reproduce import everything, write_results
 from graphsde.io.table_export import write_table
-from graphsde.view.figures.bench import BesidePaper, MetricIntervals
+from graphsde.view.figures.bench import MetricIntervals
 from graphsde.view.figures.style import save_figure
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -40,13 +41,16 @@ def page(table: str, pages: Path, draw: bool = True) -> str:
         command = f"graphsde reproduce {table} --datasets {{graphs}} --seeds {{seeds}} --out results"
         rows = everything(plan, records)
         write_csv([row.as_dict() for row in rows], pages / f"{name}.csv")
+        drawn = any(row.mean is not None and row.printed is not None for row in rows)
+        if draw:
+            write_results(folder.path, plan.about, rows)
+            if drawn:
+                shutil.copy(folder.path / "beside.png", pages / f"{name}.png")
         missing = [graph for graph in plan.datasets if graph not in graphs]
         text = [f"## {plan.name}", plan.about, beside_table(rows)]
         if missing:
             text.append(f"Not run yet: {', '.join(missing)}.")
-        if any(row.mean is not None and row.printed is not None for row in rows):
-            if draw:
-                BesidePaper.of(rows).save(pages / f"{name}.png")
+        if drawn:
             text.append(f"![Ours beside the printed figures]({name}.png)")
         compared = compare(records, figures_of(plan, records))
         if len({row.model for row in compared}) > 1:
