@@ -16,22 +16,22 @@ from graphsde.bench.cells import Cell
 from graphsde.bench.compare import Row, compare, headline
 from graphsde.bench.folder import BenchFolder
 from graphsde.bench.paper import TABLES, PaperTable
-from graphsde.bench.reproduce import beside_table, cells_of, markdown_table
+from graphsde.bench.reproduce import beside_table, cells_of, markdown_table, with_found
 from graphsde.cli.reproduce import everything, write_results
 from graphsde.io.table_export import write_table
 from graphsde.view.figures.bench import MetricIntervals
 from graphsde.view.figures.style import save_figure
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS, PAGES = ROOT / "results", ROOT / "docs" / "results"
+RESULTS, PAGES, CONFIGS = ROOT / "results", ROOT / "docs" / "results", ROOT / "configs" / "equal"
 MACHINE = "two cores of an AMD EPYC, 24 GB, torch 2.13 on the CPU"
-OURS = ("lgnsde", "lgnsde@open-world")
+OURS = ("lgnsde", "lgnsde@paper", "lgnsde@open-world", "lgnsde@universal")
 
 
-def page(table: str) -> str:
-    """All parts of one table, or nothing where there is no journal."""
+def page(table: str, pages: Path, draw: bool = True) -> str:
+    """All parts of one table, with their CSV files and pictures in ``pages``; nothing where there is no journal."""
     parts = []
-    for plan in TABLES.get(table):
+    for plan in (with_found(one, CONFIGS) for one in TABLES.get(table)):
         name = plan.name.replace(":", "-")
         folder = BenchFolder(RESULTS / name)
         if not folder.question.is_file():
@@ -40,24 +40,35 @@ def page(table: str) -> str:
         graphs = {record["cell"]["dataset"] for record in records}
         command = f"graphsde reproduce {table} --datasets {{graphs}} --seeds {{seeds}} --out results"
         rows = everything(plan, records)
-        write_results(RESULTS / name, plan.about, rows)
-        shutil.copy(RESULTS / name / "table.csv", PAGES / f"{name}.csv")
-        picture = RESULTS / name / "beside.png"
-        if picture.is_file():
-            shutil.copy(picture, PAGES / f"{name}.png")
+        write_csv([row.as_dict() for row in rows], pages / f"{name}.csv")
+        drawn = any(row.mean is not None and row.printed is not None for row in rows)
+        if draw:
+            write_results(folder.path, plan.about, rows)
+            if drawn:
+                shutil.copy(folder.path / "beside.png", pages / f"{name}.png")
         missing = [graph for graph in plan.datasets if graph not in graphs]
         text = [f"## {plan.name}", plan.about, beside_table(rows)]
         if missing:
             text.append(f"Not run yet: {', '.join(missing)}.")
-        if picture.is_file():
+        if drawn:
             text.append(f"![Our figures and the published ones]({name}.png)")
         compared = compare(records, figures_of(plan, records))
         if len({row.model for row in compared}) > 1:
             text += ["### Leaders", verdict_table(compared), summary(compared)]
-        text.append(f"{commands(command, records)}; {machines(records)}")
+        text.append(f"{commands(command, records)}; {machines(records)} {journal_of(folder)}")
         text += [*fewer_seeds(records), *beyond_the_table(plan, records)]
         parts.append("\n\n".join(text))
     return "\n\n".join(parts)
+
+
+def write_csv(rows: list[dict[str, Any]], path: Path) -> None:
+    write_table({name: [row[name] for row in rows] for name in rows[0]}, path)
+
+
+def journal_of(folder: BenchFolder) -> str:
+    """Where every figure of a table comes from."""
+    place = folder.path.relative_to(ROOT)
+    return f"Journal: [{place}](../../{place}/journal.jsonl), `graphsde compare {place}`."
 
 
 def figures_of(plan: PaperTable, records: list[Any]) -> list[str]:
@@ -127,10 +138,25 @@ STUDIES = {
         "graphsde bench misclassification --datasets {graphs} --models {models} --configs configs --seeds {seeds} "
         "--out results/standard-tuned",
     ),
+    "controls": Study(
+        "controls",
+        "Single models and presets in the standard setting: public split of the citation graphs, the given split of "
+        "`digits`, test nodes only; the default settings of each model or preset.",
+        "graphsde bench misclassification --datasets {graphs} --models {models} --seeds {seeds} --out results/controls",
+    ),
+    "full-elbo": Study(
+        "full-elbo",
+        "The network of the text with the text's full ELBO: the KL is summed over all nodes, and drives the posterior "
+        "onto its prior. The preset `paper` weighs the KL as the authors' code does.",
+        "graphsde bench misclassification --datasets {graphs} --models lgnsde@paper --set kl_weight=1 "
+        "--set kl_unit=elbo --seeds {seeds} --out results/full-elbo",
+    ),
 }
+# tables whose journal a study shows, and figures, which have no cells of their own
+ELSEWHERE = {study.folder for study in STUDIES.values()}
 
 
-def study_page(name: str, study: Study) -> str:
+def study_page(name: str, study: Study, pages: Path, draw: bool = True) -> str:
     """The table of one bench, or nothing where there is no journal."""
     folder = BenchFolder(RESULTS / study.folder)
     if not folder.question.is_file():
@@ -138,15 +164,18 @@ def study_page(name: str, study: Study) -> str:
     records = folder.read()[1].records
     rows = compare(records)
     command = study.command.replace("{models}", ",".join(dict.fromkeys(plain(row.model) for row in rows)))
-    columns = [row.as_dict() | {"causes": ", ".join(row.causes)} for row in rows]
-    write_table({key: [row[key] for row in columns] for key in columns[0]}, PAGES / f"{name}.csv")
-    text = [study.about, figures_table(rows), "### Leaders", verdict_table(rows), summary(rows)]
-    first = rows[0].metric
-    for graph in dict.fromkeys(row.dataset for row in rows):
-        picture = PAGES / f"{name}-{graph}.png"
-        save_figure(MetricIntervals.of(records, rows, graph, first).matplotlib(), picture)
-        text.append(f"![{first} on {graph}: runs, means and their intervals]({picture.name})")
-    return "\n\n".join([*text, f"{commands(command, records)}; {machines(records)}", *fewer_seeds(records)])
+    write_csv([row.as_dict() | {"causes": ", ".join(row.causes)} for row in rows], pages / f"{name}.csv")
+    text = [study.about, figures_table(rows)]
+    if len({row.model for row in rows}) > 1:
+        text += ["### Leaders", verdict_table(rows), summary(rows)]
+        first = rows[0].metric
+        for graph in dict.fromkeys(row.dataset for row in rows):
+            picture = pages / f"{name}-{graph}.png"
+            if draw:
+                save_figure(MetricIntervals.of(records, rows, graph, first).matplotlib(), picture)
+            text.append(f"![{first} on {graph}: runs, means and their intervals]({picture.name})")
+    told = f"{commands(command, records)}; {machines(records)} {journal_of(folder)}"
+    return "\n\n".join([*text, told, *fewer_seeds(records)])
 
 
 def plain(label: str) -> str:
@@ -223,16 +252,16 @@ def machines(records: list[dict[str, Any]]) -> str:
     return f"{len(done)} cells, {failed} failed, {hours:.1f} processor hours; {MACHINE}."
 
 
+PAGES_OF_TABLES = [name for name in TABLES if not name.startswith("figure-") and name not in ELSEWHERE]
+
+
+def write_page(name: str, pages: Path, draw: bool = True) -> bool:
+    """The page of a table or study, if it has a journal."""
+    text = study_page(name, STUDIES[name], pages, draw) if name in STUDIES else page(name, pages, draw)
+    if text:
+        (pages / f"{name}.md").write_text(f"# {name}\n\n{text}\n", encoding="utf-8")
+    return bool(text)
+
+
 if __name__ == "__main__":
-    PAGES.mkdir(parents=True, exist_ok=True)
-    written = []
-    # a figure has no cells of its own
-    for table in (name for name in TABLES if not name.startswith("figure-")):
-        if text := page(table):
-            (PAGES / f"{table}.md").write_text(f"# {table}\n\n{text}\n", encoding="utf-8")
-            written.append(table)
-    for name, study in STUDIES.items():
-        if text := study_page(name, study):
-            (PAGES / f"{name}.md").write_text(f"# {name}\n\n{text}\n", encoding="utf-8")
-            written.append(name)
-    print("\n".join(written))
+    print("\n".join(name for name in (*PAGES_OF_TABLES, *STUDIES) if write_page(name, PAGES)))

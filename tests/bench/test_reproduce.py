@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,13 @@ import pytest
 import graphsde as gs
 from graphsde.bench.cells import own_settings
 from graphsde.bench.paper import TABLES, PaperTable, System, printed_figures
-from graphsde.bench.reproduce import Beside, agreement, beside, beside_table, cells_of, spec_of
+from graphsde.bench.reproduce import Beside, agreement, beside, beside_table, cells_of, with_found
 from graphsde.bench.tasks import TASKS
 from graphsde.nn.encoding import FeatureEncoder
 
 from support import block_graph
 
+GRAPH = "synthetic:2000"  # large enough for every split, and without masks
 PLANS = [plan for name in TABLES for plan in TABLES.get(name)]
 SOURCE = Path(__file__).resolve().parents[2] / ".." / "shared" / "paper" / "tables.csv"
 
@@ -52,12 +53,17 @@ def test_printed_figures_are_as_listed() -> None:
 def test_plans_name_tasks_options_and_models_that_exist(plan: PaperTable) -> None:
     task = TASKS.get(plan.task)(**plan.options)
     assert task.name == plan.task
-    assert all(cells_of(plan, ["digits"], [system.model], [0]) for system in plan.systems)
+    searched = [replace(system, found={GRAPH: {}}) if system.tuned else system for system in plan.systems]
+    plan = replace(plan, systems=tuple(searched))
+    named = {cell.model for cell in cells_of(plan, [GRAPH], [], [0])}
+    assert named == {system.model.partition("@")[0] for system in plan.systems}
 
 
-def record(plan: PaperTable, model: str, seed: int, metrics: dict[str, float] | None) -> dict[str, Any]:
-    (cell,) = cells_of(plan, ["digits"], [model], [seed])
-    return {"id": cell.id, "status": "done" if metrics else "failed", "cause": "time", "metrics": metrics or {}}
+def record(plan: PaperTable, name: str, seed: int, metrics: dict[str, float] | None, **versions: int) -> dict[str, Any]:
+    (cell,) = cells_of(plan, ["digits"], [name], [seed])
+    cell = replace(cell, versions={**cell.versions, **versions})
+    facts = {"id": cell.id, "address": cell.address, "cell": cell.as_dict(), "cause": "time"}
+    return {**facts, "status": "done" if metrics else "failed", "metrics": metrics or {}}
 
 
 def test_ours_beside_the_printed() -> None:
@@ -70,8 +76,59 @@ def test_ours_beside_the_printed() -> None:
     assert rows["auroc"].mean == pytest.approx(0.9)
 
 
+def test_a_row_of_an_earlier_version_stands_until_it_is_run_again() -> None:
+    (plan,) = TABLES.get("standard")
+    figures = {"accuracy": 0.8, "micro_auroc": 0.9, "aurc": 0.1}
+    former = [record(plan, "gcn", seed, figures, model=0) for seed in range(3)]
+    row, *_ = beside(plan, former, ["digits"], ["gcn"], range(3))
+    assert (row.n, row.model) == (3, "gcn (version 0 of the model)")
+    # one cell of the present version, and nothing of the earlier one is in the row
+    again = [*former, record(plan, "gcn", 0, figures)]
+    row, *_ = beside(plan, again, ["digits"], ["gcn"], range(3))
+    assert (row.n, row.model) == (1, "gcn")
+
+
+def test_a_tuned_row_is_there_where_its_search_has_left_settings(tmp_path: Path) -> None:
+    (plan,) = TABLES.get("standard-searched")
+    plan = replace(plan, datasets=("digits", "synthetic"))
+    assert cells_of(with_found(plan, tmp_path), ["digits"], [], [0]) == []
+    text = "model: gcn\ndataset: digits\nsettings: {hidden: 5}\n"
+    (tmp_path / "gcn-digits.yaml").write_text(text, encoding="utf-8")
+    found = with_found(plan, tmp_path)
+    (cell,) = cells_of(found, ["digits", "synthetic"], [], [0])
+    assert (cell.label, cell.settings, cell.dataset) == ("gcn (tuned)", {"hidden": 5}, "digits")
+
+
+def test_classes_left_out_are_one_figure_a_seed_and_only_where_all_are_there() -> None:
+    (plan,) = TABLES.get("ood-every-class")
+    cells = cells_of(plan, ["digits"], ["gcn"], [0, 1])
+    assert len(cells) == 20
+    records: list[dict[str, Any]] = [
+        {"id": cell.id, "address": cell.address, "cell": cell.as_dict(), "status": "done", "metrics": {"ood_auroc": k}}
+        for k, cell in enumerate(cells[:-1])
+    ]
+    rows = {row.metric: row for row in beside(plan, records, ["digits"], ["gcn"], [0, 1])}
+    assert (rows["auroc"].n, rows["auroc"].mean) == (1, 4.5)
+
+
+def test_printed_figures_of_lgnsde_stand_beside_the_network_of_the_text() -> None:
+    for plan in PLANS:
+        for system in plan.systems:
+            if system.printed == "lgnsde":
+                assert system.model == "lgnsde@paper", plan.name
+    tables = ("standard", "ood", "noise", "active-entropy", "active-random", "extended-ood", "time")
+    for plan in (plan for name in tables for plan in TABLES.get(name)):
+        assert {"lgnsde", "lgnsde@released"} <= {system.name for system in plan.systems}, plan.name
+
+
+def test_a_name_of_ours_goes_before_a_printed_one() -> None:
+    (plan,) = TABLES.get("standard")
+    assert {cell.label for cell in cells_of(plan, ["digits"], ["lgnsde"], [0])} == {"lgnsde"}
+    assert {cell.label for cell in cells_of(plan, ["digits"], ["bgcn"], [0])} == {"bgcn"}
+
+
 def test_metric_names_of_scores_sweeps_and_percent() -> None:
-    label, _ = TABLES.get("extended-ood")
+    label, *_ = TABLES.get("extended-ood")
     assert label.metric_of(System("odin", "gcn", {}, "odin"), "auroc") == "ood_auroc[odin]"
     (drift,) = TABLES.get("prior-drift")
     assert drift.metric_of(drift.systems[0], "accuracy-percent") == "accuracy@-100"
@@ -104,7 +161,9 @@ def test_a_table_in_markdown_has_interval_print_and_agreement_in_every_cell() ->
         row("gp", "accuracy", **ours, printed_text="OOM"),
         row("gp", "fpr95", **percent),
     ]
+    rows += [replace(row("", "accuracy"), model="never run"), replace(row("", "fpr95"), model="never run")]
     text = beside_table(rows)
+    assert "never run" not in text
     _, first, second = text.split("\n\n")
     assert "| gcn | our gcn | 0.8100 ± 0.0100 (0.801 to 0.819) | 0.8000 ± 0.0200, agrees | 5 | 0 |" in first
     assert "|  | our own | — |  | 0 | 2 |" in first and "| OOM |" in first and "fpr95" not in first

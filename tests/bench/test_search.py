@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from graphsde.base.errors import BadUsage
 from graphsde.bench import search as study
 from graphsde.bench.cells import ModelSpec
 from graphsde.bench.engines import Limits
@@ -133,3 +135,55 @@ def test_reading_again_selects_by_what_is_asked_now(tmp_path: Path) -> None:
     run_search(request(trials=1), tmp_path)
     nll, accuracy = (read_trials(tmp_path, select)[0].value for select in ("nll", "accuracy"))
     assert nll is not None and accuracy is not None and nll != accuracy and accuracy > 0.9
+
+
+def test_the_last_trials_are_neighbours_of_the_best() -> None:
+    trials = tried(8)
+    trials[3] = replace(trials[3], value=0.01)
+    asked, best = request(around=4), trials[3].chosen
+    space = space_of("gcn")
+    seen = []
+    for _ in range(4):
+        point = next_point(asked, trials)
+        changed = [name for name in space if point[name] != best[name]]
+        assert len(changed) == 1 and point not in [trial.chosen for trial in trials]
+        (name,) = changed
+        assert abs(space[name].index(point[name]) - space[name].index(best[name])) == 1
+        trials.append(Trial(len(trials), point, {}, 9.0, "", (), 1.0, False))
+        seen.append(point)
+    assert len({repr(point) for point in seen}) == 4
+
+
+def test_neighbours_of_own_settings_start_where_the_grid_is_nearest() -> None:
+    """The model's own learning rate is .01, its weight decay 5e-4, its width 16; what does not change stays its own."""
+    own = [Trial(0, {}, {}, 0.1, "", (), 1.0, False)]
+    for length in range(1, 9):
+        point = next_point(request(trials=1, around=20, seed=length), own)
+        ((name, value),) = point.items()
+        near = {"lr": (0.005, 0.1), "weight_decay": (0.001, 1e-4), "hidden": (16, 32)}.get(name, space_of("gcn")[name])
+        assert value in near
+
+
+def test_settings_beside_the_grid_are_searched_too() -> None:
+    space = space_of("lgnsde", {"preset": "paper"}, {"sigma": [1.0, 7.0]})
+    assert space["sigma"] == (1.0, 7.0) and "step" in space
+    found = study.settings_of("lgnsde", {"sigma": 7.0, "step": 0.2}, {"preset": "paper"})
+    assert found == {"preset": "paper", "sigma": 7.0, "steps": 5}
+
+
+def test_a_trial_of_two_trainings_counts_by_their_mean_and_is_redone_until_both_are_there(tmp_path: Path) -> None:
+    asked = SearchRequest(GRAPH, ModelSpec("label-propagation"), trials=1, runs=2, engine="serial")
+    (trial,) = run_search(asked, tmp_path)
+    assert trial.value is not None and read_trials(tmp_path, runs=3) == []
+    singles = [read_trials(tmp_path)[0].value for _ in range(1)]
+    assert trial.value == pytest.approx(singles[0])  # the same for every seed: nothing is drawn in it
+    with pytest.raises(BadUsage, match="another search"):
+        run_search(SearchRequest(GRAPH, ModelSpec("label-propagation"), trials=1, engine="serial"), tmp_path)
+
+
+def test_one_training_that_was_given_up_decides_for_its_trial() -> None:
+    done, pruned = Trial(3, {}, {}, 0.5, "a", (0.9, 0.7), 2.0, False), Trial(3, {}, {}, None, "b", (0.7,), 1.0, True)
+    both = study._together([done, replace(done, value=0.7, reached=(0.5, 0.5))])
+    assert (both.value, both.reached, both.cpu_seconds) == (pytest.approx(0.6), pytest.approx((0.7, 0.6)), 4.0)
+    mixed = study._together([done, pruned])
+    assert mixed.value is None and mixed.pruned and mixed.reached == (pytest.approx(0.8),)

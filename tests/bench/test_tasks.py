@@ -9,6 +9,7 @@ import pytest
 
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.bench.tasks import TASKS, Task
+from graphsde.bench.tasks.cost import epochs_of
 from graphsde.bench.tasks.ood import best_threshold
 from graphsde.graph.graph import Graph
 from graphsde.metrics import ood_auroc
@@ -260,6 +261,19 @@ def test_cost_compares_with_a_gcn_in_the_same_process() -> None:
         found.metrics["epoch_seconds"] / found.metrics["gcn_epoch_seconds"]
     )
     assert found.metrics["predict_seconds"] > 0
+
+
+@pytest.mark.parametrize("model, settings", [(LGNSDE, {}), (GCN, {}), (Ensemble, {"members": 2})])
+def test_a_measured_epoch_looks_at_validation_nodes_only_where_that_is_asked(
+    model: Any, settings: dict[str, Any]
+) -> None:
+    def make(**own: Any) -> Model:
+        return model(**{**settings, **own})  # type: ignore[no-any-return]
+
+    for validated in (False, True):
+        fitted = make(**epochs_of(make, 6, validated)).fit(blocks())
+        assert len(fitted.history) == 6 * settings.get("members", 1)
+        assert any(record.val_nll is not None for record in fitted.history) is validated
 
 
 def test_noise_on_edges_keeps_their_number_and_the_features(blocks: Graph) -> None:

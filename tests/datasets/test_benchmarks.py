@@ -17,7 +17,7 @@ from graphsde.datasets.benchmarks import DATASETS, load, where_is
 from graphsde.datasets.embedded import nearest
 from graphsde.datasets.splits import default_split
 
-from support import needs_real_data, real_data
+from support import more_data, needs_real_data, real_data
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -28,9 +28,12 @@ pytestmark = pytest.mark.usefixtures("own_cache")
         "digits",
         "synthetic",
         *(pytest.param(one, marks=needs_real_data) for one in ("cora", "citeseer", "pubmed", "computers", "photo")),
+        "coauthor-cs",
     ],
 )
 def test_every_graph_is_what_its_entry_says(name: str) -> None:
+    if name == "coauthor-cs":
+        more_data("ms_academic_cs.npz")
     facts, graph = DATASETS.entry(name).facts, load(name.upper())
     assert graph.name == name
     assert (graph.benchmark, facts.get("fingerprint")) == (
@@ -42,8 +45,8 @@ def test_every_graph_is_what_its_entry_says(name: str) -> None:
     assert facts["origin"] and facts["licence"]
 
 
-def test_the_list_names_all_nine() -> None:
-    classes = ["digits", "cora", "citeseer", "pubmed", "computers", "photo", "synthetic"]
+def test_the_list_names_all_ten() -> None:
+    classes = ["digits", "cora", "citeseer", "pubmed", "computers", "photo", "coauthor-cs", "synthetic"]
     assert [name for name in DATASETS.names() if "target" not in DATASETS.entry(name).facts] == classes
     assert set(DATASETS) - set(classes) == {"diabetes", "synthetic-regression"}
     assert {"name", "summary", "nodes", "edges", "features", "classes", "default_split"} <= DATASETS.describe()[

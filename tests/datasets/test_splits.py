@@ -261,6 +261,24 @@ def test_the_feature_shift_compares_as_many_nodes_as_published() -> None:
     assert tested / (tested + real("cora").num_nodes) == pytest.approx(0.2697, abs=5e-5)
 
 
+@needs_real_data
+def test_the_one_draw_of_gnsd_is_the_same_for_every_seed() -> None:
+    """The published code permutes the positions of the known nodes once, by numpy's old generator with seed 123."""
+    graph = real("computers")
+    known = np.flatnonzero(graph.labels > 5)  # type: ignore[operator]
+    assert known.size == 3752
+    order = known[np.random.RandomState(123).permutation(3752)]
+    for seed in (0, 7):
+        split = make_split(graph, "label-leave-out", draw="gnsd", seed=seed)
+        assert np.array_equal(np.flatnonzero(split.masks["train"]), np.sort(order[:375]))
+        assert np.array_equal(np.flatnonzero(split.masks["val"]), np.sort(order[375:750]))
+        assert np.array_equal(np.flatnonzero(split.masks["test"]), np.sort(order[750:]))
+    shifted = make_split(graph, "uniform-10-10-80", draw="gnsd")
+    assert np.flatnonzero(shifted.masks["train"]).sum() == np.random.RandomState(123).permutation(13752)[:1375].sum()
+    with pytest.raises(BadUsage, match="no draw"):
+        make_split(graph, "uniform-10-10-80", draw="lucky")
+
+
 @pytest.mark.parametrize(
     ("classes", "known", "ood"), [(3, 2, 1), (4, 2, 1), (5, 2, 2), (6, 2, 3), (7, 3, 3), (10, 4, 5)]
 )

@@ -328,7 +328,7 @@ def test_threads_processes_and_foreign_seeds_change_no_bit(tmp_path: Path) -> No
 
 @needs_real_data
 def test_cora_closed_world_reaches_the_measured_level() -> None:
-    """Ten seeds are in docs/results.md; one stands guard here, well below them."""
+    """Ten seeds are in docs/results/standard.md; one stands guard here, well below them."""
     graph = gs.load("cora")
     metrics = gs.evaluate(gs.LGNSDE(preset="closed-world", seed=0).fit(graph).predict(graph), graph)
     assert metrics["accuracy"] > 0.825 and metrics["aurc"] < 0.056 and metrics["nll"] < 0.54

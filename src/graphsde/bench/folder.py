@@ -78,8 +78,22 @@ class BenchFolder:
             )
 
 
-def refuse_changes(wanted: Iterable[Cell], records: Iterable[Record], folder: Path) -> None:
-    """Results of other data or another version of the code must not be mixed with new ones."""
+def set_former_aside(wanted: Iterable[Cell], journal: Journal) -> int:
+    """Records of another results version move out of the rows (a model on a graph) that are about to be run again."""
+    now: dict[tuple[str, str], dict[str, int]] = {(cell.dataset, cell.label): cell.versions for cell in wanted}
+
+    def former(record: Record) -> bool:
+        cell = Cell(**record["cell"])
+        return cell.versions != now.get((cell.dataset, cell.label), cell.versions)
+
+    return journal.set_aside(former)
+
+
+def refuse_changes(wanted: Iterable[Cell], records: Iterable[Record], folder: Path, renewed: bool = False) -> None:
+    """Results of other data or another version of the code must not be mixed with new ones.
+
+    ``renewed``: each row is of one version, as :func:`set_former_aside` has seen to; others may still be of another.
+    """
     data: dict[str, str] = {}
     versions: dict[tuple[str, str], int] = {}
     meant: dict[tuple[str, str], dict[str, Any]] = {}
@@ -106,11 +120,12 @@ def refuse_changes(wanted: Iterable[Cell], records: Iterable[Record], folder: Pa
                 expected=before[:12],
                 fix="restore the data, or choose another --out",
             )
-        for kind, name in (("task", cell.task), ("model", cell.model)):
+        for kind, name in () if renewed else (("task", cell.task), ("model", cell.model)):
             then, now = versions.get((kind, name)), cell.versions.get(kind, 0)
             if then is not None and then != now:
                 raise BadUsage(
                     f"the results version of {kind} '{name}' was {then} when {folder} was started and is {now} now",
                     code="E-BENCH-CHANGED",
-                    fix="choose another --out: old and new results must not be mixed",
+                    fix="choose another --out: old and new results must not be mixed; reproduce --renew runs "
+                    "rows of an earlier version again",
                 )

@@ -180,6 +180,7 @@ class Journal:
     def __init__(self, folder: str | Path) -> None:
         self.path = Path(folder) / "journal.jsonl"
         self.damaged_path = Path(folder) / "journal.damaged.jsonl"
+        self.former_path = Path(folder) / "journal.former.jsonl"
 
     def read(self) -> JournalContents:
         try:
@@ -209,6 +210,16 @@ class Journal:
             yield Appender(self.path, handle, contents.latest)
         finally:
             os.close(handle)
+
+    def set_aside(self, which: Callable[[Record], bool]) -> int:
+        """Move records into ``journal.former.jsonl``, and say how many; only for who holds the folder's lock."""
+        records = self.read().records
+        gone = [record for record in records if which(record)]
+        if gone:
+            before = self.former_path.read_bytes() if self.former_path.exists() else b""
+            storage.write_bytes(self.former_path, before + b"".join(map(encode, gone)))
+            storage.write_bytes(self.path, b"".join(encode(record) for record in records if record not in gone))
+        return len(gone)
 
     def _repair(self, contents: JournalContents) -> None:
         """Nothing is lost: bad lines are written to the other file before they leave this one."""

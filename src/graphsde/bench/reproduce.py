@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from graphsde.bench.cells import Cell, ModelSpec, plan_cells
+from graphsde.bench.cells import Cell, ModelSpec, canonical, plan_cells
 from graphsde.bench.direction import within_range
 from graphsde.bench.paper import PaperTable, Printed, System
+from graphsde.bench.search import kept_settings, tuned
 from graphsde.bench.statistics import bootstrap_interval
 from graphsde.graph.graph import Graph
 
@@ -44,18 +46,47 @@ class Beside:
         return asdict(self)
 
 
+def with_found(table: PaperTable, configs: Path | None) -> PaperTable:
+    """The table with the settings that searches have left in ``configs`` for its tuned rows.
+
+    A row that is to be tuned is there on the graphs that have been searched, and on no other.
+    """
+    systems = []
+    for system in table.systems:
+        if system.tuned:
+            graphs = [] if configs is None else [g for g in table.datasets if kept_settings(configs, system.model, g)]
+            spec = tuned(ModelSpec.parse(system.model), system.model, graphs, configs or Path())
+            system = replace(system, found=spec.found, found_on=spec.found_on)
+        systems.append(system)
+    return replace(table, systems=tuple(systems))
+
+
 def cells_of(table: PaperTable, datasets: Sequence[str], models: Sequence[str], seeds: Sequence[int]) -> list[Cell]:
     """The cells that a table needs."""
-    return plan_cells(table.task, table.options, datasets, specs_of(table, models), seeds)
+    graphs: dict[str, Graph] = {}
+    return [
+        cell
+        for dataset in datasets
+        for cell in plan_cells(table.task, table.options, [dataset], specs_of(table, dataset, models), seeds, graphs)
+    ]
 
 
-def specs_of(table: PaperTable, models: Sequence[str]) -> list[ModelSpec]:
-    """The models that a table needs, each once."""
-    return list({(spec.name, repr(spec.settings)): spec for spec in map(spec_of, _rows(table, models))}.values())
+def specs_of(table: PaperTable, dataset: str, models: Sequence[str]) -> list[ModelSpec]:
+    """The models that a table needs on a graph; rows that share one name it once.
+
+    A search that ended where it began shares its cells with the row that was not tuned.
+    """
+    found: dict[tuple[str, str], ModelSpec] = {}
+    for spec in map(spec_of, _rows(table, dataset, models)):
+        found.setdefault((spec.name, canonical(spec.on(dataset).settings)), spec)
+    return list(found.values())
 
 
 def spec_of(system: System) -> ModelSpec:
-    return ModelSpec.parse(system.model, system.settings)
+    spec = ModelSpec.parse(system.model, system.settings)
+    if not system.tuned:
+        return spec
+    return replace(spec, found=dict(system.found), found_on=dict(system.found_on), called=system.name)
 
 
 def beside(
@@ -85,21 +116,48 @@ def _by_system(
     table: PaperTable, records: Iterable[Mapping[str, Any]], dataset: str, models: Sequence[str], seeds: Sequence[int]
 ) -> Iterator[tuple[System, list[Mapping[str, Any]]]]:
     latest = {record["id"]: record for record in records}
+    asked = {(record["address"], record["cell"]["data"]): record for record in latest.values()}
     graphs: dict[str, Graph] = {}
-    for system in _rows(table, models):
+    for system in _rows(table, dataset, models):
         cells = plan_cells(table.task, table.options, [dataset], [spec_of(system)], seeds, graphs)
-        yield system, [latest[cell.id] for cell in cells if cell.id in latest]
+        found = [latest[cell.id] for cell in cells if cell.id in latest]
+        if found:
+            yield system, found
+            continue
+        # never both in one row: what an earlier version of the code found stands until the row is run again
+        former = [asked[key] for cell in cells if (key := (cell.address, cell.data)) in asked]
+        yield (
+            (replace(system, former=_told(former[0]["cell"]["versions"], cells[0].versions)) if former else system),
+            [record for record in former if record["cell"]["versions"] == former[0]["cell"]["versions"]],
+        )
 
 
-def _rows(table: PaperTable, models: Sequence[str]) -> list[System]:
-    """The requested systems, by our name or the printed one; all by default."""
-    return [s for s in table.systems if not models or s.model in models or (s.printed or "") in models]
+def _told(then: Mapping[str, int], now: Mapping[str, int]) -> str:
+    """Which version made a row that has not been run by the present one."""
+    return ", ".join(f"version {then.get(kind, 0)} of the {kind}" for kind in now if then.get(kind, 0) != now[kind])
+
+
+def _rows(table: PaperTable, dataset: str, models: Sequence[str]) -> list[System]:
+    """The systems asked for that can be run on a graph: tuned ones only where they have been searched."""
+    return [row for row in _asked(table, models) if not row.tuned or dataset in row.found]
+
+
+def rows_to_be_searched(table: PaperTable, dataset: str, models: Sequence[str]) -> list[str]:
+    """The systems asked for that wait for a search on a graph, by name."""
+    return [row.name for row in _asked(table, models) if row.tuned and dataset not in row.found]
+
+
+def _asked(table: PaperTable, models: Sequence[str]) -> list[System]:
+    """By our name or, where none of ours has it, by the printed one; all if none is named."""
+    ours = {system.name for system in table.systems}
+    return [
+        s for s in table.systems if not models or s.name in models or (s.printed in models and s.printed not in ours)
+    ]
 
 
 def _beside(table: PaperTable, dataset: str, system: System, metric: str, records: list[Mapping[str, Any]]) -> Beside:
     ours = table.metric_of(system, metric)
-    done = [record["metrics"].get(ours) for record in records if record["status"] == "done"]
-    x = np.array([value for value in done if value is not None], dtype=np.float64) * table.scale
+    x = np.array(_by_seed(records, ours), dtype=np.float64) * table.scale
     printed = table.printed_figure(dataset, system, metric) or Printed(None, None, "")
     mean = float(x.mean()) if x.size else None
     std = float(x.std(ddof=1)) if x.size > 1 else None
@@ -124,11 +182,22 @@ def _beside(table: PaperTable, dataset: str, system: System, metric: str, record
     )
 
 
+def _by_seed(records: Sequence[Mapping[str, Any]], metric: str) -> list[float]:
+    """One value per seed; where a task has several cells for a seed (classes left out), the mean of them all."""
+    seeds: dict[int, list[float | None]] = {}
+    for record in records:
+        value = record["metrics"].get(metric) if record["status"] == "done" else None
+        seeds.setdefault(record["cell"]["seed"], []).append(value)
+    whole = max(map(len, seeds.values()), default=0)
+    kept = [[one for one in values if one is not None] for values in seeds.values() if len(values) == whole]
+    return [sum(values) / whole for values in kept if len(values) == whole]
+
+
 def _ours(system: System) -> str:
     """Our model, with what distinguishes this row from others of the same model."""
-    name = system.called or system.model
-    told = name if system.score is None else f"{name} by {system.score}"
-    return told if system.value is None else f"{told}, {system.value}"
+    told = system.name if system.score is None else f"{system.name} by {system.score}"
+    told = told if system.value is None else f"{told}, {system.value}"
+    return f"{told} ({system.former})" if system.former else told
 
 
 def agreement(
@@ -166,8 +235,10 @@ def markdown_table(rows: Sequence[dict[str, Any]], columns: Sequence[str] | None
 def beside_table(rows: Sequence[Beside]) -> str:
     """Our and the printed values, graph by graph: mean ± standard deviation (95 % interval of the mean), and theirs.
 
-    Metrics that the paper does not print are in a separate table.
+    Metrics that the paper does not print are in a separate table; rows that are ours alone, from their first run.
     """
+    begun = {(row.dataset, row.model) for row in rows if row.n or row.failed or row.printed_text}
+    rows = [row for row in rows if (row.dataset, row.model) in begun]
     metrics = list(dict.fromkeys(row.metric for row in rows))
     printed = [metric for metric in metrics if any(row.printed_text for row in rows if row.metric == metric)]
     others = [metric for metric in metrics if metric not in printed]

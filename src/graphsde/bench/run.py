@@ -16,7 +16,7 @@ from graphsde.base.interrupt import Interrupted, Stopper
 from graphsde.base.lock import exclusive
 from graphsde.bench.cells import Cell, ModelSpec, plan_cells
 from graphsde.bench.engines import ENGINES, Engine, Limits
-from graphsde.bench.folder import BenchFolder, refuse_changes
+from graphsde.bench.folder import BenchFolder, refuse_changes, set_former_aside
 from graphsde.bench.journal import Outcome, make_record
 from graphsde.bench.tasks.task import TASKS, Task
 
@@ -33,6 +33,7 @@ class BenchRequest:
         engine, workers, address: see :class:`~graphsde.bench.engines.Engine`.
         limits: when to give up on a cell.
         retry_failed: run failed cells again.
+        renew: run rows again that an earlier version of task or model has made; their records are set aside.
     """
 
     task: str
@@ -45,6 +46,7 @@ class BenchRequest:
     address: str | None = None
     limits: Limits = field(default_factory=Limits)
     retry_failed: bool = False
+    renew: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,8 +125,10 @@ def _run(
     folder.refuse_another(request.task, options)
     cells = plan_cells(request.task, request.options, request.datasets, request.models, request.seeds)
     folder.write_question(request.task, options)
+    if request.renew and (gone := set_former_aside(cells, folder.journal)):
+        say(f"{gone:,} cells of an earlier results version are set aside in {folder.journal.former_path.name}")
     with folder.journal.appending(say) as journal:
-        refuse_changes(cells, journal.latest.values(), folder.path)
+        refuse_changes(cells, journal.latest.values(), folder.path, request.renew)
         known = {cell.id: journal.latest[cell.id]["status"] for cell in cells if cell.id in journal.latest}
         wanted = ("failed", None) if request.retry_failed else (None,)
         missing = [cell for cell in cells if known.get(cell.id) in wanted]

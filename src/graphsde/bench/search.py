@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import math
 import statistics
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 import yaml
@@ -15,7 +17,7 @@ import yaml
 from graphsde.base import storage
 from graphsde.base.errors import BadInput, BadUsage, MissingExtra
 from graphsde.base.lock import exclusive
-from graphsde.base.seeds import derive
+from graphsde.base.seeds import derive, numpy_stream
 from graphsde.bench.cells import ModelSpec
 from graphsde.bench.engines import Limits
 from graphsde.bench.folder import BenchFolder
@@ -43,8 +45,10 @@ WORDS: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 
 
-def space_of(model: str, settings: dict[str, Any] | None = None) -> dict[str, tuple[Any, ...]]:
-    """The grid's parameters that a model has.
+def space_of(
+    model: str, settings: dict[str, Any] | None = None, also: Mapping[str, Sequence[Any]] = MappingProxyType({})
+) -> dict[str, tuple[Any, ...]]:
+    """The grid's parameters that a model has, and values of settings that are ``also`` tried.
 
     Example:
         >>> sorted(space_of("gcn"))
@@ -55,7 +59,7 @@ def space_of(model: str, settings: dict[str, Any] | None = None) -> dict[str, tu
     for name, values in GRID.items():
         if any(set(words) <= fields for words in WORDS.get(name, ((name,),))):
             space[name] = values
-    return space
+    return space | {name: tuple(values) for name, values in also.items()}
 
 
 def settings_of(model: str, chosen: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]:
@@ -67,7 +71,7 @@ def settings_of(model: str, chosen: dict[str, Any], base: dict[str, Any]) -> dic
             horizon = MODELS.get(model)(**base).settings.model_dump().get("horizon", 1.0)
             found["steps"] = max(1, round(horizon / value))
         else:
-            words = next(words for words in WORDS.get(name, ((name,),)) if set(words) <= fields)
+            words = next((words for words in WORDS.get(name, ((name,),)) if set(words) <= fields), (name,))
             found |= dict.fromkeys(words, value)
     if "base_settings" in MODELS.get(model).Settings.model_fields:
         return {**base, "base_settings": {**base.get("base_settings", {}), **found}}
@@ -90,7 +94,11 @@ LOST_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Trial:
-    """One tried point; ``value`` is ``None`` if the trial failed or was pruned, ``data`` is the graph's fingerprint."""
+    """One tried point; ``value`` is ``None`` if the trial failed or was pruned, ``data`` is the graph's fingerprint.
+
+    Of several trainings, ``value`` and ``reached`` are means, ``cell`` is the first one and ``cpu_seconds`` are theirs
+    together; one that failed or was given up decides for all.
+    """
 
     number: int
     chosen: dict[str, Any]
@@ -115,8 +123,8 @@ def write_choice(folder: Path, number: int, chosen: dict[str, Any], settings: di
     storage.write_json(place / "choice.json", {"chosen": chosen, "settings": settings})
 
 
-def read_trials(folder: Path, select: Select = "nll") -> list[Trial]:
-    """What was tried in ``folder`` so far; a trial without a record was interrupted and is redone."""
+def read_trials(folder: Path, select: Select = "nll", runs: int = 1) -> list[Trial]:
+    """What was tried in ``folder`` so far; a trial with fewer than ``runs`` records was interrupted and is redone."""
     trials: list[Trial] = []
     while (choice := trial_folder(folder, len(trials)) / "choice.json").is_file():
         try:
@@ -130,11 +138,25 @@ def read_trials(folder: Path, select: Select = "nll") -> list[Trial]:
                 fix="delete the folder of the trial: it will be run again",
             ) from error
         bench = BenchFolder(choice.parent)
-        records = list(bench.read()[1].records) if bench.question.is_file() else []
-        if not records:
+        records = list(bench.read()[1].latest.values()) if bench.question.is_file() else []
+        if len(records) < runs:
             break
-        trials.append(_trial(len(trials), chosen, settings, records[-1], select))
+        found = [_trial(len(trials), chosen, settings, record, select) for record in records]
+        trials.append(_together(found) if runs > 1 else found[-1])
     return trials
+
+
+def _together(runs: Sequence[Trial]) -> Trial:
+    """Several trainings of one trial as one."""
+    values = [run.value for run in runs if run.value is not None]
+    return replace(
+        runs[0],
+        value=statistics.fmean(values) if len(values) == len(runs) else None,
+        reached=tuple(map(statistics.fmean, zip(*(run.reached for run in runs), strict=False))),
+        cpu_seconds=sum(run.cpu_seconds for run in runs),
+        pruned=any(run.pruned for run in runs),
+        cause=next((run.cause for run in runs if run.cause), None),
+    )
 
 
 def best_trial(trials: Sequence[Trial], select: Select = "nll") -> Trial:
@@ -169,7 +191,10 @@ class SearchRequest:
     Args:
         dataset, model: one pair; settings of ``model`` that are held fixed.
         trials: how many settings are tried, the model's own among them.
+        around: how many more are tried then, neighbours of the best one in the grid.
         seed: of the trials' training and of the sampler.
+        runs: trainings of each trial, with seeds from ``seed`` on; the mean counts.
+        also: settings to try beside the grid, with their values in order.
         sampler: ``random`` or ``tpe``.
         select: what is minimised or maximised, on validation nodes.
         cpu_minutes: of all trials together; no new one is started beyond.
@@ -179,7 +204,10 @@ class SearchRequest:
     dataset: str
     model: ModelSpec
     trials: int = 8
+    around: int = 0
     seed: int = 0
+    runs: int = 1
+    also: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     sampler: Literal["random", "tpe"] = "random"
     select: Select = "nll"
     cpu_minutes: float = 20.0
@@ -189,8 +217,9 @@ class SearchRequest:
     options: dict[str, Any] = field(default_factory=dict)
 
     def question(self) -> dict[str, Any]:
-        """What an earlier start of the same search must agree with; its length and engine may change."""
-        return {
+        """All that an earlier start of the same search must agree with; its engine may change, and its length where
+        nothing is tried around the best of it."""
+        return self._more() | {
             "dataset": self.dataset,
             "data": open_graph(self.dataset).fingerprint,
             "model": self.model.name,
@@ -201,6 +230,12 @@ class SearchRequest:
             "options": self.options,
             "versions": {"task": TASKS.get("tuning").version, "model": MODELS.get(self.model.name).version},
         }
+
+    def _more(self) -> dict[str, Any]:
+        """What only some searches have, so that the others are what they were."""
+        several = {"runs": self.runs} if self.runs > 1 else {}
+        nearby = {"trials": self.trials, "around": self.around} if self.around else {}
+        return several | nearby | ({"also": dict(self.also)} if self.also else {})
 
 
 def claim(folder: Path, request: SearchRequest) -> None:
@@ -216,10 +251,10 @@ def claim(folder: Path, request: SearchRequest) -> None:
         then = dict(storage.read_json(path))
     except (ValueError, TypeError) as error:
         raise BadInput("search.json is damaged", code="E-CORRUPT", place=str(path), fix=_ELSEWHERE) from error
-    changed = [name for name in now if then.get(name) != now[name]]
+    changed = [name for name in {**then, **now} if then.get(name) != now.get(name)]
     if changed:
         code = "E-DATA-CHANGED" if changed == ["data"] else "E-BENCH-CHANGED"
-        told = "; ".join(f"{name}: {then.get(name)} then, {now[name]} now" for name in changed)
+        told = "; ".join(f"{name}: {then.get(name)} then, {now.get(name)} now" for name in changed)
         raise BadUsage(f"{folder} holds another search ({told})", code=code, fix=_ELSEWHERE)
 
 
@@ -234,9 +269,11 @@ FIRST_AT_RANDOM = 3
 
 def next_point(request: SearchRequest, trials: Sequence[Trial]) -> dict[str, Any]:
     """An untried point of the space; the first one is empty: the model's own settings."""
-    space = space_of(request.model.name, request.model.settings)
+    space = space_of(request.model.name, request.model.settings, request.also)
     if not trials:
         return {}
+    if request.around and len(trials) >= request.trials:
+        return neighbour(request, trials, space)
     try:
         import optuna
     except ImportError:
@@ -270,6 +307,52 @@ def next_point(request: SearchRequest, trials: Sequence[Trial]) -> dict[str, Any
     return dict(asked.params)
 
 
+def neighbour(request: SearchRequest, trials: Sequence[Trial], space: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
+    """A point next to the best one so far that was not tried: one parameter, or two, by one place in the grid."""
+    best = best_trial(trials, request.select).chosen
+    own = _own_point(request, space)
+    tried = [trial.chosen for trial in trials]
+    rng = numpy_stream(request.seed, "search", "around", request.model.name, request.dataset, len(trials))
+    point = dict(best)
+    for attempt in range(200):
+        point = dict(best)
+        # after a while every single step may have been tried
+        for name in rng.permutation(list(space))[: 1 if attempt < 100 else 2].tolist():
+            values = space[name]
+            place = _nearest(values, point.get(name, own.get(name, values[0]))) + int(rng.choice((-1, 1)))
+            point[name] = values[min(max(place, 0), len(values) - 1)]
+        if point not in tried:
+            break
+    return point
+
+
+def _own_point(request: SearchRequest, space: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
+    """Where the model's own settings are in the space, as near as the grid has it."""
+    model = MODELS.get(request.model.name)(**request.model.settings)
+    model.resolve(open_graph(request.dataset))
+    values = model.settings.model_dump()
+    if "base_settings" in values:
+        member = MODELS.get(values["base"])(**values["base_settings"])
+        member.resolve(open_graph(request.dataset))
+        values = member.settings.model_dump()
+    found = {}
+    for name in space:
+        if name == "step":
+            found[name] = values["horizon"] / values["steps"]
+        else:
+            words = next((words for words in WORDS.get(name, ((name,),)) if set(words) <= set(values)), (name,))
+            found[name] = values.get(words[0])
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _nearest(values: Sequence[Any], value: Any) -> int:
+    """The place of the value in the grid that is nearest, by ratio where there is no zero."""
+    if not all(isinstance(one, int | float) for one in (*values, value)):
+        return list(values).index(value) if value in values else 0
+    scale = math.log if min(*values, value) > 0 else float
+    return min(range(len(values)), key=lambda place: abs(scale(values[place]) - scale(value)))
+
+
 def thresholds(trials: Sequence[Trial]) -> tuple[float | None, ...]:
     """The median of what earlier trials had reached at each rung (median pruning)."""
     known = [trial for trial in trials if trial.reached]
@@ -285,8 +368,12 @@ def thresholds(trials: Sequence[Trial]) -> tuple[float | None, ...]:
 Say = Callable[[str], None]
 
 
-def run_search(request: SearchRequest, out: str | Path, *, say: Say = lambda text: None) -> list[Trial]:
+def run_search(
+    request: SearchRequest, out: str | Path, *, say: Say = lambda text: None, until: float | None = None
+) -> list[Trial]:
     """Try settings one after another until the budget is spent; running it again continues after the last one.
+
+    No trial begins after ``until``, a time of ``time.monotonic``.
 
     Trial 0 has the model's own settings, so that a search never ends below them on validation nodes. The folder is
     locked from start to end: two searches must not share it.
@@ -294,14 +381,17 @@ def run_search(request: SearchRequest, out: str | Path, *, say: Say = lambda tex
     folder = Path(out)
     with exclusive(folder):
         claim(folder, request)
-        trials = read_trials(folder, request.select)
-        while len(trials) < request.trials:
+        trials = read_trials(folder, request.select, request.runs)
+        while len(trials) < request.trials + request.around:
             left = 60 * request.cpu_minutes - sum(trial.cpu_seconds for trial in trials)
             if left <= 0:
                 say(f"the budget of {request.cpu_minutes:g} CPU minutes is spent after {len(trials)} trials")
                 break
+            if until is not None and time.monotonic() > until:
+                say(f"time is up after {len(trials)} trials")
+                break
             _try(request, folder, trials, min(Limits().cpu_seconds, left), say)
-            trials = read_trials(folder, request.select)
+            trials = read_trials(folder, request.select, request.runs)
     return trials
 
 
@@ -314,7 +404,7 @@ def _try(request: SearchRequest, folder: Path, trials: list[Trial], cpu_seconds:
         task="tuning",
         datasets=(request.dataset,),
         models=(ModelSpec(request.model.name, settings),),
-        seeds=(request.seed,),
+        seeds=tuple(range(request.seed, request.seed + request.runs)),
         options={**request.options, "thresholds": thresholds(trials), "select": request.select},
         engine=request.engine,
         address=request.address,
@@ -322,7 +412,7 @@ def _try(request: SearchRequest, folder: Path, trials: list[Trial], cpu_seconds:
         limits=Limits(cpu_seconds=cpu_seconds),
     )
     run_bench(bench, trial_folder(folder, number), say=say)
-    last = read_trials(folder, request.select)[-1]
+    last = read_trials(folder, request.select, request.runs)[-1]
     failed = f"failed ({last.cause})"
     word = "given up" if last.pruned else (failed if last.value is None else f"{last.value:.4f}")
     say(f"trial {last.number} of {request.model.name} on {request.dataset}: {word} {json.dumps(chosen)}")
@@ -331,6 +421,12 @@ def _try(request: SearchRequest, folder: Path, trials: list[Trial], cpu_seconds:
 def place_of(model: str, dataset: str) -> str:
     """Names of folders and files of a search; ``model`` as on the command line."""
     return f"{model}-{Path(dataset).name}"
+
+
+def kept_settings(configs: Path, model: str, dataset: str) -> Path | None:
+    """The file in which a search has left the best settings of a model for a graph."""
+    path = configs / f"{place_of(model, dataset)}.yaml"
+    return path if path.is_file() else None
 
 
 def tuned(spec: ModelSpec, text: str, datasets: Sequence[str], configs: Path) -> ModelSpec:
@@ -367,6 +463,7 @@ def write_best(path: Path, request: SearchRequest, best: Trial, trials: int) -> 
             "trials": trials,
             "sampler": request.sampler,
             "seed": request.seed,
+            **({"runs": request.runs} if request.runs > 1 else {}),
         },
     }
     storage.write_text(path, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))

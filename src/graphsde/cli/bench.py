@@ -376,11 +376,22 @@ def search(
     ],
     out: Annotated[Path, typer.Option("--out", help="The folder of the search; an existing one is resumed.")],
     trials: Annotated[int, typer.Option("--trials", min=1, help="Settings to try per model and graph.")] = 8,
+    around: Annotated[
+        int, typer.Option("--around", min=0, help="Then so many more, next to the best one in the grid.")
+    ] = 0,
+    runs: Annotated[
+        int, typer.Option("--runs", min=1, help="Trainings of each trial, with seeds from --seed on; the mean counts.")
+    ] = 1,
+    also: Annotated[
+        list[str],
+        typer.Option("--also", metavar="[MODEL.]KEY=[A,B]", help="Values of a setting to try besides the grid."),
+    ] = [],  # noqa: B006
     cpu_minutes: Annotated[float, typer.Option("--cpu-minutes", help="CPU minutes per model and graph.")] = 20.0,
     sampler: Annotated[str, typer.Option("--sampler", help="random or tpe.")] = "random",
     select: Annotated[str, typer.Option("--select", help="nll or accuracy, on validation nodes.")] = "nll",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of training and of the sampler.")] = 0,
     engine: Annotated[str, ENGINE] = "processes",
+    workers: Annotated[int | None, WORKERS] = 1,
     address: Annotated[str | None, ADDRESS] = None,
     configs: Annotated[
         Path | None, typer.Option("--configs", help="Also write the best settings here, one file per model and graph.")
@@ -398,6 +409,7 @@ def search(
             "unknown --sampler or --select", found=f"{sampler}, {select}", expected="random or tpe, nll or accuracy"
         )
     texts = names_of(models, "--models")
+    beside = {text: spec.settings for text, spec in zip(texts, _models(texts, key_values(also, "--also")), strict=True)}
     asked: dict[str, tuple[str, SearchRequest]] = {}
     for dataset in names_of(datasets, "--datasets"):
         for text in texts:
@@ -405,11 +417,15 @@ def search(
                 GraphSource.typed(dataset).graph,
                 ModelSpec.parse(text),
                 trials=trials,
+                around=around,
                 seed=seed,
+                runs=runs,
+                also=_values(beside[text]),
                 sampler=sampler,  # type: ignore[arg-type]
                 select=select,  # type: ignore[arg-type]
                 cpu_minutes=cpu_minutes,
                 engine=engine,
+                workers=workers,
                 address=address,
             )
             if place_of(text, dataset) in asked:
@@ -436,3 +452,11 @@ def search(
         if configs is not None:
             write_best(configs / f"{place}.yaml", request, best, len(done))
     print_rows(found, json)
+
+
+def _values(also: dict[str, Any]) -> dict[str, list[Any]]:
+    """``sigma: [1, 2]`` of ``--also``; the preset that a model's name holds is no part of it."""
+    found = {name: values for name, values in also.items() if name != "preset"}
+    if wrong := [name for name, values in found.items() if not isinstance(values, list) or not values]:
+        raise BadUsage("--also takes a list of values", found=", ".join(wrong), expected="sigma=[1,2,4]")
+    return found

@@ -13,11 +13,11 @@ from graphsde.cli.output import print_json, print_table, say, tell
 
 def reproduce(
     table: Annotated[
-        str,
+        str | None,
         typer.Argument(
             help="A table or figure of the paper; see: graphsde list tables.", autocompletion=names_in("tables")
         ),
-    ],
+    ] = None,
     out: Annotated[Path, typer.Option("--out", help="The folder for journals and results.")] = Path("results"),
     seeds: Annotated[
         str | None, typer.Option("--seeds", help="How many seeds, or which ones: 0,3,7; default: the table's own.")
@@ -31,58 +31,77 @@ def reproduce(
     address: Annotated[str | None, ADDRESS] = None,
     cell_minutes: Annotated[float, CELL_MINUTES] = 10.0,
     retry_failed: Annotated[bool, RETRY_FAILED] = False,
+    renew: Annotated[
+        bool,
+        typer.Option("--renew", help="Run rows again that an earlier version made; their records are set aside."),
+    ] = False,
+    configs: Annotated[
+        Path, typer.Option("--configs", help="Where searches have left settings, for the tuned rows.")
+    ] = Path("configs/equal"),
+    plan: Annotated[
+        Path | None, typer.Option("--plan", help="A file of many tables: list what is done and what is missing.")
+    ] = None,
+    hours: Annotated[
+        float, typer.Option("--hours", min=0.0, help="With --plan: run what is missing for so long.")
+    ] = 0.0,
     show: Annotated[bool, typer.Option("--show", help="Run nothing; show the results so far.")] = False,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Reproduce a table or figure of the paper and print both results, cell by cell. Run it again to resume."""
+    if plan is not None:
+        _follow(plan, out, configs, hours, workers, json)
+        return
+    if table is None:
+        raise BadUsage("name a table, or a file with --plan", fix="graphsde list tables")
     from graphsde.bench.engines import Limits
     from graphsde.bench.folder import BenchFolder
     from graphsde.bench.paper import TABLES
-    from graphsde.bench.reproduce import Beside, beside, records_of, specs_of
+    from graphsde.bench.reproduce import Beside, beside, records_of, specs_of, with_found
     from graphsde.bench.run import BenchRequest, run_bench
     from graphsde.datasets.source import GraphSource
     from graphsde.view.figures.paper import PAPER_FIGURES
 
     asked = names_of(models, "--models") if models else []
-    systems = {name for plan in TABLES.get(table) for s in plan.systems for name in (s.model, s.printed) if name}
+    systems = {name for part in TABLES.get(table) for s in part.systems for name in (s.name, s.printed) if name}
     if strange := [name for name in asked if name not in systems]:
         raise BadUsage(
             f"the table '{table}' has no model of this name", found=strange, expected=", ".join(sorted(systems))
         )
     rows: list[Beside] = []
     journals: dict[str, list[tuple[Any, list[Any]]]] = {}
-    for plan in TABLES.get(table):
-        named = names_of(datasets, "--datasets") if datasets else list(plan.datasets)
+    for part in (with_found(one, configs) for one in TABLES.get(table)):
+        named = names_of(datasets, "--datasets") if datasets else list(part.datasets)
         graphs = [GraphSource.typed(name).graph for name in named]
-        wanted = seeds_of(seeds) if seeds else tuple(range(plan.seeds))
-        folder = out / plan.name.replace(":", "-")
-        if not show:
+        wanted = seeds_of(seeds) if seeds else tuple(range(part.seeds))
+        folder = out / part.name.replace(":", "-")
+        for graph in () if show else graphs:  # one at a time: a tuned row is only on graphs that have been searched
+            if not (specs := specs_of(part, graph, asked)):
+                continue
             request = BenchRequest(
-                task=plan.task,
-                datasets=tuple(graphs),
-                models=tuple(specs_of(plan, asked)),
+                task=part.task,
+                datasets=(graph,),
+                models=tuple(specs),
                 seeds=wanted,
-                options=plan.options,
+                options=part.options,
                 engine=engine,
                 workers=workers,
                 address=address,
                 limits=Limits(cpu_seconds=60 * cell_minutes),
                 retry_failed=retry_failed,
+                renew=renew,
             )
-            with CellBar(f"reproduce {plan.name}") as bar:
+            with CellBar(f"reproduce {part.name} on {Path(graph).name}") as bar:
                 run_bench(request, folder, progress=bar.show, say=bar.say)
         _, contents = BenchFolder(folder).read()
         for sentence in contents.warnings:
             say(sentence)
-        found = beside(plan, contents.records, graphs, asked, wanted)
-        if (
-            table not in PAPER_FIGURES
-        ):  # a figure may share its journals with a table and must not overwrite the table's files
-            write_results(folder, plan.about, everything(plan, contents.records))
+        found = beside(part, contents.records, graphs, asked, wanted)
+        if table not in PAPER_FIGURES:  # a figure may share its journals with a table, whose files it must leave alone
+            write_results(folder, part.about, everything(part, contents.records))
         rows += found
         for graph in graphs:
-            part = records_of(plan, contents.records, graph, asked, wanted)
-            journals.setdefault(graph, []).append((plan, part))
+            records = records_of(part, contents.records, graph, asked, wanted)
+            journals.setdefault(graph, []).append((part, records))
     if table in PAPER_FIGURES:
         _draw_figure(table, out / table, journals, rows)
     if json:
@@ -93,6 +112,31 @@ def reproduce(
     told = [n for line in lines[:1] for n in line if not all(other[n] in ("", line["part"]) for other in lines)]
     print_table(lines, told)
     tell("", f"Wrote Markdown, CSV and a figure to {out}.")
+
+
+def _follow(file: Path, out: Path, configs: Path, hours: float, workers: int | None, json: bool) -> None:
+    """The plan with what is there and what is missing, after running for some hours."""
+    from graphsde.bench.plan import Study, read_plan
+    from graphsde.view.figures.paper import PAPER_FIGURES
+
+    study = Study(read_plan(file), out, configs)
+    if hours:
+        for step, part in study.run(hours, workers, say):
+            folder = study.folder(step, part)
+            if step.table in PAPER_FIGURES:
+                tell(f"Draw it with: graphsde reproduce {step.table} --show --out {out / step.folder}")
+            else:
+                write_results(folder.path, part.about, everything(part, folder.read()[1].records))
+    lines = study.status()
+    if json:
+        print_json([line.as_dict() for line in lines])
+        return
+    print_table([line.as_dict() | {"hours": f"{line.hours:.1f}"} for line in lines])
+    missing, left = sum(line.missing for line in lines), sum(line.hours for line in lines)
+    tell(
+        "",
+        f"{missing:,} cells and trials are missing, about {left:.0f} hours of one processor by what such cells took.",
+    )
 
 
 def everything(plan: Any, records: Any) -> list[Any]:

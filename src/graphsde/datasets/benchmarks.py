@@ -1,4 +1,4 @@
-"""Graphs by name: embedded ones, five standard benchmarks of the literature, and synthetic ones of any size."""
+"""Graphs by name: embedded ones, six standard benchmarks of the literature, and synthetic ones of any size."""
 
 from __future__ import annotations
 
@@ -136,6 +136,16 @@ for _name, _fingerprint, *_sizes in (
     _summary = f"Amazon {_name.title()}: products bought together, by category, words of the reviews"
     _home = {"default_split": "shchur", "origin": AMAZON_HOME, "licence": ORIGIN_LICENCE}
     _add(_name, _by_name(load_amazon, _name), _summary, *_sizes, fingerprint=_fingerprint, **_home)
+_add(
+    "coauthor-cs",
+    _by_name(load_amazon, "coauthor-cs"),
+    "Coauthor CS: people who wrote together, by field, counts of the words of their papers",
+    *(18333, 163788, 6805, 15),
+    fingerprint="c6b13bcf016f73b1abd9b4d0ff52edb6faf0ab08c0a024e8954700a2ada5a7a6",
+    default_split="shchur",
+    origin=AMAZON_HOME,
+    licence=ORIGIN_LICENCE,
+)
 _add(
     "synthetic",
     lambda *, size, **_: synthetic(1000 if size is None else size),

@@ -87,39 +87,57 @@ class CostOptions(TaskOptions):
 class Cost(Task):
     """CPU seconds per epoch, the same over a GCN's (measured alternately), seconds of a prediction, peak memory.
 
+    ``epoch_seconds`` is training alone; ``epoch_seconds_validated`` has the looks at the validation nodes in it, as
+    often and with as many paths as a fit takes, which is what an epoch of a real fit costs.
+
     With ``growth`` the exponent of the growth in nodes, edges or steps is fitted on a log-log scale: 1 is linear.
     """
 
     name = "cost"
-    summary = "seconds per epoch relative to a GCN, seconds per prediction, memory, growth"
+    summary = (
+        "seconds per epoch, without and with validation, relative to a GCN, seconds per prediction, memory, growth"
+    )
+    version = 2
     Options = CostOptions
     options: CostOptions
-    headline = ("epoch_seconds", "epoch_over_gcn", "predict_seconds", "peak_bytes")
+    headline = (
+        "epoch_seconds",
+        "epoch_over_gcn",
+        "epoch_seconds_validated",
+        "epoch_over_gcn_validated",
+        "predict_seconds",
+        "peak_bytes",
+    )
 
     def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
         if self.options.growth != "none":
             return self._growth(make)
-        own, reference = [], []
+        curves: dict[str, list[float]] = {}
         for _ in range(self.options.rounds):
-            own.append(self._epoch(make, graph))
-            reference.append(self._epoch(partial(GCN, seed=seed), graph))
+            for word, validated in (("", False), ("_validated", True)):
+                for name, maker in (("epoch_seconds", make), ("gcn_epoch_seconds", partial(GCN, seed=seed))):
+                    curves.setdefault(f"{name}{word}", []).append(self._epoch(maker, graph, validated))
+        seconds = {name: statistics.median(measured) for name, measured in curves.items()}
+        ratios = {
+            f"epoch_over_gcn{word}": seconds[f"epoch_seconds{word}"] / seconds[f"gcn_epoch_seconds{word}"]
+            for word in ("", "_validated")
+        }
         with PeakMemory() as peak:
             model = make(**epochs_of(make, 2)).fit(graph)
         metrics = {
-            "epoch_seconds": statistics.median(own),
-            "gcn_epoch_seconds": statistics.median(reference),
-            "epoch_over_gcn": statistics.median(own) / statistics.median(reference),
+            **seconds,
+            **ratios,
             "predict_seconds": cpu_seconds(lambda: self.predict(model, graph)),
             "peak_bytes": float(peak.bytes),
         }
-        return Measurement(metrics, {"epoch_seconds": own, "gcn_epoch_seconds": reference})
+        return Measurement(metrics, curves)
 
-    def _epoch(self, make: ModelMaker, graph: Graph) -> float:
+    def _epoch(self, make: ModelMaker, graph: Graph, validated: bool = False) -> float:
         """Seconds of one epoch: a long training minus a short one, by the epochs between them."""
         short, long = 2, self.options.epochs
 
         def training(epochs: int) -> float:
-            return cpu_seconds(lambda: make(**epochs_of(make, epochs)).fit(graph))
+            return cpu_seconds(lambda: make(**epochs_of(make, epochs, validated)).fit(graph))
 
         return max(training(long) - training(short), 1e-9) / (long - short)
 
@@ -135,10 +153,14 @@ class Cost(Task):
         return Measurement({f"exponent_{axis}": exponent}, {axis: [float(v) for v in values], "epoch_seconds": seconds})
 
 
-def epochs_of(make: ModelMaker, count: int) -> dict[str, Any]:
-    """Settings that make a training exactly ``count`` epochs long."""
+def epochs_of(make: ModelMaker, count: int, validated: bool = False) -> dict[str, Any]:
+    """Settings that make a training exactly ``count`` epochs long, with or without its looks at validation nodes."""
     model = make()
-    settings = model.training_settings(epochs=count, early_stop=False)
+    wanted: dict[str, Any] = {"epochs": count, "early_stop": validated}
+    if validated:
+        wanted["patience"] = count
+    # members that race each other are trained side by side for a while: their epochs are not those of the model
+    settings = model.training_settings(**wanted, race=False) or model.training_settings(**wanted)
     if settings is None:
         raise BadUsage(f"{model.name} is not trained in epochs", code="E-SETTING", fix="leave out this model")
     return settings

@@ -11,7 +11,7 @@ from graphsde.datasets.splits.split import SPLITS, Split, default_split, known_l
 from graphsde.datasets.splits.standard import given, tenths
 from graphsde.graph.graph import Graph
 
-THRESHOLDS = {"cora": 3, "citeseer": 2, "pubmed": 1, "computers": 5, "photo": 4}
+THRESHOLDS = {"cora": 3, "citeseer": 2, "pubmed": 1, "computers": 5, "photo": 4, "coauthor-cs": 4}
 
 
 @SPLITS.register(
@@ -67,9 +67,11 @@ def leave_class_out(
 @SPLITS.register(
     "label-leave-out",
     summary="classes above a threshold are known, all nodes of those below it are OOD",
-    options=("threshold", "remap"),
+    options=("threshold", "remap", "draw"),
 )
-def label_leave_out(graph: Graph, *, seed: int = 0, threshold: int | None = None, remap: bool = False) -> Split:
+def label_leave_out(
+    graph: Graph, *, seed: int = 0, threshold: int | None = None, remap: bool = False, draw: str = "seed"
+) -> Split:
     """The "label" shift of GNNSafe (Wu et al., 2023), also used by GNSD.
 
     Classes after ``threshold`` are in-distribution, all nodes of the classes before it are OOD, and class
@@ -79,10 +81,11 @@ def label_leave_out(graph: Graph, *, seed: int = 0, threshold: int | None = None
     The graph's own masks are cut down to the known classes; a graph without masks gets 10/10/80 of its known nodes.
 
     Args:
-        threshold: a class position; 3 on cora, 2 on citeseer, 1 on pubmed, 5 on computers, 4 on photo, else half of
-            the classes (fewer if otherwise less than two were known).
+        threshold: a class position; 3 on cora, 2 on citeseer, 1 on pubmed, 5 on computers, 4 on photo and coauthor-cs,
+            else half of the classes (fewer if otherwise less than two were known).
         remap: shrink the head to the known classes. The study does not: labels are kept, and outputs without a
             trained label take part in every score.
+        draw: how known nodes are divided on a graph without masks; see ``uniform-10-10-80``.
     """
     labels = known_labels(graph)
     t = _threshold(graph) if threshold is None else threshold
@@ -96,7 +99,7 @@ def label_leave_out(graph: Graph, *, seed: int = 0, threshold: int | None = None
         )
     known = labels >= first_known
     if graph.train_mask is None:
-        masks = tenths(graph, np.flatnonzero(known), seed)
+        masks = tenths(graph, np.flatnonzero(known), seed, draw)
     else:
         masks = {role: mask & known for role, mask in given(graph, seed=seed).masks.items() if role != "ood"}
     ood = (labels >= 0) & (labels < t)

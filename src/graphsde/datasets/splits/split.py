@@ -99,7 +99,7 @@ SPLITS: Registry[Any] = Registry("split")
 """Makers of splits: ``maker(graph, *, seed=0, **options) -> Split``."""
 
 PUBLIC_SIZES = {"cora": (140, 500, 1000), "citeseer": (120, 500, 1000), "pubmed": (60, 500, 1000)}
-WITHOUT_MASKS = ("computers", "photo")
+WITHOUT_MASKS = ("computers", "photo", "coauthor-cs")
 FILES_SPLIT = "stratified-60-15-25"
 """The split of files that assign no roles."""
 

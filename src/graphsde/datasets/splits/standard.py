@@ -198,21 +198,38 @@ def geom(graph: Graph, *, seed: int = 0) -> Split:
     return _shares("geom-48-32-20", graph, seed, (0.48, 0.32, 0.0, 0.20))
 
 
-@SPLITS.register("uniform-10-10-80", summary="10/10/80 drawn uniformly, not by class, as GNNSafe does on Amazon")
-def uniform(graph: Graph, *, seed: int = 0) -> Split:
-    """10 % training, 10 % validation, the rest test nodes, regardless of class (Wu et al., 2023)."""
-    return Split("uniform-10-10-80", seed, tenths(graph, np.flatnonzero(graph.labelled), seed))
+@SPLITS.register(
+    "uniform-10-10-80",
+    summary="10/10/80 drawn uniformly, not by class, as GNNSafe does on Amazon",
+    options=("draw",),
+)
+def uniform(graph: Graph, *, seed: int = 0, draw: str = "seed") -> Split:
+    """10 % training, 10 % validation, the rest test nodes, regardless of class (Wu et al., 2023).
+
+    Args:
+        draw: ``seed``: drawn anew for every seed. ``gnsd``: the one draw of GNSD's published code (numpy's generator
+            of 2011 with seed 123), the same for every seed, so that seeds differ in initialisation only.
+    """
+    return Split("uniform-10-10-80", seed, tenths(graph, np.flatnonzero(graph.labelled), seed, draw))
 
 
-def tenths(graph: Graph, candidates: np.ndarray, seed: int) -> dict[str, np.ndarray]:
+GNSD_SEED = 123
+
+
+def tenths(graph: Graph, candidates: np.ndarray, seed: int, draw: str = "seed") -> dict[str, np.ndarray]:
     strata(graph)  # a graph without labels is refused
+    if draw not in ("seed", "gnsd"):
+        raise BadUsage(f"there is no draw '{draw}'", found=draw, expected="seed or gnsd")
     if candidates.size < 10:
         raise BadInput(
             f"10 % of {candidates.size} labelled nodes is less than one node",
             code="E-GRAPH-SMALL",
             expected="at least 10",
         )
-    order = numpy_stream(seed, "split", "uniform-10-10-80").permutation(candidates)
+    if draw == "gnsd":
+        order = candidates[np.random.RandomState(GNSD_SEED).permutation(candidates.size)]
+    else:
+        order = numpy_stream(seed, "split", "uniform-10-10-80").permutation(candidates)
     tenth = candidates.size // 10
     parts = np.split(order, [tenth, 2 * tenth])
     return {role: mask_of(part, graph.num_nodes) for role, part in zip(("train", "val", "test"), parts, strict=True)}

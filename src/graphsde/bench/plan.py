@@ -1,0 +1,353 @@
+"""A whole study as a file: which searches and tables, on which graphs, with how many seeds; what of it is missing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from pydantic import Field
+
+from graphsde.base import storage
+from graphsde.bench.cells import Cell, ModelSpec
+from graphsde.bench.engines import Limits
+from graphsde.bench.folder import BenchFolder
+from graphsde.bench.paper import TABLES, PaperTable
+from graphsde.bench.reproduce import cells_of, rows_to_be_searched, specs_of, with_found
+from graphsde.bench.run import BenchRequest, run_bench
+from graphsde.bench.search import SearchRequest, best_trial, place_of, read_trials, run_search, write_best
+from graphsde.io.graph_yaml import load_plain_yaml
+from graphsde.nn.settings import Settings
+
+Say = Callable[[str], None]
+
+# where nothing alike was ever run
+UNKNOWN_SECONDS = 60.0
+USUAL = "misclassification"
+TUNED = " (tuned)"
+
+
+class Searches(Settings):
+    """Searches with equal budgets.
+
+    Args:
+        graphs, models: every pair is searched.
+        trials, around, runs, cpu_minutes: see :class:`~graphsde.bench.search.SearchRequest`.
+        also: settings to try beside the grid, by model.
+        folder: where trials are kept, under the folder of results.
+    """
+
+    graphs: tuple[str, ...]
+    models: tuple[str, ...]
+    trials: int = 8
+    around: int = 4
+    runs: int = 2
+    cpu_minutes: float = 120.0
+    also: dict[str, dict[str, list[Any]]] = Field(default_factory=dict)
+    folder: str = "search-equal"
+
+
+class Step(Settings):
+    """Some rows of a table.
+
+    Args:
+        table: as ``graphsde reproduce`` calls it.
+        graphs: on which it is run.
+        systems: rows by name, or groups of them; all rows if none is named.
+        seeds: how many.
+        minutes: of processor time that a cell may take.
+        folder: under the folder of results, where its journals are not there themselves.
+    """
+
+    table: str
+    graphs: tuple[str, ...]
+    systems: tuple[str, ...] = ()
+    seeds: int = Field(ge=1)
+    minutes: float = 10.0
+    folder: str = ""
+
+
+class Plan(Settings):
+    """What is to be run, in order.
+
+    Args:
+        groups: names of systems, by the name of the group.
+        searches: come first, as tables take their settings from them.
+        steps: rows of tables.
+        seconds: of a fit, by system and graph, where no journal knows them.
+    """
+
+    groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    searches: tuple[Searches, ...] = ()
+    steps: tuple[Step, ...] = ()
+    seconds: dict[str, dict[str, float]] = Field(default_factory=dict)
+
+    def systems_of(self, step: Step) -> list[str]:
+        return list(dict.fromkeys(name for one in step.systems for name in self.groups.get(one, (one,))))
+
+
+def read_plan(path: Path) -> Plan:
+    return Plan.parse(dict(load_plain_yaml(storage.read_text(path), path.name)), f"plan {path.name}")
+
+
+@dataclass(frozen=True)
+class Line:
+    """How far one table is on one graph; a search counts its trials.
+
+    Args:
+        step: its number in the plan, from 1; searches are 0.
+        wanted: cells that the plan asks for.
+        failed: of those that are there.
+        missing: that are not there.
+        seeds: the fewest and the most seeds that a system has.
+        hours: of one processor that the missing ones will take, by what such cells took.
+    """
+
+    step: int
+    table: str
+    graph: str
+    systems: int
+    seeds: str
+    wanted: int
+    failed: int
+    missing: int
+    hours: float
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Costs:
+    """What cells have taken so far, in all journals of a folder.
+
+    Args:
+        results: where the journals are.
+        hints: seconds of the standard task by system and graph, where no journal has them.
+    """
+
+    def __init__(self, results: Path, hints: Mapping[str, Mapping[str, float]]) -> None:
+        kept: dict[tuple[str, str, str], list[float]] = {}
+        for journal in sorted(results.rglob("journal.jsonl")):
+            for record in BenchFolder(journal.parent).journal.read().records:
+                cell = Cell(**record["cell"])
+                key = (cell.task, cell.dataset, cell.label.partition("[")[0])
+                kept.setdefault(key, []).append(float(record["seconds"].get("cpu") or 0.0))
+        for label, graphs in hints.items():
+            for graph, seconds in graphs.items():
+                kept.setdefault((USUAL, graph, label), [seconds])
+        self._known = {key: fmean(values) for key, values in kept.items()}
+        pairs: dict[str, list[float]] = {}
+        for (task, graph, label), seconds in self._known.items():
+            if usual := self._known.get((USUAL, graph, label)):
+                pairs.setdefault(task, []).append(seconds / usual)
+        self._dearer = {task: fmean(ratios) for task, ratios in pairs.items()}
+
+    def of(self, task: str, graph: str, label: str) -> float:
+        """By the same task on this graph; else by the standard task, as much dearer as the task is for others."""
+        plain = label.removesuffix(TUNED).partition("[")[0]  # settings that were searched cost about as much as others
+        for name in (label, plain):
+            if (task, graph, name) in self._known:
+                return self._known[task, graph, name]
+        return self._dearer.get(task, 1.0) * self._standard(graph, plain)
+
+    def _standard(self, graph: str, label: str) -> float:
+        """On a graph where the system was never run: as much dearer than elsewhere as a GCN is."""
+        if (USUAL, graph, label) in self._known:
+            return self._known[USUAL, graph, label]
+        gcn = {other: seconds for (task, other, name), seconds in self._known.items() if (task, name) == (USUAL, "gcn")}
+        elsewhere = [
+            seconds * gcn[graph] / gcn[other]
+            for (task, other, name), seconds in self._known.items()
+            if (task, name) == (USUAL, label) and graph in gcn and gcn.get(other)
+        ]
+        return fmean(elsewhere) if elsewhere else UNKNOWN_SECONDS
+
+
+@dataclass(frozen=True)
+class Study:
+    """A plan and the folders that it is run in."""
+
+    plan: Plan
+    results: Path
+    configs: Path
+
+    @cached_property
+    def _planned(self) -> dict[Any, list[Cell]]:
+        """Cells by what was asked: to find them graphs are opened and models resolved."""
+        return {}
+
+    @cached_property
+    def costs(self) -> Costs:
+        return Costs(self.results, self.plan.seconds)
+
+    def status(self) -> list[Line]:
+        """Every search and table with what is there and what is missing."""
+        found = []
+        for searches in self.plan.searches:
+            found += [self._searched(searches, graph) for graph in searches.graphs]
+        for number, step in enumerate(self.plan.steps, start=1):
+            for table, graph in self._parts(step):
+                found.append(self._line(number, step, table, graph))
+        return found
+
+    def run(self, hours: float, workers: int | None, say: Say) -> list[tuple[Step, PaperTable]]:
+        """Do what is missing, in order, until the time is used up; tables that have new cells are returned."""
+        until = time.monotonic() + 3600 * hours
+        for searches in self.plan.searches:
+            for graph in searches.graphs:
+                for model in searches.models:
+                    if time.monotonic() < until:
+                        self._search(searches, model, graph, workers, until, say)
+        touched: dict[str, tuple[Step, PaperTable]] = {}
+        for step in self.plan.steps:
+            for table, graph in self._parts(step):
+                while (left := until - time.monotonic()) > 0 and (missing := self._missing(step, table, graph)):
+                    seeds, labels = next_cells(missing, self._seconds, left * (workers or 1))
+                    say(f"{table.name} on {graph}: seeds {', '.join(map(str, seeds))} of {', '.join(labels)}")
+                    self._run(step, table, graph, seeds, labels, workers, say)
+                    touched[table.name] = step, table
+        return list(touched.values())
+
+    def _parts(self, step: Step) -> Iterator[tuple[PaperTable, str]]:
+        for graph in step.graphs:
+            for table in TABLES.get(step.table):
+                yield with_found(table, self.configs), graph
+
+    def folder(self, step: Step, table: PaperTable) -> BenchFolder:
+        return BenchFolder(self.results / step.folder / table.name.replace(":", "-"))
+
+    def _cells(self, step: Step, table: PaperTable, graph: str) -> list[Cell]:
+        found = tuple(system.name for system in table.systems if graph in system.found)
+        key = (step, table.name, graph, found)
+        if key not in self._planned:
+            self._planned[key] = cells_of(table, [graph], self.plan.systems_of(step), range(step.seeds))
+        return self._planned[key]
+
+    def _latest(self, step: Step, table: PaperTable) -> Mapping[str, Any]:
+        return self.folder(step, table).journal.read().latest
+
+    def _seconds(self, cell: Cell) -> float:
+        return self.costs.of(cell.task, cell.dataset, cell.label)
+
+    def _missing(self, step: Step, table: PaperTable, graph: str) -> list[Cell]:
+        latest = self._latest(step, table)
+        return [cell for cell in self._cells(step, table, graph) if cell.id not in latest]
+
+    def _line(self, number: int, step: Step, table: PaperTable, graph: str) -> Line:
+        cells, latest = self._cells(step, table, graph), self._latest(step, table)
+        missing = [cell for cell in cells if cell.id not in latest]
+        lacking = {(cell.label, cell.seed) for cell in missing}
+        have = [
+            len({cell.seed for cell in cells if cell.label == label and (label, cell.seed) not in lacking})
+            for label in dict.fromkeys(cell.label for cell in cells)
+        ]
+        hours = sum(map(self._seconds, missing)) / 3600
+        waiting = rows_to_be_searched(table, graph, self.plan.systems_of(step))
+        each = step.seeds * (len(cells) // (len(have) * step.seeds) if have else 1)  # cells of one system
+        hours += sum(each * self.costs.of(table.task, graph, name) for name in waiting) / 3600
+        told = f"{min(have, default=0)} to {max(have, default=0)} of {step.seeds}"
+        return Line(
+            step=number,
+            table=table.name,
+            graph=graph,
+            systems=len(have) + len(waiting),
+            seeds=f"{told}; {len(waiting)} to be searched first" if waiting else told,
+            wanted=len(cells) + each * len(waiting),
+            failed=sum(latest[cell.id]["status"] != "done" for cell in cells if cell.id in latest),
+            missing=len(missing) + each * len(waiting),
+            hours=hours,
+        )
+
+    def _run(
+        self,
+        step: Step,
+        table: PaperTable,
+        graph: str,
+        seeds: Sequence[int],
+        labels: Sequence[str],
+        workers: int | None,
+        say: Say,
+    ) -> None:
+        specs = specs_of(table, graph, self.plan.systems_of(step))
+        # cells come seed by seed and, within one, in the order of the models
+        wanted = [s for s, cell in zip(specs, self._cells(step, table, graph), strict=False) if cell.label in labels]
+        request = BenchRequest(
+            task=table.task,
+            datasets=(graph,),
+            models=tuple(wanted),
+            seeds=tuple(seeds),
+            options=table.options,
+            workers=workers,
+            limits=Limits(cpu_seconds=60 * step.minutes),
+            renew=True,
+        )
+        run_bench(request, self.folder(step, table).path, say=say)
+
+    def _request(self, searches: Searches, model: str, graph: str, workers: int | None = 1) -> SearchRequest:
+        return SearchRequest(
+            graph,
+            ModelSpec.parse(model),
+            trials=searches.trials,
+            around=searches.around,
+            runs=searches.runs,
+            also=searches.also.get(model, {}),
+            cpu_minutes=searches.cpu_minutes,
+            workers=workers,
+        )
+
+    def _search(self, searches: Searches, model: str, graph: str, workers: int | None, until: float, say: Say) -> None:
+        request = self._request(searches, model, graph, workers)
+        done = run_search(request, self.results / searches.folder / place_of(model, graph), say=say, until=until)
+        if _finished(searches, done):
+            write_best(self.configs / f"{place_of(model, graph)}.yaml", request, best_trial(done), len(done))
+
+    def _searched(self, searches: Searches, graph: str) -> Line:
+        """Trials of all models on a graph; a search that has used up its time has finished too."""
+        total, missing, failed, seconds, counts = searches.trials + searches.around, 0, 0, 0.0, []
+        for model in searches.models:
+            done = read_trials(self.results / searches.folder / place_of(model, graph), runs=searches.runs)
+            counts.append(len(done))
+            failed += sum(trial.value is None and not trial.pruned for trial in done)
+            if not _finished(searches, done):
+                rest = total - len(done)
+                missing += rest
+                each = self.costs.of("tuning", graph, model) * searches.runs
+                seconds += min(rest * each, 60 * searches.cpu_minutes - sum(trial.cpu_seconds for trial in done))
+        told = f"{min(counts)} to {max(counts)} of {total} trials"
+        wanted = total * len(searches.models)
+        return Line(0, "search", graph, len(counts), told, wanted, failed, missing, seconds / 3600)
+
+
+def _finished(searches: Searches, done: Sequence[Any]) -> bool:
+    spent = sum(trial.cpu_seconds for trial in done) >= 60 * searches.cpu_minutes
+    some = any(trial.value is not None for trial in done)
+    return some and (spent or len(done) >= searches.trials + searches.around)
+
+
+def next_cells(missing: Sequence[Cell], seconds: Callable[[Cell], float], room: float) -> tuple[list[int], list[str]]:
+    """Seeds and systems to run next: whole seeds for as long as they fit into ``room`` processor seconds.
+
+    Where not even one does, the systems of the first that do; one is always begun.
+    """
+    by_seed: dict[int, dict[str, float]] = {}
+    for cell in missing:
+        own = by_seed.setdefault(cell.seed, {})
+        own[cell.label] = own.get(cell.label, 0.0) + seconds(cell)
+    (first, systems), *others = by_seed.items()
+    labels: list[str] = []
+    spent = 0.0
+    for label, each in systems.items():
+        if labels and spent + each > room:
+            return [first], labels
+        labels.append(label)
+        spent += each
+    seeds = [first]
+    for seed, own in others:
+        if set(own) != set(systems) or (len(seeds) + 1) * spent > room:
+            break
+        seeds.append(seed)
+    return seeds, labels

@@ -1,0 +1,106 @@
+"""A plan: what it asks for, what of it is missing, what is run next, and that a second start does nothing twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphsde.base.errors import BadUsage
+from graphsde.bench.cells import Cell
+from graphsde.bench.folder import BenchFolder
+from graphsde.bench.journal import Journal, Outcome, make_record
+from graphsde.bench.paper import TABLES
+from graphsde.bench.plan import Costs, Plan, Study, next_cells, read_plan
+from graphsde.bench.reproduce import cells_of
+
+PLAN = Path(__file__).resolve().parents[2] / "studies" / "paper.yaml"
+
+
+def cell(label: str, seed: int, task: str = "misclassification", graph: str = "cora") -> Cell:
+    return Cell(task, {}, graph, "gcn", {}, seed, called=label)
+
+
+def write(folder: Path, *cells: tuple[Cell, float]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    with Journal(folder).appending() as journal:
+        for one, seconds in cells:
+            outcome = Outcome("done", metrics={"accuracy": 0.5}, seconds={"cpu": seconds})
+            journal.append(make_record(one, outcome, "serial", {}))
+
+
+def test_whole_seeds_are_run_for_as_long_as_they_fit() -> None:
+    missing = [cell(label, seed) for seed in range(4) for label in ("a", "b")]
+    seconds = {"a": 10.0, "b": 30.0}
+
+    def cost(one: Cell) -> float:
+        return seconds[one.label]
+
+    assert next_cells(missing, cost, 1000) == ([0, 1, 2, 3], ["a", "b"])
+    assert next_cells(missing, cost, 90) == ([0, 1], ["a", "b"])
+    assert next_cells(missing, cost, 20) == ([0], ["a"])
+    assert next_cells(missing, cost, 1) == ([0], ["a"])  # one is always begun
+    assert next_cells(missing[1:], cost, 1000) == ([0], ["b"])  # seed 0 lacks less than the others
+
+
+def test_what_cells_will_take_is_what_such_cells_took(tmp_path: Path) -> None:
+    write(
+        tmp_path / "standard",
+        (cell("gcn", 0), 1.0), (cell("gcn", 1), 3.0), (cell("gcn", 0, graph="photo"), 20.0), (cell("slow", 0), 8.0),
+    )  # fmt: skip
+    write(tmp_path / "active", (cell("gcn", 0, "active"), 10.0))
+    costs = Costs(tmp_path, {"hinted": {"photo": 7.0}})
+    assert costs.of("misclassification", "cora", "gcn") == 2.0
+    assert costs.of("misclassification", "photo", "slow") == 80.0  # as much dearer as a GCN
+    assert costs.of("active", "cora", "slow (tuned)") == 40.0  # as much dearer as the task
+    assert costs.of("misclassification", "photo", "hinted") == 7.0
+
+
+def small(**step: Any) -> Plan:
+    given = {"table": "standard", "graphs": ["digits"], "systems": ["quick"], "seeds": 2, **step}
+    return Plan.parse({"groups": {"quick": ["gcn", "lgnsde@paper (tuned)"]}, "steps": [given]}, "plan")
+
+
+def test_a_plan_runs_what_is_missing_and_nothing_twice(tmp_path: Path) -> None:
+    study = Study(small(systems=["gcn"]), tmp_path / "results", tmp_path / "configs")
+    (line,) = study.status()
+    assert (line.wanted, line.missing, line.seeds) == (2, 2, "0 to 0 of 2")
+    assert study.run(0.0, 1, lambda text: None) == []  # no time, nothing begun
+    ((_, table),) = study.run(0.1, 1, lambda text: None)
+    assert table.name == "standard" and len(BenchFolder(tmp_path / "results" / "standard").journal.read().records) == 2
+    (line,) = study.status()
+    assert (line.missing, line.seeds, line.hours) == (0, "2 to 2 of 2", 0.0)
+    assert study.run(0.1, 1, lambda text: None) == []
+
+
+def test_a_row_that_waits_for_its_search_is_counted(tmp_path: Path) -> None:
+    (line,) = Study(small(), tmp_path, tmp_path / "configs").status()
+    assert (line.systems, line.missing, line.seeds) == (2, 4, "0 to 0 of 2; 1 to be searched first")
+    assert line.hours == pytest.approx(4 * 60 / 3600)
+
+
+def test_rows_of_an_earlier_version_are_set_aside_and_run_again(tmp_path: Path) -> None:
+    (table,) = TABLES.get("standard")
+    plan, results = small(systems=["gcn"], seeds=1), tmp_path / "results"
+    folder = results / "standard"
+    gcn, appnp = (cells_of(table, ["digits"], [name], [0])[0] for name in ("gcn", "appnp"))
+    old = [replace(one, versions={**one.versions, "model": 0}) for one in (gcn, appnp)]
+    write(folder, *((one, 1.0) for one in old))
+    study = Study(plan, results, tmp_path / "configs")
+    assert study.status()[0].missing == 1
+    study.run(0.1, 1, lambda text: None)
+    assert [Cell(**record["cell"]) for record in Journal(folder).read().records] == [old[1], gcn]
+    assert (folder / "journal.former.jsonl").read_bytes().count(b"\n") == 1
+
+
+def test_the_plan_of_the_paper_names_tables_and_systems_that_exist() -> None:
+    plan = read_plan(PLAN)
+    for step in plan.steps:
+        known = {system.name for table in TABLES.get(step.table) for system in table.systems}
+        assert set(plan.systems_of(step)) <= known, step.table
+    told = {step.table for step in plan.steps}
+    assert set(TABLES) - told == {"figure-active"}  # which is drawn from the journals of two other tables
+    with pytest.raises(BadUsage):
+        Plan.parse({"steps": [{"tabel": "standard"}]}, "plan")

@@ -1,0 +1,56 @@
+"""Every table under docs/results is what its journal under results gives, and every figure there leads to a journal."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from graphsde.bench.cells import Cell
+from graphsde.bench.folder import BenchFolder
+
+from support import needs_real_data
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "studies"))
+
+import results_pages  # noqa: E402
+
+PAGES = ROOT / "docs" / "results"
+
+
+@needs_real_data
+@pytest.mark.parametrize("name", [*results_pages.PAGES_OF_TABLES, *results_pages.STUDIES])
+def test_a_table_is_what_its_journal_gives(tmp_path: Path, name: str) -> None:
+    """Made anew and compared to the byte: a table that nobody has remade since its journal grew is found here."""
+    if not results_pages.write_page(name, tmp_path, draw=False):
+        assert not (PAGES / f"{name}.md").exists(), "a page without a journal"
+        return
+    for made in sorted(tmp_path.iterdir()):
+        assert (PAGES / made.name).read_text(encoding="utf-8") == made.read_text(encoding="utf-8"), (
+            f"docs/results/{made.name} is not what the journal gives: python studies/results_pages.py"
+        )
+
+
+def test_every_journal_that_a_page_names_is_there() -> None:
+    named = {
+        (page.name, place)
+        for page in PAGES.glob("*.md")
+        for place in re.findall(r"\]\(\.\./\.\./(results/[^)#]+)\)", page.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 10
+    assert [(page, place) for page, place in sorted(named) if not (ROOT / place).exists()] == []
+
+
+def test_as_many_systems_are_told_as_the_journal_has() -> None:
+    records = BenchFolder(ROOT / "results" / "systems" / "planetoid").read()[1].records
+    systems: dict[str, set[str]] = {}
+    for record in records:
+        cell = Cell(**record["cell"])
+        systems.setdefault(cell.dataset, set()).add(cell.label)
+    text = (PAGES / "README.md").read_text(encoding="utf-8")
+    told = re.search(r"(\d+) systems on Cora, (\d+) on CiteSeer, (\d+) on PubMed", text)
+    assert told is not None
+    assert [int(count) for count in told.groups()] == [len(systems[graph]) for graph in ("cora", "citeseer", "pubmed")]
