@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 import graphsde as gs
 from graphsde.bench.cells import own_settings
 from graphsde.bench.paper import TABLES, PaperTable, System, printed_figures
-from graphsde.bench.reproduce import Beside, agreement, beside, beside_table, cells_of, with_found
+from graphsde.bench.reproduce import Beside, agreement, beside, beside_table, cells_of, spec_of, with_found
 from graphsde.bench.tasks import TASKS
 from graphsde.nn.encoding import FeatureEncoder
 
