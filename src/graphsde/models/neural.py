@@ -448,6 +448,13 @@ class NeuralModel(Model):
         assert self.module is not None
         return self.module(inputs).logits
 
+    def central_logits_at(self, inputs: Inputs, graph: Graph, node: int, own: Tensor) -> Tensor | None:
+        """Of one node, as a function of its own features alone; ``None`` where that takes no less than all nodes.
+
+        # own [d] -> [C]
+        """
+        return None
+
     @property
     def fits_temperature(self) -> bool:
         """Whether a fit ends with a temperature."""
