@@ -1,6 +1,7 @@
 """How much memory every verb takes on a graph of a million nodes, each a process of its own.
 
-    python benchmarks/limits.py [--json] [--quick] [--out DIR [--add]] [--nodes N] [--memory 2G] [--run DIR] [--verbs a,b]
+    python benchmarks/limits.py [--json] [--quick] [--out DIR [--add]]
+        [--nodes N] [--memory 2G] [--run DIR] [--verbs a,b]
 
 Anonymous memory is what no file backs: the system can't drop it. It is read from ``/proc`` of the process and of its
 children every 20 ms, together with the resident set, which has the pages of mapped files as well. A run that is there

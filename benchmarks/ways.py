@@ -1,6 +1,7 @@
 """An epoch of each way to train on a graph of a million nodes: CPU seconds, and anonymous memory under a limit.
 
-    python benchmarks/ways.py [--json] [--quick] [--out DIR [--add]] [--nodes N] [--memory 2G] [--models a,b] [--ways a,b]
+    python benchmarks/ways.py [--json] [--quick] [--out DIR [--add]]
+        [--nodes N] [--memory 2G] [--models a,b] [--ways a,b]
 
 Each way is a process of its own: the graph is made and settled in files, then trained for three epochs (the first,
 which also makes what is made once, does not count) and predicted by ``fit`` and ``predict``. ``full`` has no limit: it
