@@ -54,6 +54,7 @@ def within_memory(limit: int | str | None) -> Iterator[None]:
     before = _limit
     if limit is not None:
         _limit = parse_bytes(limit) if isinstance(limit, str) else limit
+        _give_back_large_pieces()
     try:
         yield
     finally:
@@ -148,21 +149,28 @@ def give_back_free_memory() -> None:
 
 def share_one_arena() -> None:
     """Let threads to come take memory from where all others do: threads that take turns would else each keep what they
-    have freed (glibc).
+    have freed (glibc)."""
+    _set_malloc({_ARENA_MAX: 1})
 
-    Under a limit, freed pieces of :data:`LARGE_PIECE` and more go back to the system at once. By itself glibc comes to
-    keep pieces of up to 32 MiB, and parts that take turns leave gaps between them that no other piece fits into: of
-    2.0 GiB that a wide state in 16 parts took at its peak, 0.7 were such gaps.
+
+def _give_back_large_pieces() -> None:
+    """From now on, freed pieces of :data:`LARGE_PIECE` and more go back to the system at once (glibc).
+
+    By itself it comes to keep pieces of up to 32 MiB, with gaps between them that no other piece fits into: of 2.0 GiB
+    that a wide state in parts took at a peak, 0.7 had been freed before.
     """
+    # the end of the heap stays for a while: else it would come and go with every block
+    _set_malloc({_MMAP_THRESHOLD: LARGE_PIECE, _TRIM_THRESHOLD: 8 * LARGE_PIECE})
+
+
+def _set_malloc(parameters: dict[int, int]) -> None:
     try:
         set_parameter = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError, TypeError):
+    except (OSError, AttributeError, TypeError):  # another libc, or none to ask
         return
     set_parameter.argtypes, set_parameter.restype = (ctypes.c_int, ctypes.c_int), ctypes.c_int
-    set_parameter(_ARENA_MAX, 1)
-    if memory_limit() is not None:
-        set_parameter(_MMAP_THRESHOLD, LARGE_PIECE)
-        set_parameter(_TRIM_THRESHOLD, 8 * LARGE_PIECE)  # else the end of the heap would come and go with every block
+    for name, value in parameters.items():
+        set_parameter(name, value)
 
 
 _ARENA_MAX, _MMAP_THRESHOLD, _TRIM_THRESHOLD = -8, -3, -1  # of malloc.h

@@ -441,18 +441,12 @@ class NeuralModel(Model):
         return None
 
     def central_logits(self, inputs: Inputs, graph: Graph) -> Tensor:
-        """One differentiable answer that stands for the model: without dropout, or the mean of a few samples.
-
-        # [N, C]
-        """
+        """One differentiable answer for the model: without dropout, or the mean of a few samples.  # [N, C]"""
         assert self.module is not None
         return self.module(inputs).logits
 
     def central_logits_at(self, inputs: Inputs, graph: Graph, node: int, own: Tensor) -> Tensor | None:
-        """Of one node, as a function of its own features alone; ``None`` where that takes no less than all nodes.
-
-        # own [d] -> [C]
-        """
+        """Of one node by its own features alone; ``None`` where that takes no less than all nodes.  # [d] -> [C]"""
         return None
 
     @property
