@@ -55,13 +55,20 @@ def same_source(found: dict[str, Any], here: dict[str, Any]) -> bool:
     return not found["quick"] and all(found["machine"].get(key) == here[key] for key in SAME)
 
 
-def kept(name: str, given: argparse.Namespace) -> dict[str, Any]:
-    """What an earlier run has left, whole or in part; nothing where it was of another source or machine."""
+def kept(name: str, given: argparse.Namespace, *, any_source: bool = False) -> dict[str, Any]:
+    """What an earlier run has left, whole or in part; nothing where it was of another source or machine, unless
+    ``any_source``: then whoever adds to it says of every row which source it is of."""
     path = None if given.out is None else given.out / f"{name}.json"
     if path is None or not path.exists():
         return {}
     found = json.loads(path.read_text(encoding="utf-8"))
-    return found if same_source(found, machine()) else {}
+    return found if any_source or same_source(found, machine()) else {}
+
+
+def of_source(rows: dict[str, Any], whole: dict[str, Any]) -> None:
+    """Let rows that don't say which source they are of have that of the whole result."""
+    for row in rows.values():
+        row.setdefault("revision", whole["machine"]["revision"])
 
 
 def verdict(reached: float, sense: str, goal: float) -> str:

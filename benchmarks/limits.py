@@ -1,6 +1,7 @@
 """How much memory every verb takes on a graph of a million nodes, each a process of its own.
 
-    python benchmarks/limits.py [--json] [--quick] [--out DIR] [--nodes N] [--memory 2G] [--run DIR] [--verbs a,b]
+    python benchmarks/limits.py [--json] [--quick] [--out DIR [--add]]
+        [--nodes N] [--memory 2G] [--run DIR] [--verbs a,b]
 
 Anonymous memory is what no file backs: the system can't drop it. It is read from ``/proc`` of the process and of its
 children every 20 ms, together with the resident set, which has the pages of mapped files as well. A run that is there
@@ -21,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from _machine import machine
-from _report import answer, arguments, keep, kept
+from _machine import machine, revision
+from _report import answer, arguments, keep, kept, of_source
 from _usage import MEBIBYTE
 
 from graphsde.base.memory import parse_bytes
@@ -106,9 +107,10 @@ def measure(given: argparse.Namespace, nodes: int, verbs: tuple[str, ...]) -> di
     """A row for each verb, in their order; a run is fitted where none is given."""
     graph, limit = f"synthetic:{nodes}", parse_bytes(given.memory) // MEBIBYTE
     found = {"nodes": nodes, "memory": given.memory, "limit_mib": limit}
-    before = kept("limits", given)
+    before = kept("limits", given, any_source=given.add)
     rows = before.get("verbs", {}) if all(before.get(name) == value for name, value in found.items()) else {}
     files = before.get("files", {}) if rows else {}
+    of_source(rows, before)
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
         run = given.run or out / "run"
@@ -120,6 +122,7 @@ def measure(given: argparse.Namespace, nodes: int, verbs: tuple[str, ...]) -> di
                 "cpu_seconds": round(seconds, 1),
                 "anonymous_mib": round(peaks.anonymous / MEBIBYTE),
                 "resident_mib": round(peaks.resident / MEBIBYTE),
+                "revision": revision(),
             }
             files |= {path.name: path.stat().st_size for path in sorted(out.iterdir()) if path.is_file()}
             within = all(row["anonymous_mib"] <= limit for row in rows.values())
@@ -137,7 +140,8 @@ def show(result: dict[str, Any]) -> None:
     print(f"synthetic:{result['nodes']}, --memory {result['memory']}\n")
     print("| verb | CPU s | anonymous MiB | MiB in all |\n|---|---|---|---|")
     for verb, row in result["verbs"].items():
-        print(f"| {verb} | {' | '.join(str(value) for value in row.values())} |")
+        figures = (row[name] for name in ("cpu_seconds", "anonymous_mib", "resident_mib"))
+        print(f"| {verb} | {' | '.join(map(str, figures))} |")
     print(f"\nwithin {result['limit_mib']} MiB: {'yes' if result['within'] else 'no'}")
 
 
@@ -145,6 +149,7 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--nodes", type=int, help=f"default: {NODES}")
     parser.add_argument("--memory", default="2G")
+    parser.add_argument("--add", action="store_true", help="keep rows of other sources, each with its revision")
     parser.add_argument("--run", type=Path, metavar="DIR", help="keep the run here, and measure one that is there")
     parser.add_argument("--verbs", default=",".join(NAMES), help="which, with commas between")
     given = parser.parse_args()

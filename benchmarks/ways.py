@@ -1,6 +1,7 @@
 """An epoch of each way to train on a graph of a million nodes: CPU seconds, and anonymous memory under a limit.
 
-    python benchmarks/ways.py [--json] [--quick] [--out DIR] [--nodes N] [--memory 2G] [--models a,b] [--ways a,b]
+    python benchmarks/ways.py [--json] [--quick] [--out DIR [--add]]
+        [--nodes N] [--memory 2G] [--models a,b] [--ways a,b]
 
 Each way is a process of its own: the graph is made and settled in files, then trained for three epochs (the first,
 which also makes what is made once, does not count) and predicted by ``fit`` and ``predict``. ``full`` has no limit: it
@@ -24,8 +25,8 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from _machine import machine
-from _report import answer, arguments, keep, kept
+from _machine import machine, revision
+from _report import answer, arguments, keep, kept, of_source
 from _usage import MEBIBYTE
 
 MODELS: dict[str, dict[str, Any]] = {
@@ -107,8 +108,9 @@ def measure_here(model: str, way: str, nodes: int, memory: str) -> dict[str, Any
 
 def measure(given: argparse.Namespace, nodes: int) -> dict[str, Any]:
     found: dict[str, Any] = {"nodes": nodes, "memory": given.memory, "goal": GOAL}
-    before = kept("ways", given)
+    before = kept("ways", given, any_source=given.add)
     rows: dict[str, Any] = before.get("rows", {}) if before.get("nodes") == nodes else {}
+    of_source(rows, before)
     for model in given.models.split(","):
         for way in given.ways.split(","):
             if f"{model} {way}" in rows:
@@ -117,7 +119,7 @@ def measure(given: argparse.Namespace, nodes: int) -> dict[str, Any]:
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode:
                 raise RuntimeError(done.stderr[-2000:])
-            rows[f"{model} {way}"] = json.loads(done.stdout.splitlines()[-1])
+            rows[f"{model} {way}"] = json.loads(done.stdout.splitlines()[-1]) | {"revision": revision()}
             keep(
                 "ways", {"benchmark": "ways", **found, "rows": rows, "quick": given.quick, "machine": machine()}, given
             )
@@ -135,6 +137,7 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--nodes", type=int, help=f"default: {NODES}")
     parser.add_argument("--memory", default="2G")
+    parser.add_argument("--add", action="store_true", help="keep rows of other sources, each with its revision")
     parser.add_argument("--models", default=",".join(MODELS), help="which, with commas between")
     parser.add_argument("--ways", default=",".join(WAYS), help="which, with commas between")
     parser.add_argument("--here", nargs=2, metavar=("MODEL", "WAY"), help=argparse.SUPPRESS)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import platform
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -116,3 +119,36 @@ def test_parts_compute_with_as_many_threads_as_whoever_asks() -> None:
             assert run_parts(lambda part: torch.get_num_threads(), range(2)) == {0: threads, 1: threads}
     finally:
         torch.set_num_threads(before)
+
+
+GAPS = """
+import torch
+from graphsde.base.memory import anonymous_bytes, within_memory
+from graphsde.base.world import run_parts
+
+first = torch.ones(30 << 20, dtype=torch.uint8)
+del first  # from now on glibc by itself keeps pieces of this size
+
+def program(part):
+    before, pieces, between = anonymous_bytes(), [], []
+    for _ in range(16):
+        pieces.append(torch.ones(12 << 20, dtype=torch.uint8))
+        between.append(torch.ones(1 << 16, dtype=torch.uint8))
+    pieces.clear()
+    return anonymous_bytes() - before
+
+with within_memory(LIMIT):
+    print(max(run_parts(program, range(2)).values()) >> 20)
+"""
+
+
+def test_under_a_limit_what_parts_have_freed_leaves_no_gaps() -> None:
+    """Pieces as large as a part's states, with small ones between them that stay."""
+    if not sys.platform.startswith("linux") or platform.libc_ver()[0] != "glibc":
+        pytest.skip("how much a process keeps of what it has freed is known of glibc alone")
+
+    def left(limit: str) -> int:
+        program = GAPS.replace("LIMIT", limit)
+        return int(subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True).stdout)
+
+    assert left("'2G'") < 48 < left("None")  # MiB, of 192

@@ -26,6 +26,7 @@ def sparse_blocks() -> gs.Graph:
 MODELS = [
     gs.LGNSDE(epochs=4, race=False),
     gs.LGNSDE(preset="universal", epochs=3, hidden=4),
+    gs.LGNSDE(epochs=3, race=False, state="wide", hidden=4),
     gs.GCN(epochs=4, hidden=4),
     gs.GAT(epochs=3),
     gs.APPNP(epochs=3),
@@ -59,6 +60,30 @@ def test_the_gradient_of_one_row_is_that_of_all_of_them(model: NeuralModel) -> N
     whole = _gradient(model, graph, inputs, entropy)[1][7]
     assert whole.abs().max() > 0
     torch.testing.assert_close(entropy_gradient(model, graph, inputs, 7), whole, rtol=1e-4, atol=1e-6)
+
+
+def test_of_an_encoder_nothing_is_kept_for_other_nodes() -> None:
+    """A graph of a million nodes has no room for the hidden layer of all of them."""
+    graph = block_graph(features=12)
+    model = gs.LGNSDE(epochs=2, race=False, encoder_width=200).fit(graph)
+    assert model.encoder is not None
+    inputs = Inputs(encode(model.encoder, graph), graph.adjacency.operator)
+    assert isinstance(inputs.features, torch.Tensor)
+    kept: list[int] = []
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        kept.append(tensor.untyped_storage().nbytes())
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        found = entropy_gradient(model, graph, inputs, 3)
+    assert max(kept) < 4 * 200 * graph.num_nodes
+
+    def entropy(logits: torch.Tensor) -> torch.Tensor:
+        log_probs = torch.log_softmax(logits[3].double() / model.temperature_of_logits(), -1)
+        return -(log_probs.exp() * log_probs).sum()
+
+    torch.testing.assert_close(found, _gradient(model, graph, inputs, entropy)[1][3], rtol=1e-4, atol=1e-6)
 
 
 def test_a_model_that_wants_constants_gets_the_dense_way() -> None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 
 import pytest
+import torch
 
 import graphsde as gs
 from graphsde.base.errors import NotEnoughMemory
+from graphsde.base.memory import within_memory
+from graphsde.base.scratch import _is_filed
 from graphsde.models import MODELS
-from graphsde.models.neural import NeuralModel
+from graphsde.models.base import encode
+from graphsde.models.neural import Inputs, NeuralModel
 from graphsde.prediction import require_room_for_samples
 from graphsde.prediction.base import BYTES_PER_DRAW
 
@@ -61,3 +65,17 @@ def test_trajectories(monkeypatch: pytest.MonkeyPatch) -> None:
     model = gs.LGNSDE(**SAMPLED["lgnsde"]).fit(graph)
     with pytest.raises(NotEnoughMemory):
         model.trajectories(graph, [0], samples=10**12)
+
+
+def test_under_a_limit_the_mean_of_states_is_in_a_file() -> None:
+    graph = block_graph()
+    model = gs.LGNSDE(state="wide", hidden=64, epochs=2, race=False).fit(graph)
+    assert model.encoder is not None
+    inputs = Inputs(encode(model.encoder, graph), graph.adjacency.operator)
+    with torch.no_grad():
+        plain = model.respond(inputs, graph, 3, 0)
+        with within_memory(2**18):
+            filed = model.respond(inputs, graph, 3, 0)
+    assert plain.hidden is not None and filed.hidden is not None
+    assert _is_filed(filed.hidden) and not _is_filed(plain.hidden)
+    assert torch.equal(plain.hidden, filed.hidden) and torch.equal(plain.logits, filed.logits)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 
 from graphsde.acting.feature_effects import FeatureEffect, feature_effects, tried_effects
 from graphsde.base.errors import BadInput, BadUsage, shorten
@@ -16,7 +17,6 @@ from graphsde.base.registry import Rules
 from graphsde.graph.adjacency import Adjacency
 from graphsde.graph.graph import Graph
 from graphsde.graph.ids import locate, plain_id
-from graphsde.graph.masks import mask_of
 from graphsde.models import Model
 from graphsde.prediction import ClassPrediction, Prediction, RegressionPrediction, require
 from graphsde.uncertainty.held_out import align_labels, require_same_nodes
@@ -456,13 +456,15 @@ def _without(
 
 def without_edges(graph: Graph, row: int, others: np.ndarray) -> Graph:
     """``graph`` without the edges from ``others`` to ``row``."""
-    matrix, gone = graph.adjacency.matrix.copy(), mask_of(others, graph.num_nodes)
-    senders = np.repeat(np.arange(graph.num_nodes), np.diff(matrix.indptr))
-    drop = gone[senders] & (matrix.indices == row)
+    matrix = graph.adjacency.matrix
+    start, indices = matrix.indptr, matrix.indices
+    gone = [np.flatnonzero(indices[start[one] : start[one + 1]] == row) + start[one] for one in others]
     if not graph.adjacency.directed:
-        drop |= (senders == row) & gone[matrix.indices]
-    matrix.data[drop] = 0.0
-    matrix.eliminate_zeros()
+        gone.append(np.flatnonzero(np.isin(indices[start[row] : start[row + 1]], others)) + start[row])
+    places = np.unique(np.concatenate([np.zeros(0, np.int64), *gone]))  # looks at the rows of these nodes alone
+    kept = start - np.searchsorted(places, start).astype(start.dtype)
+    entries = (np.delete(matrix.data, places), np.delete(indices, places), kept)
+    matrix = sp.csr_array(entries, shape=matrix.shape)
     changed = graph.with_adjacency(Adjacency(matrix, directed=graph.adjacency.directed))
     if memory_limit() is None:
         return changed

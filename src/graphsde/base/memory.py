@@ -19,6 +19,8 @@ LIMIT_VARIABLE = "GRAPHSDE_MEMORY_LIMIT"
 UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*([KMGT])(iB|B|)", re.IGNORECASE)
 _limit: int | None = None
+LARGE_PIECE = 1 << 23
+"""Bytes: above the blocks that products and encoders work in, which come and go all the time."""
 
 
 def parse_bytes(text: str) -> int:
@@ -54,6 +56,7 @@ def within_memory(limit: int | str | None) -> Iterator[None]:
     before = _limit
     if limit is not None:
         _limit = parse_bytes(limit) if isinstance(limit, str) else limit
+        _give_back_large_pieces()
     try:
         yield
     finally:
@@ -149,15 +152,30 @@ def give_back_free_memory() -> None:
 def share_one_arena() -> None:
     """Make new threads share one memory arena: threads that take turns would otherwise each keep what they
     have freed (glibc)."""
+    _set_malloc({_ARENA_MAX: 1})
+
+
+def _give_back_large_pieces() -> None:
+    """From now on, freed pieces of :data:`LARGE_PIECE` and more go back to the system at once (glibc).
+
+    By itself it comes to keep pieces of up to 32 MiB, with gaps between them that no other piece fits into: of 2.0 GiB
+    that a wide state in parts took at a peak, 0.7 had been freed before.
+    """
+    # the end of the heap stays for a while: else it would come and go with every block
+    _set_malloc({_MMAP_THRESHOLD: LARGE_PIECE, _TRIM_THRESHOLD: 8 * LARGE_PIECE})
+
+
+def _set_malloc(parameters: dict[int, int]) -> None:
     try:
         set_parameter = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError, TypeError):
+    except (OSError, AttributeError, TypeError):  # another libc, or none to ask
         return
     set_parameter.argtypes, set_parameter.restype = (ctypes.c_int, ctypes.c_int), ctypes.c_int
-    set_parameter(_ARENA_MAX, 1)
+    for name, value in parameters.items():
+        set_parameter(name, value)
 
 
-_ARENA_MAX = -8  # M_ARENA_MAX of malloc.h
+_ARENA_MAX, _MMAP_THRESHOLD, _TRIM_THRESHOLD = -8, -3, -1  # of malloc.h
 
 
 def human_bytes(count: float) -> str:

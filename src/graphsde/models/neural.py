@@ -441,12 +441,13 @@ class NeuralModel(Model):
         return None
 
     def central_logits(self, inputs: Inputs, graph: Graph) -> Tensor:
-        """One differentiable output that represents the model: without dropout, or the mean of a few samples.
-
-        # [N, C]
-        """
+        """One differentiable output for the model: without dropout, or the mean of a few samples.  # [N, C]"""
         assert self.module is not None
         return self.module(inputs).logits
+
+    def central_logits_at(self, inputs: Inputs, graph: Graph, node: int, own: Tensor) -> Tensor | None:
+        """Of one node by its own features alone; ``None`` where that takes no less than all nodes.  # [d] -> [C]"""
+        return None
 
     @property
     def fits_temperature(self) -> bool:

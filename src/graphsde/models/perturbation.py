@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -43,14 +43,28 @@ def entropy_gradient(model: NeuralModel, graph: Graph, inputs: Inputs, node: int
     """How the entropy of a node's central prediction changes with its own features, as the model sees them.  # [d]"""
 
     def entropy(logits: Tensor) -> Tensor:
-        log_probs = functional.log_softmax(logits[node].double() / model.temperature_of_logits(), -1)
+        log_probs = functional.log_softmax(logits.double() / model.temperature_of_logits(), -1)
         return -(log_probs.exp() * log_probs).sum()
 
+    own = _row(inputs.features, node).requires_grad_()
+    with _constant(model), torch.enable_grad():
+        logits = model.central_logits_at(inputs, graph, node, own)
+        if logits is not None:
+            return torch.autograd.grad(entropy(logits), own)[0]
     if isinstance(inputs.features, SparseMatrix):
         features = OneRow(inputs.features, node)
         with contextlib.suppress(_NoProduct):
-            return _by(features.row, model, graph, replace(inputs, features=features), entropy)
-    return _gradient(model, graph, inputs, entropy)[1][node]
+            return _by(features.row, model, graph, replace(inputs, features=features), lambda all: entropy(all[node]))
+    return _gradient(model, graph, inputs, lambda all: entropy(all[node]))[1][node]
+
+
+def _row(features: Features, position: int) -> Tensor:
+    """One row, dense, of its own memory.  # [d]"""
+    if isinstance(features, Tensor):
+        return features[position].clone()
+    own = slice(int(features.crow[position]), int(features.crow[position + 1]))
+    row = features.values.new_zeros(features.shape[1])
+    return row.index_add_(0, features.col[own], features.values[own])
 
 
 class _NoProduct(Exception):
@@ -68,10 +82,7 @@ class OneRow(SparseMatrix):
     def __init__(self, matrix: SparseMatrix, position: int) -> None:
         super().__init__(matrix.crow, matrix.col, matrix.values, matrix.shape)
         self.constant, self.position = matrix, position
-        own = slice(int(matrix.crow[position]), int(matrix.crow[position + 1]))
-        self.row = matrix.values.new_zeros(matrix.shape[1])
-        self.row.index_add_(0, matrix.col[own], matrix.values[own])
-        self.row.requires_grad_()
+        self.row = _row(matrix, position).requires_grad_()
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         product = self.constant @ dense
@@ -94,16 +105,22 @@ def _gradient(
 
 def _by(variable: Tensor, model: NeuralModel, graph: Graph, inputs: Inputs, loss: Callable[[Tensor], Tensor]) -> Tensor:
     """The gradient of a loss of the central logits with respect to something in ``inputs``."""
+    with _constant(model), torch.enable_grad():
+        (gradient,) = torch.autograd.grad(loss(model.central_logits(inputs, graph)), variable)
+    return gradient
+
+
+@contextlib.contextmanager
+def _constant(model: NeuralModel) -> Iterator[None]:
+    """Inside, nobody asks for a gradient of the model's parameters."""
     assert model.module is not None
     wanted = [parameter.requires_grad for parameter in model.module.parameters()]
-    model.module.requires_grad_(False)  # only the features' gradient is needed
+    model.module.requires_grad_(False)
     try:
-        with torch.enable_grad():
-            (gradient,) = torch.autograd.grad(loss(model.central_logits(inputs, graph)), variable)
+        yield
     finally:
         for parameter, want in zip(model.module.parameters(), wanted, strict=True):
             parameter.requires_grad_(want)
-    return gradient
 
 
 def _dense(features: Features) -> Tensor:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from graphsde.base.device import widened
 from graphsde.base.errors import BadUsage
 from graphsde.base.interrupt import InterruptGuard
+from graphsde.base.scratch import scratch_tensor
 from graphsde.base.seeds import derive
 from graphsde.graph.graph import Graph
 from graphsde.graph.part_graph import PartGraph
@@ -193,33 +194,36 @@ class LGNSDE(NeuralModel):
         """Paths in chunks; path k is the same however many are drawn."""
         kept = samples if self.module.noisy else 1
         logits = torch.empty(kept, graph.num_nodes, self._head_width)
-        embedding = torch.zeros(graph.num_nodes, self.module.width, dtype=torch.float64)
+        embedding = scratch_tensor((graph.num_nodes, self.module.width), torch.float64).zero_()
         first = 0
         for draw in self.draws(inputs, graph, kept, seed):
             assert draw.hidden is not None
             logits[first : first + len(draw.logits)] = draw.logits
             embedding += draw.hidden
             first += len(draw.logits)
-        return Response(logits, embedding / kept)
+            del draw  # as large as the sum, and not needed while the next one is made
+        return Response(logits, embedding.div_(kept))
 
     def draws(self, inputs: Inputs, graph: Graph, samples: int, seed: int) -> Iterator[Draws]:
-        stream, keys, width = (
-            derive(seed, "prediction paths"),
-            keys_of(graph).to(inputs.device),
-            self.module.width,
-        )
+        stream, keys = derive(seed, "prediction paths"), keys_of(graph).to(inputs.device)
         flow = self._solved_once(inputs, graph)
         deviation = self.module.unit_deviation(inputs) if flow is not None and self.module.noisy else None
-        for paths, used in chunks(samples, graph.num_nodes * width):
-            noise = Noise(stream, keys, paths)
-            if flow is None:
-                state = self.module.evolve(inputs, noise, None).state
-            elif deviation is None:
-                state = self.module.beside(flow[1], flow[0])
-            else:  # one solve is enough for all draws
-                state = self.module.beside(self.module.around(inputs, flow[1], noise, deviation=deviation), flow[0])
-            drawn = self.module.decode(inputs, state).transpose(0, 1)  # [S, N, C]
-            yield Draws(drawn[:used].cpu(), widened(state[:, :used, :width]).sum(1).cpu())
+        for paths, used in chunks(samples, graph.num_nodes * self.module.width):
+            yield self._drawn(inputs, Noise(stream, keys, paths), used, flow, deviation)
+
+    def _drawn(
+        self, inputs: Inputs, noise: Noise, used: int, flow: tuple[Tensor, Tensor] | None, deviation: Tensor | None
+    ) -> Draws:
+        """The first few paths of ``noise``; apart, so that nothing of one chunk stays while the next one is made."""
+        if flow is None:
+            state = self.module.evolve(inputs, noise, None).state
+        elif deviation is None:
+            state = self.module.beside(flow[1], flow[0])
+        else:  # one solve serves all draws
+            state = self.module.beside(self.module.around(inputs, flow[1], noise, deviation=deviation), flow[0])
+        drawn = self.module.decode(inputs, state).transpose(0, 1)[:used].cpu()  # [S, N, C]
+        hidden = widened(state[:, :used, : self.module.width])
+        return Draws(drawn, (hidden[:, 0] if used == 1 else hidden.sum(1)).cpu())
 
     def _solved_once(self, inputs: Inputs, graph: Graph) -> tuple[Tensor, Tensor] | None:
         """H(0) and H(T) without noise where one solve is enough for all draws.  # [N, 1, d] each"""
@@ -248,10 +252,24 @@ class LGNSDE(NeuralModel):
 
     def central_logits(self, inputs: Inputs, graph: Graph) -> Tensor:
         """Mean over a few paths."""
+        state = self.module.evolve(inputs, self._central_paths(inputs, graph), None).state
+        return self.module.decode(inputs, state).mean(1)
+
+    def central_logits_at(self, inputs: Inputs, graph: Graph, node: int, own: Tensor) -> Tensor | None:
+        """The encoder of the other nodes, which is what takes most memory, is left out of the gradient."""
+        if self.settings.encoder == "gcn" or not self.module.by_node:
+            return None
+        with torch.no_grad():
+            others = self.module.initial(inputs, 1, None)
+        row = torch.tensor([node], device=inputs.device)
+        initial = others.index_copy(0, row, self.module.initial(Inputs(own[None], inputs.adjacency), 1, None))
+        noise = self._central_paths(inputs, graph)
+        state = self.module.evolve(inputs, noise, None, rows=row, initial=initial).state
+        return self.module.decode(inputs, state).mean(1)[0]
+
+    def _central_paths(self, inputs: Inputs, graph: Graph) -> Noise:
         paths = range(4 if self.module.noisy else 1)
-        keys = keys_of(graph).to(inputs.device)
-        noise = Noise(derive(self.settings.seed, "central paths"), keys, paths)
-        return self.module.decode(inputs, self.module.evolve(inputs, noise, None).state).mean(1)
+        return Noise(derive(self.settings.seed, "central paths"), keys_of(graph).to(inputs.device), paths)
 
     def linear_filter(self) -> tuple[float, int] | None:
         """Of a member whose state is one block of logits."""

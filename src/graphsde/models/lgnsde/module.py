@@ -155,13 +155,14 @@ class LGNSDEModule(nn.Module):
         log_ratio: bool = False,
         unit: Tensor | None = None,
         rows: Tensor | None = None,
+        initial: Tensor | None = None,
     ) -> Latent:
         """From the graph to the latent state at the horizon, for the paths of ``noise``.
 
-        ``unit`` is their :meth:`unit_noise` if the caller already has it; with ``rows`` the state is computed at those
-        nodes only.
+        ``unit`` is their :meth:`unit_noise` and ``initial`` H(0) where the caller has them already; with ``rows`` the
+        state is wanted at those nodes alone.
         """
-        initial = self.initial(inputs, len(noise.paths), masks)
+        initial = self.initial(inputs, len(noise.paths), masks) if initial is None else initial
         marginal = self.settings.noise_by == "marginals" and self.noisy
         if not self.noisy:
             latent = Latent(self._flow(inputs, initial, masks).final)
