@@ -29,7 +29,6 @@ _WRITTEN = {
     r"\\frac(\{\w\})(\w)": r"\\frac\1{\2}",
     r"\\sqrt (\w)": r"\\sqrt{\1}",
     r"\\(le|ge)(?![a-zA-Z])": r"\\\1q",
-    r"\\text(?![a-zA-Z])": r"\\mathrm",
     r"\\iff(?![a-zA-Z])": r"\\Leftrightarrow",
     r"\\[lr]Vert(?![a-zA-Z])": r"\\|",
     r"\\[bB]ig+[lr]?(?![a-zA-Z])": "",
@@ -83,7 +82,7 @@ def drawn(formula: str) -> str:
     from matplotlib.path import Path
     from matplotlib.textpath import text_to_path
 
-    known = formula
+    known = re.sub(r"\\text\{([^}]*)\}", lambda found: rf"\mathrm{{{found[1]}}}".replace(" ", r"\ "), formula)
     for pattern, written in _WRITTEN.items():
         known = re.sub(pattern, written, known)
     font = FontProperties(math_fontfamily="cm", size=SIZE)

@@ -97,4 +97,4 @@ RiskCoverageCurves.of({"lgnsde": (prediction.total[hidden], wrong[hidden])}).mat
 
 # %% [markdown]
 # This is one draw of 2,000 labels. A guarantee of 95 % may break in one draw of twenty: ten draws and their errors are
-# under [decide](../decide.md#what-decide-prints).
+# under [decide](../decide.md).

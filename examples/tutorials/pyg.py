@@ -95,7 +95,7 @@ print(f"epistemic uncertainty {sampled.epistemic[test].mean():.3f} nats on avera
 
 # %%
 run = gs.save_run(model, graph, "runs/mine")
-sorted(path.name for path in run.iterdir())
+sorted(path.name for path in run.iterdir() if not path.name.startswith("."))
 
 # %% [markdown]
 # More ways in, such as predictions from a forest or from any other library: [own models](../own-models.md).
