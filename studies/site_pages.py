@@ -130,7 +130,7 @@ def notebook_page(name: str, notebook: dict[str, Any]) -> tuple[str, dict[str, b
                 parts.append(f'<div class="cell-output">{"".join(data["text/html"])}</div>')
             else:
                 said = "".join(output.get("text") or data["text/plain"]).rstrip("\n")
-                parts.append(f'<pre class="cell-output"><code>{html.escape(said)}</code></pre>')
+                parts.append(f'<pre class="cell-output"><span>{html.escape(said)}</span></pre>')
     download = f'<a href="{name}" download>Download this notebook</a>'
     title, _, rest = "\n\n".join(parts).partition("\n")
     return f"{title}\n\n{download}\n{{ .notebook-link }}\n{rest}\n", pictures
