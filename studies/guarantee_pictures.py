@@ -63,7 +63,13 @@ def threshold_picture(graph: gs.Graph, prediction: gs.ClassPrediction, wrong: np
     accepted = frontier.accepted(LIMIT) & rest
     with print_figure(6.2, 3.4) as (figure, ax):
         ax.plot(100 * np.asarray(shares)[shown], 100 * np.asarray(bounds)[shown], color=BLUE, label="upper bound, 95 %")
-        ax.plot(100 * np.asarray(shares)[shown], 100 * (errors / counts)[shown], "--", color=BLUE, label="seen in calibration")
+        ax.plot(
+            100 * np.asarray(shares)[shown],
+            100 * (errors / counts)[shown],
+            "--",
+            color=BLUE,
+            label="seen in calibration",
+        )
         ax.plot(100 * np.asarray(shares)[shown], 100 * np.asarray(truth)[shown], ":", color=INK, label="truth")
         ax.axhline(100 * LIMIT, color=VERMILLION, linewidth=1)
         ax.text(16, 100 * LIMIT + 0.25, f"limit {LIMIT:.0%}", color=VERMILLION, fontsize=8)
@@ -157,17 +163,23 @@ def sets_picture(graph: gs.Graph, prediction: gs.ClassPrediction, pool: np.ndarr
             ax.set_title("{" + ", ".join(names) + "}", fontsize=9)
         save_figure(figure, IMAGES / "guarantee-sets.png")
     return {
-        str(level): {"coverage": round(float(np.mean(coverage[level])), 4), "size": round(float(np.mean(sizes[level])), 3)}
+        str(level): {
+            "coverage": round(float(np.mean(coverage[level])), 4),
+            "size": round(float(np.mean(sizes[level])), 3),
+        }
         for level in LEVELS
     }
 
 
 def ood_picture() -> dict[str, Any]:
     """Scores of known and of unseen digits, with the threshold that validation nodes set."""
-    graph = gs.split(gs.load("digits"), "leave-class-out", leave=UNSEEN)
+    whole = gs.load("digits")
+    graph = gs.split(whole, "leave-class-out", leave=UNSEEN)
     prediction = fitted(graph)
     flag = flag_per_node(prediction, graph)
-    unseen = np.asarray([name == UNSEEN for name in np.asarray(gs.load("digits").class_names)])[gs.load("digits").labels]
+    unseen = np.asarray([name == UNSEEN for name in np.asarray(gs.load("digits").class_names)])[
+        gs.load("digits").labels
+    ]
     tested = graph.test_mask | graph.role("ood")
     scores = flag.values
     inside, outside = scores[tested & ~unseen], scores[tested & unseen]

@@ -97,8 +97,9 @@ def drawn(formula: str) -> str:
         letters[code] + " ".join(f"{one:.2f}" for one in xy if code != Path.CLOSEPOLY)
         for xy, code in path.iter_segments(simplify=False)
     )
+    place = f"height:{height / SIZE:.2f}em;vertical-align:{-descent / SIZE:.2f}em"
     return (
         f'<svg class="formula" role="img" aria-label="{html.escape(formula)}" '
         f'viewBox="0 {descent - height:.2f} {width:.2f} {height:.2f}" '
-        f'style="height:{height / SIZE:.2f}em;vertical-align:{-descent / SIZE:.2f}em"><path d="{"".join(steps)}"/></svg>'
+        f'style="{place}"><path d="{"".join(steps)}"/></svg>'
     )
