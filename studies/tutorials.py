@@ -62,9 +62,13 @@ def read_cells(text: str) -> list[Cell]:
 
 def missing(text: str) -> Path | None:
     """The data that a tutorial needs and that is not on this machine."""
-    data = Path(os.environ.setdefault("GRAPHSDE_DATA", str(ROOT.parent / "shared" / "data")))
     need = NEEDS.search(text)
-    return data / need[1] if need and not (data / need[1]).exists() else None
+    place = data_folder() / need[1] if need else None
+    return None if place is None or place.exists() else place
+
+
+def data_folder() -> Path:
+    return Path(os.environ.get("GRAPHSDE_DATA") or ROOT.parent / "shared" / "data")
 
 
 def run_cell(cell: Cell, names: dict[str, Any], title: str) -> list[dict[str, Any]]:
@@ -129,6 +133,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="tutorials to run; all of them unless said")
     names = parser.parse_args().names or sorted(path.stem for path in SOURCES.glob("*.py"))
+    os.environ["GRAPHSDE_DATA"] = str(data_folder())
     for name in names:
         text = (SOURCES / f"{name}.py").read_text(encoding="utf-8")
         if (place := missing(text)) is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ EMBEDDED = ("digits", "diabetes")
 
 
 @pytest.fixture
-def short_trainings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def short_trainings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every training ends after a few epochs, whatever its settings say."""
     make = Training.__init__
 
@@ -26,7 +26,6 @@ def short_trainings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         make(self, learner, settings.model_copy(update={"epochs": min(settings.epochs, EPOCHS)}), **rest)
 
     monkeypatch.setattr(Training, "__init__", shortened)
-    yield
 
 
 @pytest.fixture

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from studies import tutorials
 
+from graphsde.sde.field import DRIFTS
+
 NAMES = sorted(path.stem for path in tutorials.SOURCES.glob("*.py"))
 
 
@@ -28,6 +30,8 @@ def test_a_notebook_is_of_its_source(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_tutorial_runs(name: str, short_trainings: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(DRIFTS, "_entries", dict(DRIFTS._entries))  # what a tutorial registers is forgotten
+    monkeypatch.setenv("GRAPHSDE_DATA", str(tutorials.data_folder()))
     text = text_of(name)
     if (place := tutorials.missing(text)) is not None:
         pytest.skip(f"{place} is not on this machine")
