@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= 2
 
-.PHONY: help install demo test lint search slow bench systems reliability mutants clean
+.PHONY: help install demo test lint docs search slow bench systems reliability mutants clean
 
 help:
 	@echo "make install   build .venv with graphsde and its development tools"
 	@echo "make demo      train on the embedded graph, write runs/demo/report.html"
 	@echo "make test      lint, types, tests (under ten minutes on two quiet cores; a busy machine only takes longer)"
+	@echo "make docs      build the documentation site into site/, every warning an error (a minute)"
 	@echo "make search    property tests on examples drawn anew, which may find what the suite has not"
 	@echo "make slow      the longer studies"
 	@echo "make bench     time and memory beside peers, then docs/performance.md (some 50 minutes on a quiet machine; resumes)"
@@ -49,6 +50,10 @@ lint: install
 test: lint
 	# one thread per worker: two workers on two cores would otherwise wait for each other; a file stays in one worker
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+
+# no network; notebooks are shown as they were run last (python studies/tutorials.py runs them again)
+docs: install
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 # property tests on examples that nobody has tried yet
 search: install

@@ -205,6 +205,9 @@ class Register:
 
 
 register = Register()
+"""``@gs.register`` for a class, which goes where its base class says; ``@gs.register.score("name")`` and the like for a
+function: acquisition, conformal score, dataset, metric, score, shift or split. From then on Python, the command line
+and benches know the part by its name."""
 
 
 def unknown_name(kind: str, name: str, choices: list[str]) -> UnknownName:

@@ -217,5 +217,11 @@ def plain_parts(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 PART_NAMES = ("drift", "prior", "diffusion", "solver")
-drift, prior = Namespace(DRIFTS), Namespace(PRIORS)
-diffusion, solver = Namespace(DIFFUSIONS), Namespace(SOLVERS)
+drift = Namespace(DRIFTS)
+"""Drifts by name: ``gs.drift.gat(heads=2)`` is the setting ``drift`` of :class:`graphsde.LGNSDE`."""
+prior = Namespace(PRIORS)
+"""Prior drifts by name: ``gs.prior.ou()``."""
+diffusion = Namespace(DIFFUSIONS)
+"""Diffusions by name: ``gs.diffusion.constant()``."""
+solver = Namespace(SOLVERS)
+"""Solvers by name: ``gs.solver.heun()``."""
