@@ -42,6 +42,7 @@ MOVED_LATER = {
     "models/lgnsde/model.py:respond": "where samples are gathered, on the CPU",
     "models/lgnsde/model.py:trajectories": "on the CPU",
     "models/gnsd.py:respond": "where samples are gathered, on the CPU",
+    "models/passing.py:taught": "moved to the logits' device in Student.loss",
     "models/race.py:tempered": "on the CPU",
     "models/summarise.py:at": "rows of samples that are on the CPU",
     "nn/layers.py:glorot": "weights of a module, which is moved as a whole",

@@ -15,7 +15,8 @@ from graphsde.base.interrupt import Interrupted, InterruptGuard
 from graphsde.graph.graph import Graph
 from graphsde.graph.sparse import SparseMatrix
 from graphsde.models.citing import citation
-from graphsde.models.passing import teach
+from graphsde.models.neural import GraphLearner
+from graphsde.models.passing import taught
 from graphsde.nn.callbacks import Callback, EpochRecord
 from graphsde.nn.checkpoint import Checkpoint
 from graphsde.nn.keyed_masks import KeyedMasks
@@ -42,8 +43,9 @@ def test_the_loss_is_cross_entropy_and_the_divergence_from_the_mean_of_those_bef
     """Equal probabilities, and two members before whose mean is (½, ½, 0): KL = ln 3 − ln 2."""
     sure = [np.tile(row, (blocks.num_nodes, 1)) for row in ([1.0, 0.0, 0.0], [0.0, 1.0, 0.0])]
     model = gs.GCN(**BASE)
-    teach(model, [Said(one) for one in sure], 0.7, blocks)  # type: ignore[misc]
-    learner = model.learner(blocks)
+    with taught(model, [Said(one) for one in sure], 0.7, blocks):  # type: ignore[misc]
+        learner = model.learner(blocks)
+    assert type(model.learner(blocks)) is GraphLearner
     with torch.no_grad():
         learner.module.second.weight.zero_()  # type: ignore[union-attr, operator]
         learner.module.second.bias.zero_()  # type: ignore[union-attr, operator]
@@ -60,8 +62,9 @@ def test_members_learn_from_those_before_them_and_the_first_from_nobody(blocks: 
     heavy = gs.Ensemble(**SMALL, passing="knowledge", knowledge_weight=20.0).fit(blocks).predict(blocks)
     assert heavy.epistemic.mean() < theirs.epistemic.mean()
     third = gs.GCN(**passed.settings.base_settings, seed=passed.members[2].settings.seed)
-    teach(third, passed.members[:2], 1.0, blocks)
-    np.testing.assert_array_equal(third.fit(blocks).predict(blocks).probs[0], ours.probs[2])
+    with taught(third, passed.members[:2], 1.0, blocks):
+        third.fit(blocks)
+    np.testing.assert_array_equal(third.predict(blocks).probs[0], ours.probs[2])
 
 
 class StopAfter(Callback):

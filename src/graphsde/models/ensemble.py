@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, Literal, Self, Unpack
 
@@ -19,7 +20,6 @@ from graphsde.graph.graph import Graph
 from graphsde.models.base import MODELS, Estimate, Model, ModelSettings, register_model
 from graphsde.models.neural import NeuralModel, require_classes
 from graphsde.models.options import EnsembleOptions
-from graphsde.models.passing import forget, require_student, teach
 from graphsde.models.sampled import TEMPERATURE_SAMPLES
 from graphsde.nn.callbacks import Callback, EpochRecord
 from graphsde.nn.checkpoint import Checkpoint, TrainState, under
@@ -185,6 +185,8 @@ class Ensemble(Model):
             raise BadUsage("members of an ensemble can't have their own device", fix="fit inside: with gs.on_device(…)")
         first = self._member(0)  # report wrong settings of the base now, not after the first fit has started
         if self.settings.passing == "knowledge":
+            from graphsde.models.passing import require_student
+
             require_student(first)
 
     def resolve(self, graph: Graph) -> None:
@@ -248,10 +250,8 @@ class Ensemble(Model):
                 continue
             if self._previous:
                 member.start_from(self._previous[number], momentum=self._with_momentum)
-            if self.settings.passing == "knowledge":
-                teach(member, members[:number], self.settings.knowledge_weight, graph)
-            member.fit(graph, callbacks=callbacks, checkpoint=progress.of_member(), interrupt=interrupt)
-            forget(member)
+            with self._taught(member, members[:number], graph):
+                member.fit(graph, callbacks=callbacks, checkpoint=progress.of_member(), interrupt=interrupt)
             progress.finish(number, member)
             if interrupt is not None and interrupt.received is not None and number + 1 < self.settings.members:
                 raise Interrupted(interrupt.received)
@@ -285,6 +285,13 @@ class Ensemble(Model):
         if self._temperature != 1.0:
             answers = [_tempered(require(one, ClassPrediction, "a temperature"), self._temperature) for one in answers]
         return self._calibrated(MIXTURES.of(self)(answers), graph)
+
+    def _taught(self, member: Model, before: Sequence[Model], graph: Graph) -> AbstractContextManager[None]:
+        if self.settings.passing == "none":
+            return nullcontext()
+        from graphsde.models.passing import taught
+
+        return taught(member, before, self.settings.knowledge_weight, graph)
 
     def _common_temperature(self, graph: Graph) -> float:
         """By the NLL of the members' mean on the validation nodes; 1 if there are none."""

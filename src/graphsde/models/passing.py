@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 from graphsde.base.errors import BadUsage
 from graphsde.graph.graph import Graph
 from graphsde.models.base import Model
-from graphsde.models.neural import GraphLearner, NeuralModel, require_classes
+from graphsde.models.neural import GraphLearner, NeuralModel
 from graphsde.prediction import ClassPrediction, require
 
 
@@ -43,18 +44,24 @@ def require_student(member: Model) -> None:
         raise BadUsage("members with a race can't be passed any knowledge", code="E-SETTING", fix="set race=false")
 
 
-def teach(member: Model, before: Sequence[Model], weight: float, graph: Graph) -> None:
-    """Let the next fit of ``member`` learn from those that were fitted before it."""
+@contextmanager
+def taught(member: Model, before: Sequence[Model], weight: float, graph: Graph) -> Iterator[None]:
+    """Inside, ``member`` is fitted with what those before it know; the first has nobody to learn from."""
     require_student(member)
-    require_classes(graph)
+    if not graph.num_classes:
+        raise BadUsage(
+            "knowledge is passed as class probabilities, and this is regression",
+            code="E-TARGET",
+            fix="use passing=none",
+        )
     if not before:
+        yield
         return
     said = [require(one.predict(graph), ClassPrediction, "knowledge") for one in before]
     knowledge = torch.from_numpy(np.mean([one.mean for one in said], axis=0))
     learner = type("Student", (Student,), {"knowledge": knowledge, "weight": weight})
     member.learner_for = lambda module: learner  # type: ignore[attr-defined]
-
-
-def forget(member: Model) -> None:
-    """A fitted member needs none of it any more."""
-    vars(member).pop("learner_for", None)
+    try:
+        yield
+    finally:
+        del vars(member)["learner_for"]  # a fitted member needs none of it any more
