@@ -44,7 +44,7 @@ def test_entropy_figure_writes_markdown_csv_and_png(entropy: tuple[Path, list[st
     assert not (out / "figure-entropy-errors" / "table.md").exists()  # it might be a table's
     assert (folder / "digits.png").read_bytes().startswith(b"\x89PNG")
     table = pa_csv.read_csv(folder / "digits.csv").to_pydict()
-    assert set(table["series"]) == {"right", "wrong", "familiar", "ood"}
+    assert set(table["series"]) == {"right", "wrong", "known", "OOD"}
     page = (folder / "figure.md").read_text(encoding="utf-8")
     assert (
         "![figure-entropy on digits](digits.png)" in page

@@ -336,9 +336,9 @@ class MetricIntervals(Picture):
         marks = [Dots("one run", x, y, GREY, size=5.0, opacity=0.6, hover="%{x:.4g}")]
         behind = [row for row in shown if row.verdict not in (*LEADING, NOT_JUDGED)]
         groups: tuple[tuple[str, str, Symbol, list[Row]], ...] = (
-            ("best or statistically tied", BLUE, "diamond", [row for row in shown if row.verdict in LEADING]),
+            ("mean, best or statistically tied", BLUE, "diamond", [row for row in shown if row.verdict in LEADING]),
             ("mean", BLUE, "diamond", [row for row in shown if row.verdict == NOT_JUDGED]),
-            ("behind, or too few runs", VERMILLION, "square", behind),
+            ("mean, behind or too few runs", VERMILLION, "square", behind),
         )
         for name, colour, symbol, own in groups:
             if own:
