@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from graphsde.base.errors import BadUsage
@@ -89,3 +90,27 @@ def test_labels_are_learned_and_the_curve_moves(runs: Path, tmp_path: Path) -> N
     assert rest is not None and rest.sum() == graph.test_mask.sum() - 5
     for point, then in ((before, earlier.prediction), (after, opened.prediction)):
         assert point.quality == pytest.approx(float((then.index == graph.labels)[rest].mean()))
+
+
+def test_numbers_are_learned_and_the_error_is_told(numbers: Path, tmp_path: Path) -> None:
+    run = tmp_path / "patients"
+    shutil.copytree(numbers, run)
+    graph = load("diabetes")
+    assert graph.values is not None
+    nodes = np.flatnonzero(graph.role("test"))[:3].tolist()
+    request = {
+        "kind": "learn",
+        "name": "patients",
+        "run": str(run),
+        "labels": [[n, float(graph.values[n])] for n in nodes],
+    }
+    folder = request_in(tmp_path / "job", request)
+    assert work(folder) == 0, (folder / "progress.jsonl").read_text()
+    assert "RMSE on the same test nodes" in (folder / "progress.jsonl").read_text()
+    opened, earlier = OpenRun(run), OpenRun(run / "history" / "0")
+    before, after = round_curve(opened).rounds
+    rest = opened.graph.role("test")
+    assert after.labels == before.labels + 3 and rest.sum() == graph.role("test").sum() - 3
+    for point, then in ((before, earlier.prediction), (after, opened.prediction)):
+        error = np.sqrt(np.square(then.mean - graph.values)[rest].mean())
+        assert point.quality == pytest.approx(float(error), rel=1e-6)

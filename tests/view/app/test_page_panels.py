@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +19,7 @@ from graphsde.runs.folder import RunFolder
 from graphsde.view.app.labelling import LabelQueue
 from graphsde.view.app.library import OpenRun
 from graphsde.view.app.node_table import MOST_ROWS
+from graphsde.view.app.node_view import UNKNOWN
 from graphsde.view.app.panels import decide as decide_panel
 from graphsde.view.app.serve import RUNS_VARIABLE
 
@@ -104,6 +107,22 @@ def test_no_guess_before_an_answer_unless_asked(runs: Path, tmp_path: Path, monk
     given = app.dataframe[0].value.iloc[0].to_dict()
     assert given["you said"] == "3" and given["the model had said"].startswith(f"{first.predicted} (")
     assert f"node {asked.items[1].id}?" in texts(app)
+
+
+def test_the_node_asked_about_has_no_colour_before_the_guess(
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "runs" / "shop"
+    shutil.copytree(shop, run)
+    app = shown("label", run, monkeypatch)
+    kept_back = re.search(r"data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)", texts(app))
+    app.toggle(key="show guess").set_value(True).run()
+    told = re.search(r"data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)", texts(app))
+    assert kept_back is not None and told is not None
+    before, after = (base64.b64decode(one[1]).decode() for one in (kept_back, told))
+    assert before.rpartition("<circle")[2].count(UNKNOWN) == 1 and UNKNOWN not in after
+    row = app.session_state["questions"][1].items[0]
+    assert f"(Product {row.id.removeprefix('p')})?" in texts(app) and "gs-words" in texts(app)
 
 
 def test_a_number_can_be_given(numbers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
