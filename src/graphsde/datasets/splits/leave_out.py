@@ -82,7 +82,7 @@ def label_leave_out(graph: Graph, *, seed: int = 0, threshold: int | None = None
         threshold: a class position; 3 on cora, 2 on citeseer, 1 on pubmed, 5 on computers, 4 on photo, else half of
             the classes (fewer if otherwise less than two were known).
         remap: shrink the head to the known classes. The study does not: labels are kept, and outputs without a
-            trained label take part in every score.
+            trained label enter every score.
     """
     labels = known_labels(graph)
     t = _threshold(graph) if threshold is None else threshold

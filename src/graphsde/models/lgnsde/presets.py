@@ -189,7 +189,7 @@ def _paper() -> dict[str, Any]:
         "steps": 10,
         "objective": "elbo",
         # the text's full ELBO (kl_weight 1, kl_unit elbo) sums the KL over all nodes and drives the posterior onto the
-        # prior: docs/results.md has its figures. The weight is the released code's.
+        # prior: see docs/results.md for results. The weight is the released code's.
         "kl_weight": 0.01,
         "kl_unit": "node",
         "kl_warmup": 1,
