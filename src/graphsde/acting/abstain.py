@@ -57,7 +57,7 @@ class AbstentionCurve:
 
 @dataclass(frozen=True, eq=False)
 class Abstention:
-    """Which nodes are accepted, and what is guaranteed of them.
+    """Which nodes are accepted, and their guarantee.
 
     Args:
         max_error, delta: with probability ``1 − delta`` over the draw of the calibration nodes, at most a share
@@ -259,7 +259,7 @@ def _accept_numbers(
             found=by if isinstance(by, str) else None,
             fix="set tolerance= (--tolerance) to the largest error that is still acceptable, and leave out the score",
         )
-    chance = prediction.beyond(tolerance)  # refuses what is no distance
+    chance = prediction.beyond(tolerance)  # refuses a tolerance that is not positive
     wrong = np.abs(prediction.mean[held.nodes] - held.labels) > tolerance
     if by is None:
         return BEYOND, chance, wrong

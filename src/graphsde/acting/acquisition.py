@@ -21,10 +21,10 @@ from graphsde.uncertainty.scores import score
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """What an acquisition may look at.
+    """What an acquisition may use.
 
     Args:
-        graph: all nodes; labels outside ``known`` must not be looked at.
+        graph: all nodes; labels outside ``known`` must not be used.
         prediction: of the current model.
         pool: positions that may be chosen.
         known: positions whose labels the model was trained on.
@@ -73,7 +73,7 @@ def acquire(name: str, candidates: Candidates, budget: int) -> np.ndarray:
 
     Args:
         name: one of ``ACQUISITIONS``.
-        candidates: what may be looked at.
+        candidates: what may be used.
         budget: how many; fewer if the pool is smaller.
     """
     choose = ACQUISITIONS.get(name)

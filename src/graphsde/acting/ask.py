@@ -100,7 +100,7 @@ OF_THE_ACQUISITION = {
 
 
 class Reasons(ABC):
-    """Gives the reasons for asking about a node; looks at no label outside the training nodes.
+    """Gives the reasons for asking about a node; uses no label outside the training nodes.
 
     Args:
         prediction: of all nodes of ``graph``.
@@ -408,7 +408,7 @@ def ask(
     An acquisition that ranks node by node would ask about one ambiguous region many times. Of its first
     ``5 × budget`` nodes, those are chosen one by one that are high in the ranking and unlike the ones chosen
     before, by the model's embedding and by edges (:func:`~graphsde.acting.ask.spread_out`). Acquisitions that
-    choose a batch as a whole, such as ``coreset``, are left as they are.
+    choose a batch as a whole, such as ``coreset``, are not changed.
 
     Args:
         pred: of all nodes of ``graph``.

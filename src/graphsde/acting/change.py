@@ -132,7 +132,7 @@ def compare_classes(before: ClassPrediction, after: ClassPrediction, nodes: np.n
 
     Args:
         before, after: of the same nodes and classes.
-        nodes: which of them to look at.  # [N] bool
+        nodes: which of them to compare.  # [N] bool
 
     Example:
         >>> import numpy as np

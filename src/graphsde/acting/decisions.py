@@ -41,7 +41,7 @@ class Decisions(ABC):
     prediction: Prediction
     graph: Graph
     max_error: float
-    """The limit that was asked for."""
+    """The requested limit."""
     abstention: Abstention
     """The rule of acceptance; its own ``max_error`` is the certified limit in use."""
     actions: np.ndarray
@@ -256,7 +256,7 @@ class ClassDecisions(Decisions):
 
     Args:
         prediction, graph: what was decided on.
-        max_error: the limit that was asked for.
+        max_error: the requested limit.
         abstention: the rule of acceptance; certified for nodes that the flag has cleared.
         ood: the flag ``per-node``, which acts before acceptance.
         strangeness: OOD p-values of all nodes.
@@ -401,7 +401,7 @@ class RegressionDecisions(Decisions):
 
     Args:
         prediction, graph: what was decided on.
-        max_error: the limit that was asked for.
+        max_error: the requested limit.
         abstention: the rule of acceptance.
         conformal: the calibrated intervals; ``None`` if there are too few calibration nodes.
         low, high: their ends.  # [N], [N]

@@ -152,7 +152,7 @@ def select(
 
 
 def selection_p_values(values: np.ndarray, calibration: np.ndarray, wrong: np.ndarray) -> np.ndarray:
-    """``(1 + #{wrong calibration nodes at least as sure}) / (n + 1)``; surer = less uncertain.  # like values
+    """``(1 + #{wrong calibration nodes at least as certain}) / (n + 1)``.  # like values
 
     Example:
         >>> selection_p_values(np.array([0.1, 0.5]), np.array([0.2, 0.3, 0.6]), np.array([False, True, True])).tolist()

@@ -99,7 +99,7 @@ def tried_effects(
     Args:
         measure: the node's uncertainty, and for regression its mean, on another graph.
         here: both on ``graph`` itself.
-        graph: as it is.
+        graph: the original.
         node: which one.
         most: how many features to try at most.
         words: with a place for how many were tried.

@@ -187,7 +187,7 @@ class OODGroup:
     Args:
         level: share of the flagged nodes that may be in-distribution, on average.
         flagged: which nodes.  # [N] bool
-        among: how many nodes were looked at.
+        among: how many nodes were tested.
         smallest: the smallest group that this many calibration nodes allow to flag, however unusual.
         guarantee: in words.
     """

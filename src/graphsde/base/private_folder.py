@@ -43,7 +43,7 @@ def private_folder(prefix: str, *, longest_place: int | None = None) -> Iterator
 
 
 def clear_abandoned(place: Path, prefix: str) -> list[Path]:
-    """Remove folders whose process has died and return them; doubtful ones stay."""
+    """Remove folders whose process has died and return them; uncertain ones stay."""
     removed = []
     with contextlib.suppress(OSError):
         for folder in sorted(place.glob(f"{prefix}*")):

@@ -162,7 +162,7 @@ class Register:
         return self._function("score", name, summary, facts)
 
     def conformal_score(self, name: str, *, summary: str = "", **facts: Any) -> Callable[[AnyFunction], AnyFunction]:
-        """``score(case, **options) -> [N, C]``, higher = stranger."""
+        """``score(case, **options) -> [N, C]``, higher = less conforming."""
         return self._function("conformal score", name, summary, facts)
 
     def acquisition(self, name: str, *, summary: str = "", **facts: Any) -> Callable[[AnyFunction], AnyFunction]:

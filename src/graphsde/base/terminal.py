@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 # C0 but for tab and line feed, DEL and C1; marks and overrides of direction; separators of lines; byte order marks,
-# annotations, lone surrogates (bytes of a file name that are no text) and invisible tags
+# annotations, lone surrogates (undecodable bytes of a file name) and invisible tags
 _UNSAFE = (
     r"\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
     r"\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f"

@@ -17,7 +17,7 @@ ADDRESS_STEP = 0xD1342543DE82EF95
 _MULTIPLIERS = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _SHIFTS = 30, 27, 31
 _HALF = 2**32 - 1
-_AT_ONCE = 1 << 24  # pairs of normals: their words and what is made of them take a gigabyte
+_AT_ONCE = 1 << 24  # pairs of normals: their words and results need a gigabyte
 
 
 def signed(word: int) -> int:

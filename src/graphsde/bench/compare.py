@@ -220,7 +220,7 @@ def rank_models(records: Iterable[Mapping[str, Any]], metric: str) -> Ranking | 
     """Rank by the mean over the seeds that every model has, graph by graph; ``None`` if there are too few blocks.
 
     A graph is one block, however many seeds were run on it: seeds of one graph are not independent, and counting them
-    as blocks would make the critical difference too small (Demšar, 2006, asks for independent data sets).
+    as blocks would make the critical difference too small (Demšar, 2006, requires independent data sets).
     """
     found = collect(records)
     models = sorted({label for by_model in found.values() for label in by_model})

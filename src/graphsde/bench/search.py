@@ -414,7 +414,7 @@ def _try(request: SearchRequest, folder: Path, trials: list[Trial], cpu_seconds:
     run_bench(bench, trial_folder(folder, number), say=say)
     last = read_trials(folder, request.select, request.runs)[-1]
     failed = f"failed ({last.cause})"
-    word = "given up" if last.pruned else (failed if last.value is None else f"{last.value:.4f}")
+    word = "pruned" if last.pruned else (failed if last.value is None else f"{last.value:.4f}")
     say(f"trial {last.number} of {request.model.name} on {request.dataset}: {word} {json.dumps(chosen)}")
 
 

@@ -42,7 +42,7 @@ class Comparison:
 def bootstrap_interval(values: Sequence[float], *, level: float = 0.95, seed: int = 0) -> tuple[float, float]:
     """Percentile interval of the mean over resampled runs, widened for few of them; for a single run, that run itself.
 
-    A resample of n values spreads less than n new runs would, and its percentiles know nothing of how uncertain the
+    A resample of n values spreads less than n new runs would, and its percentiles ignore how uncertain the
     spread itself is: bare, an interval that says 95 % holds the mean in 75 % of the cases at n = 3 and in 84 % at
     n = 5. Half-widths are therefore multiplied with √(n/(n−1)) t/z, t and z being the quantiles of Student's and the
     normal distribution, which tends to 1.

@@ -1,4 +1,4 @@
-"""The command line: one file per kind of verb, heavy parts imported only when a verb runs."""
+"""The command line: one file per kind of command; heavy modules are imported only when a command runs."""
 
 from graphsde.cli.app import main
 

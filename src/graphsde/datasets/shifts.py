@@ -67,7 +67,7 @@ ROWS_AT_ONCE = 4096
 def interpolate_features(graph: Graph, seed: int = 0) -> Graph:
     """The "feature" shift of GNNSafe (Wu et al., 2023): x'_i = w x_a + (1 - w) x_b.
 
-    a and b are uniform nodes and w ~ U(0, 1), anew for every node; edges stay. Sparse features stay sparse. Text
+    a and b are uniform nodes and w ~ U(0, 1), drawn for every node; edges stay. Sparse features stay sparse. Text
     columns can't be mixed: they are taken from a.
 
     Example:

@@ -170,7 +170,7 @@ def safe_cell(value: object) -> str:
 
     Text that starts with ``=``, ``+``, ``-``, ``@`` (also full-width), a tab or a line break gets an
     apostrophe in front, also after blanks, which some programs strip; numbers stay numbers. For exports only: a
-    file that is read back must keep its cells as they are.
+    file that is read back must keep its cells unchanged.
 
     Example:
         >>> safe_cell("=cmd()"), safe_cell(-0.5), safe_cell("ann")

@@ -100,7 +100,7 @@ def _without_columns(path: Path, options: dict[str, Any], for_tables: list[str])
 def _refuse_mask(path: Path, options: ReadOptions) -> None:
     if options.mask:
         raise BadUsage(
-            f"{path.name} has at most one split, so there is no split {options.mask}",
+            f"{path.name} has at most one split, not number {options.mask}",
             code="E-MASK-NUMBER",
             found=options.mask,
             expected="0; only .npz files may hold several splits",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def write_tables(graph: Graph, folder: str | os.PathLike[str], format: Literal["csv", "parquet"] = "csv") -> None:
     """Write ``nodes``, ``edges`` and ``graph.yaml`` into a folder.
 
-    Reading the folder gives a graph with the same fingerprint. Cells are written as they are: for a table that people
+    Reading the folder gives a graph with the same fingerprint. Cells are written unchanged: for a table that people
     open in a spreadsheet, see :func:`~graphsde.io.opening.safe_cell`.
 
     Args:

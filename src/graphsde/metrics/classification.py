@@ -42,7 +42,7 @@ def macro_f1(predicted: np.ndarray, labels: np.ndarray) -> float:
 
 @higher(
     "micro_auroc",
-    "area under the ROC curve of all (node, class) pairs together: ranking of probabilities, not of doubt",
+    "area under the ROC curve of all (node, class) pairs together: ranking of probabilities, not of uncertainty",
     chance=0.5,
 )
 def micro_auroc(probs: np.ndarray, labels: np.ndarray) -> float:

@@ -48,7 +48,7 @@ def fpr95(inside: np.ndarray, outside: np.ndarray) -> float:
     familiar, ood = np.sort(values[~is_out]), values[is_out]
     if len(familiar) == 0 or len(ood) == 0:
         return float("nan")
-    accepted = -(-95 * len(familiar) // 100)  # whole numbers: 0.95 * n can round to either side
+    accepted = -(-95 * len(familiar) // 100)  # integers: 0.95 * n can round to either side
     return float(np.mean(ood <= familiar[accepted - 1]))
 
 

@@ -254,7 +254,7 @@ def _share_below(ordered: np.ndarray, values: np.ndarray) -> np.ndarray:
 def _detection(
     prediction: Prediction, graph: Graph, delta: float, draws: int, seed: int, model: Predictor | None
 ) -> dict[str, Interval]:
-    """For the figures by entropy, by entropy spread over edges, and by the default score."""
+    """For the metrics by entropy, by entropy spread over edges, and by the default score."""
     if graph.ood_nodes is None or not graph.ood_nodes.any() or graph.test_mask is None:
         return {}
     if prediction.target_kind not in DETECTION or not familiar_and_ood(graph)[0].any():

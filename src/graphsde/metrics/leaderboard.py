@@ -64,7 +64,7 @@ class Comparison(_Kept):
 
     Args:
         first, second: names.
-        differences: figures of the first minus those of the second.
+        differences: metrics of the first minus those of the second.
         verdict: by NLL, of the first: better, statistically tied, or worse.
     """
 
@@ -79,7 +79,7 @@ class Leaderboard(_Kept):
 
     Args:
         rows: the best first.
-        test_nodes: how many the figures are over.
+        test_nodes: how many the metrics are over.
         model: the model against the best control by validation NLL.
         graph: the best that uses edges against the best that does not, both by validation NLL.
         left_out: controls that are missing, with the reason.
@@ -94,7 +94,7 @@ class Leaderboard(_Kept):
     made_for: str | None = None
 
     def table(self) -> list[dict[str, Any]]:
-        """A row per model with ready texts, for the terminal, the report and the page alike."""
+        """A row per model with formatted texts, for the terminal, the report and the page."""
         forms = {name: form for one in self.rows for name, form in ((n, _FORMS.get(n, _plain)) for n in one.figures)}
         return [
             {
@@ -185,7 +185,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class _Board:
-    """What a board shows of a kind of target: figures, the first for the verdict, and the NLL of some nodes."""
+    """What a board shows for a kind of target: metrics, the first for the verdict, and the NLL of some nodes."""
 
     figures: tuple[str, ...]
     nll: Callable[[Any, Graph, np.ndarray], float]

@@ -22,7 +22,7 @@ Table = Mapping[str, Callable[[], np.ndarray]]
 
 
 class Figures(Protocol):
-    """Figures of a prediction on some nodes, for draws of them."""
+    """Metrics of a prediction on some nodes, for draws of them."""
 
     @property
     def groups(self) -> tuple[int, ...]:
@@ -36,13 +36,13 @@ class Figures(Protocol):
         """Each metric for each draw, on demand.  # [b, n] -> [b] each"""
 
     def calibrated(self, stream: np.random.Generator, draws: int) -> dict[str, np.ndarray]:
-        """What chance alone gives figures that can't be 0 on finitely many nodes.  # name -> [draws]"""
+        """The chance level of metrics that can't be 0 on finitely many nodes.  # name -> [draws]"""
 
 
 def resample(
     figures: Figures, names: Iterable[str] | None = None, *, draws: int = DRAWS, seed: int = 0
 ) -> dict[str, np.ndarray]:
-    """Figures on ``draws`` draws of nodes.  # name -> [draws]
+    """Metrics on ``draws`` draws of nodes.  # name -> [draws]
 
     Args:
         figures: of a prediction.
@@ -58,12 +58,12 @@ def resample(
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-FIGURES: Rules[Callable[[Any, Graph, np.ndarray], Figures]] = Rules("figures on draws of nodes")
+FIGURES: Rules[Callable[[Any, Graph, np.ndarray], Figures]] = Rules("metrics on draws of nodes")
 """Of a prediction on the nodes of a mask."""
 
 
 def figures_of(prediction: Prediction, graph: Graph, mask: np.ndarray) -> Figures:
-    """The figures of a prediction on nodes whose truth is known.  # mask [N] bool"""
+    """The metrics of a prediction on nodes whose truth is known.  # mask [N] bool"""
     return FIGURES.of(prediction)(prediction, graph, mask)
 
 
@@ -73,7 +73,7 @@ class ClassFigures:
     Args:
         probs: probabilities.  # [n, C]
         predicted, truth: classes.  # [n], [n]
-        doubt: the uncertainty behind selective figures.  # [n]
+        doubt: the uncertainty behind selective metrics.  # [n]
         entropy: of the probabilities.  # [n]
     """
 
@@ -287,5 +287,5 @@ class DetectionFigures:
         return found | ({"ood_detection_accuracy_grid": blocks.detection_accuracy_grid} if self.finite else {})
 
     def calibrated(self, stream: np.random.Generator, draws: int) -> dict[str, np.ndarray]:
-        """No figure here is a calibration error."""
+        """No metric here is a calibration error."""
         return {}

@@ -59,13 +59,13 @@ def summarise(
         labels: positions among the classes *of the prediction*; −1 where there is no label or a class that the
             prediction does not know, which leaves the node out.  # [N]
         mask: the nodes to evaluate, boolean or positions.
-        uncertainty: name of the score behind the misclassification and selective figures, or its values.  # [N]
+        uncertainty: name of the score behind the misclassification and selective metrics, or its values.  # [N]
         graph: needed if that score uses edges.
 
     Returns:
         ``accuracy``, ``balanced_accuracy``, ``macro_f1``, ``micro_auroc``, ``misclassification_auroc``, ``aupr_error``,
         ``aupr_success``, ``aurc``, ``aurc_entropy``, ``e_aurc``, ``augrc``, ``prr``, ``nll``, ``brier``, ``ece``,
-        ``adaptive_ece``, ``n_test``, ``n_errors``. A figure that is not defined on these nodes is NaN.
+        ``adaptive_ece``, ``n_test``, ``n_errors``. A metric that is not defined on these nodes is NaN.
 
     Example:
         >>> p = ClassPrediction(np.array([[[0.9, 0.1], [0.4, 0.6]]]), np.arange(2), ("cat", "dog"), "deterministic")
@@ -137,7 +137,7 @@ def summarise_ood(
         model: the one that predicted; needed by scores that use further predictions of it.
 
     Returns:
-        The keys of :func:`summarise_detection`, and its figures once more as ``ood_auroc_propagated`` and so on.
+        The keys of :func:`summarise_detection`, and its metrics again as ``ood_auroc_propagated`` and so on.
     """
     familiar, ood = familiar_and_ood(graph)
     plain = score_by_name(score, prediction.untempered(), graph, model)
@@ -183,13 +183,13 @@ def familiar_and_ood(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
 def summarise_both(
     inside: np.ndarray, outside: np.ndarray, spread_inside: np.ndarray, spread_outside: np.ndarray
 ) -> dict[str, float]:
-    """:func:`summarise_detection` of a score, with the figures of its propagated values beside them."""
+    """:func:`summarise_detection` of a score, with the metrics of its propagated values."""
     spread = {f"{name}_propagated": figure(spread_inside, spread_outside) for name, figure in _DETECTION.items()}
     return {**summarise_detection(inside, outside), **spread}
 
 
 def only_of_the_score(figures: dict[str, float]) -> dict[str, float]:
-    """The figures that differ between scores on the same nodes."""
+    """The metrics that differ between scores on the same nodes."""
     return {name: figures[name] for name in OF_THE_SCORE}
 
 

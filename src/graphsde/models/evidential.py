@@ -24,7 +24,7 @@ class EvidentialModel(NeuralModel):
 
     No temperature is fitted to them: dividing :math:`\ln\alpha` would raise the concentrations to a power and so change
     the evidence, which says how much is known about a node, along with the mean, which is all that validation NLL can
-    judge. ``calibrate`` leaves the concentrations alone.
+    judge. ``calibrate`` does not change the concentrations.
     """
 
     needs_float64 = True

@@ -44,7 +44,7 @@ class FeatureEncoder:
             by at least. Such a row is words with noise on them: its plain sum is still about that of the words, where
             the absolute values of noise on all columns would add up to several times as much and shrink the words. In
             the same way the sum of x |x| is about the squared norm of the words: most columns hold no word, and
-            there the negative half of the noise takes away what the positive half adds.
+            there the negative half of the noise cancels what the positive half adds.
         num_numeric: how many numeric columns it was fitted on.
         feature_names: their names, if they had any.
         mean, std: per numeric column, for ``standard``.

@@ -282,7 +282,7 @@ class Prediction(ABC):
         These are ``id``, the answer, its confidence, the parts of the uncertainty, and the probabilities of classes.
 
         Args:
-            graph: that was predicted on; adds what is known of the items, and their roles.
+            graph: that was predicted on; adds known labels and roles.
 
         Raises:
             MissingExtra: pandas is not installed.

@@ -193,6 +193,6 @@ class SummarisedPrediction(ClassPrediction):
     def _not_kept(self, what: str) -> SamplesNotKept:
         return SamplesNotKept(
             f"the {what} of {self.num_samples:,} samples of {self.num_items:,} nodes were not kept",
-            expected="what is known of each node: mean, total, aleatoric, epistemic, scores at temperature 1",
+            expected="summaries of each node: mean, total, aleatoric, epistemic, scores at temperature 1",
             fix="predict with fewer samples or keep_samples=True; prediction.with_samples(positions) has some nodes'",
         )

@@ -64,7 +64,7 @@ def pack_prediction(prediction: Prediction, *, samples: int, seed: int) -> Bundl
 def _summary_arrays(
     level: SummarisedPrediction, before: str, known: dict[str, np.ndarray], described: list[dict[str, Any]]
 ) -> dict[str, np.ndarray]:
-    """Sums over samples of one level, and of the same samples at temperature 1; adds what is told of it."""
+    """Sums over samples of one level, and of the same samples at temperature 1; adds its description."""
     facts: dict[str, Any] = {
         "kind": level.kind,
         "classes": list(level.class_names),

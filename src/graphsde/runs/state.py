@@ -44,7 +44,7 @@ GUARDED = (
 DERIVED = ("report.html", "decisions.csv", "review.csv", "predictions.csv")
 """Files derived from a state, which would be wrong for the next one."""
 MARK = "manifest"
-"""What ``environment.json`` says of a run that must have a manifest."""
+"""The mark in ``environment.json`` of a run that must have a manifest."""
 _PREPARED = ".state-"
 _PLAN = "plan.json"
 _OLD = "old"

@@ -77,5 +77,5 @@ def untouched_randomness() -> Iterator[None]:
 
 
 def _global_randomness() -> list[np.ndarray]:
-    numpy_state = np.random.get_state(legacy=False)["state"]["key"]  # noqa: NPY002 (only looked at)  # type: ignore[index]
+    numpy_state = np.random.get_state(legacy=False)["state"]["key"]  # noqa: NPY002 (only read)  # type: ignore[index]
     return [torch.get_rng_state().numpy().copy(), np.array(numpy_state), np.array(random.getstate()[1])]

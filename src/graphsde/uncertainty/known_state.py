@@ -6,7 +6,7 @@ distribution. What is learned about the class by learning z is their mutual info
 .. math:: I(y; z) = E\,\mathrm{KL}(p(z) \,\|\, E p(z)) = \tfrac{v}{2} \operatorname{tr}(\mathrm{diag}(p) - p p^\top)
     + O(v^2) = \tfrac{v}{2} \sum_c p_c (1 - p_c) + O(v^2),
 
-since diag(p) − ppᵀ is the Fisher information of a softmax. For large v nearly every z favours one class, and doubt is
+since diag(p) − ppᵀ is the Fisher information of a softmax. For large v nearly every z favours one class, and entropy is
 left only if the two largest logits are closer than about 1, which happens with a probability of order 1/√v. So the
 entropy h of p falls to
 

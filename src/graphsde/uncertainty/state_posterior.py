@@ -72,7 +72,7 @@ class StatePosterior:
             features: ψ of all nodes, or of some that hold the training nodes.  # [N, d]
             rows: positions of the training nodes.  # [n] int64
             prior, curvature: s² and β.
-            centre: in place of the training nodes' mean.  # [d]
+            centre: instead of the training nodes' mean.  # [d]
         """
         number(prior, "prior", at_least=0.0)
         number(curvature, "curvature", at_least=0.0)

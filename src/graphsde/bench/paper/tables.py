@@ -190,8 +190,8 @@ BACKBONE = PaperTable(
     metrics={"auroc": "ood_auroc_all", "aurc": "ood_aurc_all", "accuracy": "ood_threshold_accuracy"},
     seeds=5,
     about="The network of the paper's text with a GCN and with a GAT as drift, in the protocol of table 2: the last "
-    "class left out, all nodes judged, those of training included. Accuracy is that of the best threshold on "
-    "validation nodes at telling OOD nodes, hardly more than the share of familiar ones. Both drifts are fitted in "
+    "class left out, evaluated on all nodes, those of training included. Accuracy is that of the best threshold on "
+    "validation nodes for OOD detection, hardly more than the share of in-distribution ones. Both drifts are fitted in "
     "one cell.",
 )
 TABLES.add("backbone", (BACKBONE,), summary="a GCN and a GAT as drift, one class left out")
@@ -267,7 +267,7 @@ LABEL, FEATURE, STRUCTURE = (
         scale=100.0,
         seeds=5,
         about="Entropy of the mean probabilities unless the row names a score of its own. Detection accuracy scans ten "
-        "thresholds as the printed one does; the exact one stands beside it. A score that spreads over edges by itself "
+        "thresholds as the printed one does; the exact one is also given. A score that already spreads over edges "
         "(gnnsafe, gebm) is the same when propagated. Photo, Coauthor CS and the shifted edges are of the benchmark "
         "that the paper took over (GNNSafe), and not printed.",
     )
@@ -348,9 +348,9 @@ OOD = PaperTable(
     systems=WITHOUT_GP,
     metrics={"auroc": "ood_auroc_all", "aurc": "ood_aurc_all", "accuracy": "ood_threshold_accuracy"},
     about="The paper's own protocol: the last class, random development nodes of the largest component, the left-out "
-    "class among the validation nodes, all nodes judged, those of training included. AURC is the share of OOD "
-    "nodes among those kept; accuracy is hardly more than the share of familiar nodes. For conclusions use "
-    "`graphsde bench ood`, which leaves out every class in turn and judges test nodes.",
+    "class among the validation nodes, evaluated on all nodes, those of training included. AURC is the share of OOD "
+    "nodes among those kept; accuracy is hardly more than the share of in-distribution nodes. For conclusions use "
+    "`graphsde bench ood`, which leaves out every class in turn and evaluates on test nodes.",
 )
 TABLES.add("ood", (OOD,), summary="detecting the nodes of a class that was left out")
 

@@ -146,7 +146,7 @@ def _risk(doubt: np.ndarray, ood: np.ndarray, nodes: np.ndarray) -> dict[str, fl
 
 
 def best_threshold(doubt: np.ndarray, ood: np.ndarray) -> float:
-    """Where ``doubt > threshold`` agrees with ``ood`` most often.
+    """The threshold at which ``doubt > threshold`` agrees with ``ood`` most often.
 
     Example:
         >>> best_threshold(np.array([0.1, 0.2, 0.8]), np.array([False, False, True])) in (0.2, 0.5)

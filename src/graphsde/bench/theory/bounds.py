@@ -82,7 +82,7 @@ def constants_of(subject: Subject) -> Constants:
     l_f, source = drift.lipschitz(adjacency), drift.source_lipschitz(adjacency)
     if not (math.isfinite(l_f) and math.isfinite(source)):
         raise BadUsage(
-            f"no Lipschitz constant is known for the drift '{drift.name}' as it is set here",
+            f"no Lipschitz constant is known for the drift '{drift.name}' with these settings",
             code="E-SETTING",
             found=f"L_f = {l_f:g} in the state, {source:g} in the initial state",
             expected="a drift whose constant can be certified",

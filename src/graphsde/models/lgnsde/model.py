@@ -170,8 +170,8 @@ class LGNSDE(NeuralModel):
         return batch_learner(module)
 
     def finish(self, learner: GraphLearner) -> None:
-        """Scale the noise to the signal of the kept epoch; fit one temperature on the validation nodes; the
-        posterior of training nodes."""
+        """Scale the noise to the signal of the kept epoch; fit a temperature on the validation nodes; posterior of the
+        training nodes."""
         assert isinstance(learner, LGNSDELearner)
         learner.measure_signal()
         if self.settings.temperature and learner.validated:

@@ -29,7 +29,7 @@ from graphsde.sde.solvers import SOLVERS
 SIGNAL_MOMENTUM = 0.95
 # nodes that differ by less than this share of their state don't differ
 NO_SIGNAL = 1e-6
-# paths of the unit noise whose root mean square stands for that of the process
+# paths of the unit noise whose root mean square estimates that of the process
 PROBE_PATHS = 4
 
 

@@ -128,7 +128,7 @@ class Calibrator(nn.Module, ABC):
         kind = prediction.kind
         with torch.no_grad():
             probs = torch.softmax(self(logits, surroundings), -1).numpy()
-            # concentrations have a division of their own
+            # concentrations are divided differently
             known = None if kind == "dirichlet" else self.known_state(logits, surroundings)
             if known is None and prediction.known_state is not None:
                 own = replace(prediction, probs=prediction.known_state)

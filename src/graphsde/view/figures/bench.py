@@ -219,7 +219,7 @@ class CriticalDifference(Picture):
     Args:
         names, ranks: of the models.
         distance: the critical difference of mean ranks.
-        title: above the picture.
+        title: above the figure.
     """
 
     names: tuple[str, ...]

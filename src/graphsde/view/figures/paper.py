@@ -29,7 +29,7 @@ def _all(journals: Journals) -> list[Mapping[str, Any]]:
 
 
 PAPER_FIGURES: dict[str, Callable[[Journals], Picture]] = {
-    # figure 2: right and wrong above, familiar and OOD below
+    # figure 2: right and wrong above, in-distribution and OOD below
     "figure-entropy": lambda journals: EntropyByModel.of(_all(journals)),
     "figure-active": active_figure,
     # figure 1 and its variant with another drift
