@@ -18,7 +18,7 @@ from rich.console import Console
 from graphsde.bench.cells import Cell, ModelSpec, plan_cells
 from graphsde.bench.folder import BenchFolder
 from graphsde.bench.paper.tables import EXTENDED_BACKBONE as BACKBONE
-from graphsde.bench.reproduce import markdown_table
+from graphsde.bench.reproduce import markdown_table, standing
 from graphsde.bench.run import BenchRequest, Progress, run_bench
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -243,7 +243,7 @@ def page(seeds: int) -> str:
 def row(protocol: Protocol, claim: Claim, latest: dict[str, Any], seeds: int) -> dict[str, Any]:
     spec = ModelSpec.parse(claim.model, claim.settings)
     cells: list[Cell] = plan_cells(protocol.task, protocol.options, [claim.dataset], [spec], range(seeds), GRAPHS)
-    found = [latest[cell.id] for cell in cells if cell.id in latest]
+    found = standing(cells, latest.values())
     scale = 1.0 if protocol.task == "cost" else 100.0
     values = [
         r["metrics"][claim.metric] * scale for r in found if r["status"] == "done" and claim.metric in r["metrics"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -54,3 +55,21 @@ def test_as_many_systems_are_told_as_the_journal_has() -> None:
     told = re.search(r"(\d+) systems on Cora, (\d+) on CiteSeer, (\d+) on PubMed", text)
     assert told is not None
     assert [int(count) for count in told.groups()] == [len(systems[graph]) for graph in ("cora", "citeseer", "pubmed")]
+
+
+def test_the_table_of_the_propositions_is_what_was_measured() -> None:
+    """Ratios of right and left sides, to two digits."""
+    text = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
+    lines = {line.split(" | ")[0].strip("| "): line.split(" | ")[1:] for line in text.splitlines() if " | " in line}
+    sides = {
+        "1: logits given Var(H)": ("proposition_1", "right", "left"),
+        "1: Var(H), exponential": ("proposition_1", "latent_right", "latent_left"),
+        "1: Var(H), chain": ("proposition_1", "latent_right_chain", "latent_left"),
+        "2: distance, exponential": ("proposition_2", "right", "left"),
+        "2: distance, chain": ("proposition_2", "right_chain", "left"),
+    }
+    for column, preset in enumerate(("universal", "paper")):
+        found = json.loads((ROOT / "results" / "theory" / f"{preset}.json").read_text(encoding="utf-8"))
+        for name, (proposition, right, left) in sides.items():
+            told = float(lines[name][column].strip("| ").replace(",", ""))
+            assert told == pytest.approx(found[proposition][right] / found[proposition][left], rel=0.05), name

@@ -115,21 +115,25 @@ def records_of(
 def _by_system(
     table: PaperTable, records: Iterable[Mapping[str, Any]], dataset: str, models: Sequence[str], seeds: Sequence[int]
 ) -> Iterator[tuple[System, list[Mapping[str, Any]]]]:
-    latest = {record["id"]: record for record in records}
-    asked = {(record["address"], record["cell"]["data"]): record for record in latest.values()}
-    graphs: dict[str, Graph] = {}
+    records, graphs = list(records), dict[str, Graph]()
     for system in _rows(table, dataset, models):
         cells = plan_cells(table.task, table.options, [dataset], [spec_of(system)], seeds, graphs)
-        found = [latest[cell.id] for cell in cells if cell.id in latest]
-        if found:
-            yield system, found
-            continue
-        # never both in one row: what an earlier version of the code found stands until the row is run again
-        former = [asked[key] for cell in cells if (key := (cell.address, cell.data)) in asked]
-        yield (
-            (replace(system, former=_told(former[0]["cell"]["versions"], cells[0].versions)) if former else system),
-            [record for record in former if record["cell"]["versions"] == former[0]["cell"]["versions"]],
-        )
+        found = standing(cells, records)
+        told = _told(found[0]["cell"]["versions"], cells[0].versions) if found else ""
+        yield replace(system, former=told), found
+
+
+def standing(cells: Sequence[Cell], records: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """What a journal has of a row: of the present results version, else of the one before.
+
+    Never of both: what an earlier version of the code found stands until the row is run again.
+    """
+    latest = {record["id"]: record for record in records}
+    if found := [latest[cell.id] for cell in cells if cell.id in latest]:
+        return found
+    asked = {(record["address"], record["cell"]["data"]): record for record in latest.values()}
+    former = [asked[key] for cell in cells if (key := (cell.address, cell.data)) in asked]
+    return [record for record in former if record["cell"]["versions"] == former[0]["cell"]["versions"]]
 
 
 def _told(then: Mapping[str, int], now: Mapping[str, int]) -> str:
