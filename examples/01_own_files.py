@@ -37,7 +37,7 @@ def write_shop(folder: Path, items: int = 120, seed: int = 0) -> Path:
 
 
 def main(folder: Path) -> None:
-    graph = gs.read(folder)  # without a split column: 60/15/15/10 % of the labelled nodes, by class
+    graph = gs.read(folder)  # without a split column: 60/15/25 % of the labelled nodes, by class
     print(gs.check(graph))
     model = gs.GCN(hidden=32, seed=0).fit(graph)
     prediction = model.predict(graph)
