@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -116,3 +117,24 @@ def test_links_out_of_the_docs() -> None:
         "[x](decide.md) [n](tutorials/a.md)"
     )
     assert spaced("text\n* a\n* b\n\nmore\n| x |\n|---|") == "text\n\n* a\n* b\n\nmore\n\n| x |\n|---|"
+
+
+def test_the_page_on_guarantees_tells_what_its_journal_holds() -> None:
+    page = " ".join((ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8").split())
+    found = json.loads((ROOT / "results" / "guarantees.json").read_text(encoding="utf-8"))
+    one, draws, ood = found["threshold"], found["draws"], found["ood"]
+    wrong, accepted = one["wrong_in_calibration"]
+    for sentence in (
+        f"{found['graph']['train']} training and {found['graph']['val']} validation images",
+        f"Here {one['accepted']:.0%}",
+        f"Of the {accepted} calibration nodes among them {wrong} were wrong",
+        f"the bound is {one['upper_bound']:.1%}",
+        f"above the limit in {draws['certified']['above_the_limit']:.1%} of the draws",
+        f"{draws['expected']['mean_error']:.2%} are wrong on average",
+        f"{draws['easy nodes only']['mean_error']:.1%} are wrong, in every draw",
+        f"at 90 % a set has {found['sets']['0.9']['size']:.1f} classes",
+        f"{ood['false_alarms']:.1%} of the other test images are flagged",
+        f"Of the {ood['nodes'][1]} eights, {ood['unseen_flagged']:.1%} are flagged",
+    ):
+        assert sentence.replace("%", " %").replace("  %", " %") in page, sentence
+    assert draws["certified"]["above_the_limit"] <= 0.05 and draws["easy nodes only"]["above_the_limit"] == 1

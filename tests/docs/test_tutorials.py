@@ -30,12 +30,14 @@ def test_a_notebook_is_of_its_source(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_tutorial_runs(name: str, short_trainings: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(DRIFTS, "_entries", dict(DRIFTS._entries))  # what a tutorial registers is forgotten
     monkeypatch.setenv("GRAPHSDE_DATA", str(tutorials.data_folder()))
     text = text_of(name)
     if (place := tutorials.missing(text)) is not None:
         pytest.skip(f"{place} is not on this machine")
-    made = tutorials.notebook(name, tutorials.read_cells(text))
+    try:
+        made = tutorials.notebook(name, tutorials.read_cells(text))
+    finally:
+        DRIFTS._entries.pop("pull", None)  # what a tutorial registers is forgotten
     assert [cell for cell in made["cells"] if cell["cell_type"] == "code" and cell["outputs"]]
 
 
