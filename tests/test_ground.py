@@ -117,7 +117,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_litter(
 
 def test_a_prediction_is_checked() -> None:
     probs = np.full((2, 3, 2), 0.5)
-    with pytest.raises(BadInput, match="don't fit 4 nodes"):
+    with pytest.raises(BadInput, match="don't match 4 nodes"):
         ClassPrediction(probs, np.arange(4), ("a", "b"), "samples")
     with pytest.raises(Exception, match="1 nodes have probabilities that are not finite"):
         ClassPrediction(np.where(np.arange(3)[:, None] == 1, np.nan, probs), np.arange(3), ("a", "b"), "samples")

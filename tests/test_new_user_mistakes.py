@@ -238,7 +238,7 @@ def test_edges_that_name_nodes_by_text() -> None:
     by_name = gs.from_arrays(X, names[PAIRS], labels=Y, node_ids=names)
     assert by_name.fingerprint == gs.from_arrays(X, PAIRS, labels=Y, node_ids=names).fingerprint
     assert "node_ids=" in told(lambda: gs.from_arrays(X, names[PAIRS], labels=Y))
-    assert "not listed: q" in told(lambda: gs.from_arrays(X, [["u", "q"], ["v", "w"]], labels=Y, node_ids=names))
+    assert "unknown node: q" in told(lambda: gs.from_arrays(X, [["u", "q"], ["v", "w"]], labels=Y, node_ids=names))
 
 
 # 10: the order of things; nodes that are missing; files under other names
@@ -251,7 +251,7 @@ def test_predict_before_fit(tmp_path: Path) -> None:
 
 def test_edges_to_nodes_that_are_missing(tmp_path: Path) -> None:
     folder = people(tmp_path, edges="source,target\n1,2\n2,77\n")
-    assert "not listed: 77 (edges.csv, line 3)" in said("check", folder)
+    assert "unknown node: 77 (edges.csv, line 3)" in said("check", folder)
     assert "unknown_edges=drop" in told(lambda: gs.read(folder))
     assert gs.read(folder, unknown_edges="drop").num_nodes == 6
 

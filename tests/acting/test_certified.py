@@ -268,7 +268,7 @@ def test_a_second_look_needs_a_frontier_that_was_made_for_it() -> None:
     with pytest.raises(BadUsage, match="second test"):
         once.again(prediction, graph, np.arange(600, 900))
     first = certify(prediction, graph, calibration=np.arange(600, 700), anytime=True)
-    with pytest.raises(BadUsage, match="100 nodes that were calibrated on"):
+    with pytest.raises(BadUsage, match="100 of the earlier calibration nodes"):
         first.again(prediction, graph, np.arange(700, 900))
     later = first.again(prediction, graph, np.arange(600, 2000))
     assert len(later.certified) > len(first.certified)

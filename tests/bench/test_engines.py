@@ -267,5 +267,5 @@ def test_limits_and_workers_are_checked() -> None:
     for wrong in ({"cpu_seconds": 0}, {"wall_seconds": -1.0}, {"attempts": 0}, {"cpu_seconds": float("nan")}):
         with pytest.raises(BadUsage):
             Limits(**wrong)  # type: ignore[arg-type]
-    with pytest.raises(BadUsage, match="0 workers"):
+    with pytest.raises(BadUsage, match="number of workers: 0"):
         SerialEngine(workers=0)

@@ -63,7 +63,7 @@ def test_dynamics_begin_and_end_where_the_model_does() -> None:
 
 def test_dynamics_need_a_latent_sde() -> None:
     task = TASKS.get("dynamics")()
-    with pytest.raises(BadUsage, match="'gcn' is none"):
+    with pytest.raises(BadUsage, match="'gcn' is not one"):
         task.measure(lambda **s: gs.GCN(epochs=1, **s), block_graph(), 0)
 
 

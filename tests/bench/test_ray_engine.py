@@ -91,7 +91,7 @@ def test_a_cluster_with_fewer_processors_than_asked_for_is_enough(graph_folder: 
     some = shift(said)
     some.anybody_came, some.crew = True, [MagicMock(), MagicMock()]
     some._did_not_come("hung")
-    assert some.size == 2 and "going on with 2" in said[0]
+    assert some.size == 2 and "continuing with 2" in said[0]
     with pytest.raises(GraphsdeError, match="no processor of the cluster became free"):
         shift([])._did_not_come("hung")
     broken = shift([])

@@ -253,7 +253,7 @@ def test_what_is_not_a_number_is_null() -> None:
 
 def test_what_can_not_be_measured_is_refused() -> None:
     graph = block_graph()
-    with pytest.raises(BadUsage, match="'gcn' is none"):
+    with pytest.raises(BadUsage, match="'gcn' is not one"):
         measure_theory(gs.GCN(epochs=1).fit(graph), graph)
     with pytest.raises(NotFitted):
         measure_theory(gs.LGNSDE(), graph)

@@ -60,7 +60,7 @@ def test_words_table_and_files(run: Path, tmp_path: Path) -> None:
 
 def test_another_model_is_refused_in_words(tmp_path: Path) -> None:
     result = graphsde("theory", fit(tmp_path, "--model", "gcn"))
-    assert result.exit_code == 2 and "'gcn' is none" in result.stderr and "--model lgnsde" in result.stderr
+    assert result.exit_code == 2 and "'gcn' is not one" in result.stderr and "--model lgnsde" in result.stderr
 
 
 def test_a_drift_without_a_constant_is_refused_in_words(tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def test_a_full_card_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
         raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
 
     monkeypatch.setattr(MODELS.get("gcn").Module, "forward", full)  # type: ignore[attr-defined]
-    with pytest.raises(NotEnoughMemory, match=r"no memory left for fit of gcn.*device='cpu'"):
+    with pytest.raises(NotEnoughMemory, match=r"out of memory on the device in fit of gcn.*device='cpu'"):
         gs.GCN(epochs=1).fit(block_graph())
 
 

@@ -345,7 +345,7 @@ def test_parts_by_attribute_and_by_dotted_setting(blocks: Graph) -> None:
     assert gs.diffusion.PerDimension(sigma=0.1) == {"name": "per-dimension", "options": {"sigma": 0.1}}
     with pytest.raises(BadUsage, match="did you mean 'gat'"):
         gs.drift.GATT()
-    with pytest.raises(BadUsage, match="no option of solver"):
+    with pytest.raises(BadUsage, match="unknown option of solver"):
         fitted(blocks, preset="paper", solver={"name": "sra1", "options": {"rtol": 1}})
 
 

@@ -93,7 +93,7 @@ def test_a_setting_that_must_be_given_is_shown_as_such() -> None:
         Settings = NeedySettings  # type: ignore[assignment]
 
     assert inspect.signature(Needy).parameters["width"].default is inspect.Parameter.empty
-    assert "width: needed. Must be given." in (Needy.__doc__ or "")
+    assert "width: needed. Required." in (Needy.__doc__ or "")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -132,7 +132,7 @@ def test_what_is_refused() -> None:
         for by in (None, np.ones(graph.num_nodes)):
             with pytest.raises(BadUsage, match="a tolerance must be positive"):
                 gs.abstain(prediction, graph, tolerance=wrong, by=by)
-    with pytest.raises(BadUsage, match=r"is not for regression.*one of deviation"):
+    with pytest.raises(BadUsage, match=r"does not apply to regression.*one of deviation"):
         fit_calibrator(prediction, graph, by="temperature")
     with pytest.raises(BadUsage, match="unknown interval score"):
         gs.conformalize(prediction, graph, by="aps")
@@ -143,7 +143,7 @@ def test_what_is_refused() -> None:
         gs.conformalize(prediction, bare, calibration=graph.calibration_mask)
     digits = gs.load("digits")
     classes = gs.LabelPropagation().fit(digits)
-    with pytest.raises(BadUsage, match="is not for classification"):
+    with pytest.raises(BadUsage, match="does not apply to classification"):
         classes.calibrate(digits, by="deviation")
     with pytest.raises(BadUsage, match="tolerance is for regression"):
         gs.abstain(classes.predict(digits), digits, tolerance=1.0)

@@ -115,7 +115,7 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     command = re.search(r"<pre><code>(graphsde bench .*?)</code>", page)
     assert command is not None
     again = graphsde(*command.group(1).split()[1:], "--engine", "serial")
-    assert again.exit_code == 0 and "0 cells done, 4 were there already" in again.output, again.output
+    assert again.exit_code == 0 and "0 cells done, 4 already there" in again.output, again.output
 
 
 def test_a_run_has_its_figures_as_files(tmp_path: Path) -> None:

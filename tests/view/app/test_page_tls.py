@@ -71,7 +71,7 @@ def test_pairs_that_do_not(pair: Certificate, folder: Path) -> None:
     assert refusal.value.code == "E-NOT-A-FILE"
     with pytest.raises(BadInput, match="is a folder"):
         Certificate(folder, pair.key).checked()
-    with pytest.raises(BadUsage, match="--key is there without --certificate"):
+    with pytest.raises(BadUsage, match="--key needs --certificate"):
         certificate_of(None, pair.key)
 
 
@@ -86,7 +86,7 @@ def test_a_passphrase_is_not_asked_for(pair: Certificate, folder: Path) -> None:
 def test_the_verb_refuses_in_one_line(pair: Certificate, folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("streamlit", reason="the extra 'app' is not installed")
     alone = page(tmp_path, "--certificate", pair.chain, "--port", 0)
-    assert alone.exit_code == 2 and "--certificate is there without --key" in alone.stderr
+    assert alone.exit_code == 2 and "--certificate needs --key" in alone.stderr
     missing = page(tmp_path, "--certificate", pair.chain, "--key", folder / "missing.pem", "--port", 0)
     assert missing.exit_code == 65 and "E-NOT-A-FILE" in missing.stderr and missing.stderr.count("\n") == 1
 
