@@ -377,7 +377,7 @@ def search(
     out: Annotated[Path, typer.Option("--out", help="The folder of the search; an existing one is resumed.")],
     trials: Annotated[int, typer.Option("--trials", min=1, help="Settings to try per model and graph.")] = 8,
     around: Annotated[
-        int, typer.Option("--around", min=0, help="Then so many more, next to the best one in the grid.")
+        int, typer.Option("--around", min=0, help="Then this many more, next to the best one in the grid.")
     ] = 0,
     runs: Annotated[
         int, typer.Option("--runs", min=1, help="Trainings of each trial, with seeds from --seed on; the mean counts.")

@@ -51,7 +51,7 @@ def test_from_data_to_decisions_and_labels(chromium: Any, address: str, folder: 
 
     # fit, watched
     page.get_by_text("More settings").click()
-    page.get_by_label("At most so many epochs").fill("12")
+    page.get_by_label("Maximum epochs").fill("12")
     visit.press("Fit the model")
     visit.sees(re.compile(r"Epoch \d+ of at most 12"))
     visit.sees("Fitted. Look at")

@@ -98,7 +98,7 @@ class FrontierPicture(Picture):
                     Dots(name, places, shares[places], colour, symbol, size=13, opacity=1.0, texts=texts, hover=hover)
                 )
         names = tuple(percent(limit) for limit in self.limits)
-        limit = Axis("at most so many of the answers wrong", names=names, grid=False, limits=(-0.5, len(rungs) - 0.5))
+        limit = Axis("error limit", names=names, grid=False, limits=(-0.5, len(rungs) - 0.5))
         answered = Axis("nodes answered", " %", limits=(-4.0, 108.0))
         return Chart((Panel(limit, answered, tuple(marks)),), page_height=270)
 

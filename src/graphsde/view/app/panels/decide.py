@@ -41,7 +41,7 @@ def panel(facts: RunFacts, run: OpenRun) -> None:
     with chosen:
         tolerance = None if run.class_names else _tolerance(facts, run)
         st.session_state.setdefault(LIMIT, FOCUS)
-        allowed = float(st.select_slider("At most so many answers wrong", LIMITS, format_func=percent, key=LIMIT))
+        allowed = float(st.select_slider("Maximum share of wrong answers", LIMITS, format_func=percent, key=LIMIT))
         with st.spinner("Testing the limits …"):
             decisions, words, told = _decided(run, allowed, round(1 - confidence, 4), named, tolerance)
         left, right = st.columns([3, 2], gap="medium")

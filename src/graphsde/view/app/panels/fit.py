@@ -45,7 +45,7 @@ def panel(source: str, name: str) -> None:
         with st.expander("More settings"):
             preset = st.selectbox("Preset (lgnsde only)", ["", *PRESETS], format_func=lambda one: one or "default")
             split = st.selectbox("Split", ["", *SPLITS.names()], format_func=lambda one: one or "the one that suits")
-            epochs = st.number_input("At most so many epochs (0: the model's own)", 0, 100_000, 0)
+            epochs = st.number_input("Maximum epochs (0: the model's own)", 0, 100_000, 0)
         pressed = st.form_submit_button("Fit the model", type="primary", icon=":material/play_arrow:")
     if pressed:
         with in_words():
@@ -144,7 +144,7 @@ def _beside_controls(kept: Mapping[str, Any] | None) -> None:
     if kept is None:
         return
     board = Leaderboard.model_validate(kept)
-    st.subheader("Beside controls")
+    st.subheader("Compared with baselines")
     st.markdown(in_markdown(board.sentence, 1000))
     st.dataframe(board.table(), hide_index=True, width="stretch")
     for note in board.notes():
