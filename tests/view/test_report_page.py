@@ -233,7 +233,7 @@ def test_verdict_by_hand() -> None:
     confidence[:10], confidence[10:60] = 0.99, 0.2
     assert verdict(hand_made(right), confidence) == (
         "On 1,000 test nodes the model is right 94.0 % of the time; "
-        "keeping the 80 % it is surest of raises that to 98.8 %."
+        "keeping the most certain 80 % raises that to 98.8 %."
     )  # 790 of 800
 
 

@@ -130,7 +130,7 @@ def test_from_data_to_decisions_and_labels(chromium: Any, address: str, folder: 
     assert {int(row["id"]): row["label"] for row in labels} == given and {row["round"] for row in labels} == {"1"}
 
     visit.go("Compare")
-    visit.sees("Errors that remain when only the surest nodes are answered")
+    visit.sees("Errors that remain when only the most certain nodes are answered")
     visit.harmless()
     page.close()
 

@@ -51,7 +51,7 @@ def verdict(judged: JudgedNodes, confidence: np.ndarray) -> str:
     if accuracy in (0.0, 1.0) or len(judged) < ENOUGH:
         return opening + "."
     kept = accuracy_when_keeping(KEPT, confidence[judged.rows], judged.right)
-    share = "keeping the 80 % it is surest of"
+    share = "keeping the most certain 80 %"
     if percent(kept) == percent(accuracy):
         return f"{opening}; {share} leaves that unchanged."
     if kept < accuracy:

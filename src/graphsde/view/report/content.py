@@ -197,7 +197,7 @@ class ReportContent:
 
     @property
     def classes(self) -> ClassPrediction:
-        """The prediction, for what goes by classes."""
+        """The prediction, for class targets."""
         return require(self.prediction, ClassPrediction, "this part of a report")
 
     def __post_init__(self) -> None:

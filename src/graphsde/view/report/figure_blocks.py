@@ -49,7 +49,7 @@ MEANINGS: dict[str, Meaning] = {
         HIGHER,
     ),
     "aurc": Meaning(
-        "AURC", "Error rate among the nodes kept, averaged over keeping from the surest few to all.", LOWER
+        "AURC", "Error rate among the nodes kept, averaged over keeping from the most certain few to all.", LOWER
     ),
     "nll": Meaning("NLL", "Mean surprise at the true class, in nats; confident mistakes cost most.", LOWER),
     "ece": Meaning(
@@ -66,12 +66,12 @@ MEANINGS: dict[str, Meaning] = {
         "Macro-F1", "F1 averaged over classes, so that rare classes count as much as common ones.", HIGHER
     ),
     "balanced_accuracy": Meaning("Balanced accuracy", "Accuracy averaged over classes.", HIGHER, percent),
-    "ood_auroc": Meaning("OOD AUROC", "Chance that an OOD node is more uncertain than a familiar one.", HIGHER),
+    "ood_auroc": Meaning("OOD AUROC", "Chance that an OOD node is more uncertain than an in-distribution one.", HIGHER),
     "ood_auroc_propagated": Meaning(
         "OOD AUROC, propagated", "The same, with uncertainty smoothed over neighbours first.", HIGHER
     ),
     "ood_fpr95": Meaning(
-        "OOD FPR95", "Share of OOD nodes accepted when 95 % of the familiar ones are.", LOWER, percent
+        "OOD FPR95", "Share of OOD nodes accepted when 95 % of in-distribution nodes are.", LOWER, percent
     ),
 }
 
@@ -125,7 +125,7 @@ def _basis(key: str, metrics: Mapping[str, float | None]) -> str:
     tested, wrong = metrics.get("n_test"), metrics.get("n_errors")
     if key.startswith("ood_"):
         if is_number(familiar) and is_number(ood):
-            return f"n = {familiar:,.0f} familiar + {ood:,.0f} OOD"
+            return f"n = {familiar:,.0f} in-distribution + {ood:,.0f} OOD"
         return ""
     if key == "misclassification_auroc" and is_number(tested) and is_number(wrong):
         return f"n = {wrong:,.0f} wrong of {tested:,.0f}"
@@ -182,13 +182,13 @@ def _entropy(content: ReportContent, judged: JudgedNodes) -> FigureBlock:
         )
         return block("entropy", title, caption, EntropyHistogram.of(total[judged.rows], judged.right, classes))
     kind = "test node" if judged.has_test else "node"
-    caption = f"Over {count(len(judged.shown), kind)}; without known test labels, right and wrong can't be told apart."
+    caption = f"Over {count(len(judged.shown), kind)}; without known test labels, right and wrong are unknown."
     figure = EntropyHistogram.of(total[judged.shown], None, classes)
     return block("entropy", "Uncertainty of the predictions", caption, figure)
 
 
 def _risk_coverage(content: ReportContent, judged: JudgedNodes) -> FigureBlock:
-    title = "Error rate when only the surest nodes are kept"
+    title = "Error rate when only the most certain nodes are kept"
     if not len(judged):
         return block("risk-coverage", title, NOT_JUDGED, None)
     caption = (
@@ -215,13 +215,13 @@ def _reliability(content: ReportContent, judged: JudgedNodes) -> FigureBlock:
 def _detection(content: ReportContent) -> FigureBlock:
     caption = (
         "By predictive entropy, any temperature undone. On the left every threshold, the diamond where 95 % of the "
-        "familiar nodes are accepted; on the right how many of the nodes called OOD are."
+        "in-distribution nodes are accepted; on the right how many of the nodes called OOD are."
     )
     doubt = content.prediction.untempered().total
     familiar, ood = familiar_and_ood(content.graph)
-    title = "Are OOD nodes told?"
+    title = "Are OOD nodes detected?"
     if not familiar.any():
-        return block("detection", title, "Not drawn: there are no familiar test nodes to compare with.", None)
+        return block("detection", title, "Not drawn: there are no in-distribution test nodes to compare with.", None)
     return block("detection", title, caption, DetectionCurves.of({"entropy": (doubt[familiar], doubt[ood])}))
 
 

@@ -1,4 +1,4 @@
-"""What a report shows of predicted numbers, in place of what goes by classes."""
+"""What a report shows for numeric targets, in place of classes."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def _figures(
             QuantileReliability,
         ),
         "keeping": (
-            "Error when only the surest nodes are kept",
+            "Error when only the most certain nodes are kept",
             "Read from right to left: the more of the nodes with the largest variance are set aside, the smaller the "
             "error should be. Random order is what a variance without meaning gives; the oracle knows all.",
             ErrorWhenKeeping,

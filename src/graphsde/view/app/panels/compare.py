@@ -1,4 +1,4 @@
-"""Runs beside each other."""
+"""Runs side by side."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def panel() -> None:
     download("This table (CSV)", lambda: found.columns, "comparison.csv", key="comparison table")
     curves = state.curves(tuple(chosen[:MOST_CURVES]))
     if curves:
-        st.subheader("Errors that remain when only the surest nodes are answered")
+        st.subheader("Errors that remain when only the most certain nodes are answered")
     if len(chosen) > MOST_CURVES:
         st.caption(f"Of the newest {MOST_CURVES} of the runs chosen.")
     for place, picture in enumerate(curves):

@@ -124,7 +124,7 @@ FIRST: dict[str, tuple[str, Callable[[Any], str]]] = {
     "nll": ("NLL", number),
     "ece": ("calibration error", percent),
     "coverage90": ("values inside 90 % intervals", percent),
-    "misclassification_auroc": ("doubt finds errors (AUROC)", lambda value: number(value, 2)),
+    "misclassification_auroc": ("uncertainty finds errors (AUROC)", lambda value: number(value, 2)),
     "n_test": ("test nodes", number),
 }
 

@@ -78,7 +78,7 @@ def _open_questions(questions: Questions, queue: LabelQueue) -> list[Question]:
 
 
 def _question(run: OpenRun, queue: LabelQueue, questions: Questions) -> None:
-    """One node to judge. What the model thinks is kept back: whoever sees it first tends to agree with it."""
+    """One node to judge. What the model thinks is kept back: people who see it first tend to agree with it."""
     question = _open_questions(questions, queue)[0]
     told = bool(st.session_state.get("show guess"))
     row = view_node(run.graph, question.position, run.prediction if told else None)
@@ -93,7 +93,7 @@ def _question(run: OpenRun, queue: LabelQueue, questions: Questions) -> None:
         st.toggle(
             "Show what the model thinks",
             key="show guess",
-            help="Off, its guess is told once you have answered: seen before, it would sway you.",
+            help="If off, its guess is shown after you have answered: seen before, it would sway you.",
         )
     if told:
         guess = guess_of(run.graph, run.prediction, question.position)

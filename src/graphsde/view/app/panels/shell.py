@@ -16,7 +16,7 @@ from graphsde.view.app.words import plain
 def show() -> None:
     st.set_page_config(page_title="graphsde", page_icon=_icon(), layout="wide")
     st.html(STYLE)
-    # whoever comes finds the newest run; whoever has none yet begins with data. Once said, it stays for the visit
+    # a visitor finds the newest run, or data if there is none. Once said, it stays for the visit
     began_with_run = st.session_state.setdefault("began with a run", bool(state.runs()))
     pages = [
         st.Page(
