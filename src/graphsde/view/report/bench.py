@@ -212,10 +212,10 @@ def _against(rivals: Sequence[Row]) -> str:
         return "; it is the only one with results."
     if tied:
         more = f" and {len(tied) - 3} more" if len(tied) > 3 else ""
-        return f"; {', '.join(tied[:3])}{more} tied with it."
+        return f"; {', '.join(tied[:3])}{more} {'are' if len(tied) > 1 else 'is'} statistically tied with it."
     if all(row.verdict == "behind" for row in rivals):
         return ", significantly better than every rival that has results."
-    return "; the runs are too few to tell it from others."
+    return "; there are too few runs for a test."
 
 
 def shown_graph(dataset: str) -> str:
