@@ -205,7 +205,7 @@ def test_a_calibrator_is_fitted_anew_not_lost(run: Path) -> None:
     learn(run, {7: "class 0", 18: "class 1"}, say=said.append)
     after = RunFolder(run).load_model().calibrator
     assert before is not None and after is not None and after.name == "gats"
-    assert "fitting the calibrator anew (gats)" in said
+    assert "fitting the calibrator again (gats)" in said
     assert len(after.trained) == len(before.trained) + 2  # fitted around the nodes of today
 
 

@@ -27,7 +27,7 @@ Records = Sequence[Mapping[str, Any]]
 
 
 def bench_commands(question: Mapping[str, Any], records: Records, out: str) -> list[str]:
-    """``graphsde bench`` that goes on with it, ``compare`` and ``report``.
+    """``graphsde bench`` that continues it, ``compare`` and ``report``.
 
     Models that are there twice with different settings can't be named on one command line; each then has its own.
     """
@@ -138,8 +138,8 @@ def _of_the_task(task: str, records: Records, dataset: str) -> Iterator[tuple[st
 
 LEGEND = (
     "Mean and standard deviation over n runs, with the bootstrap interval of the mean. “best”: p < .05 against every "
-    "rival (paired t-test on common seeds, Holm's correction). “tied”: can't be told from the leader. “behind”: told "
-    "from it. “too few”: fewer than two runs in common with it."
+    "rival (paired t-test on common seeds, Holm's correction). “tied”: the difference from the leader "
+    "is not significant. “behind”: it is. “too few”: fewer than two runs in common with it."
 )
 MOST_FAILURES = 200
 
@@ -189,7 +189,7 @@ def render_bench_report(question: Mapping[str, Any], records: Records, out: str)
 
 
 def leaders(rows: Sequence[Row]) -> str:
-    """Who leads by the first metric that can be judged on each graph, and whether that can be told from chance."""
+    """Who leads by the first metric that can be judged on each graph, and whether that is statistically significant."""
     sentences = []
     first = first_judged(row.metric for row in rows)
     if first is None:
@@ -212,10 +212,10 @@ def _against(rivals: Sequence[Row]) -> str:
         return "; it is the only one with results."
     if tied:
         more = f" and {len(tied) - 3} more" if len(tied) > 3 else ""
-        return f"; {', '.join(tied[:3])}{more} can't be told from it."
+        return f"; statistically tied with {', '.join(tied[:3])}{more}."
     if all(row.verdict == "behind" for row in rivals):
-        return ", told from every rival that has results."
-    return "; the runs are too few to tell it from others."
+        return ", significantly ahead of every rival that has results."
+    return "; the runs are too few for a test."
 
 
 def shown_graph(dataset: str) -> str:

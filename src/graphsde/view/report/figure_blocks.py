@@ -66,12 +66,12 @@ MEANINGS: dict[str, Meaning] = {
         "Macro-F1", "F1 averaged over classes, so that rare classes count as much as common ones.", HIGHER
     ),
     "balanced_accuracy": Meaning("Balanced accuracy", "Accuracy averaged over classes.", HIGHER, percent),
-    "ood_auroc": Meaning("OOD AUROC", "Chance that an OOD node is more uncertain than a familiar one.", HIGHER),
+    "ood_auroc": Meaning("OOD AUROC", "Chance that an OOD node is more uncertain than an in-distribution one.", HIGHER),
     "ood_auroc_propagated": Meaning(
         "OOD AUROC, propagated", "The same, with uncertainty smoothed over neighbours first.", HIGHER
     ),
     "ood_fpr95": Meaning(
-        "OOD FPR95", "Share of OOD nodes accepted when 95 % of the familiar ones are.", LOWER, percent
+        "OOD FPR95", "Share of OOD nodes accepted when 95 % of the in-distribution ones are.", LOWER, percent
     ),
 }
 
@@ -182,7 +182,7 @@ def _entropy(content: ReportContent, judged: JudgedNodes) -> FigureBlock:
         )
         return block("entropy", title, caption, EntropyHistogram.of(total[judged.rows], judged.right, classes))
     kind = "test node" if judged.has_test else "node"
-    caption = f"Over {count(len(judged.shown), kind)}; without known test labels, right and wrong can't be told apart."
+    caption = f"Over {count(len(judged.shown), kind)}; without known test labels, right and wrong predictions cannot be separated."
     figure = EntropyHistogram.of(total[judged.shown], None, classes)
     return block("entropy", "Uncertainty of the predictions", caption, figure)
 
@@ -215,13 +215,13 @@ def _reliability(content: ReportContent, judged: JudgedNodes) -> FigureBlock:
 def _detection(content: ReportContent) -> FigureBlock:
     caption = (
         "By predictive entropy, any temperature undone. On the left every threshold, the diamond where 95 % of the "
-        "familiar nodes are accepted; on the right how many of the nodes called OOD are."
+        "in-distribution nodes are accepted; on the right how many of the nodes called OOD are."
     )
     doubt = content.prediction.untempered().total
     familiar, ood = familiar_and_ood(content.graph)
-    title = "Are OOD nodes told?"
+    title = "Are OOD nodes detected?"
     if not familiar.any():
-        return block("detection", title, "Not drawn: there are no familiar test nodes to compare with.", None)
+        return block("detection", title, "Not drawn: there are no in-distribution test nodes to compare with.", None)
     return block("detection", title, caption, DetectionCurves.of({"entropy": (doubt[familiar], doubt[ood])}))
 
 

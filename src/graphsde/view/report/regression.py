@@ -1,4 +1,4 @@
-"""What a report shows of predicted numbers, in place of what goes by classes."""
+"""What a report shows of predicted numbers, instead of the parts about classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs beside each other."""
+"""Runs side by side."""
 
 from __future__ import annotations
 

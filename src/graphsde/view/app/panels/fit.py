@@ -144,7 +144,7 @@ def _beside_controls(kept: Mapping[str, Any] | None) -> None:
     if kept is None:
         return
     board = Leaderboard.model_validate(kept)
-    st.subheader("Beside controls")
+    st.subheader("Compared with controls")
     st.markdown(in_markdown(board.sentence, 1000))
     st.dataframe(board.table(), hide_index=True, width="stretch")
     for note in board.notes():

@@ -78,7 +78,7 @@ def _open_questions(questions: Questions, queue: LabelQueue) -> list[Question]:
 
 
 def _question(run: OpenRun, queue: LabelQueue, questions: Questions) -> None:
-    """One node to judge. What the model thinks is kept back: whoever sees it first tends to agree with it."""
+    """One node to judge. What the model thinks is hidden: people who see it first tend to agree with it."""
     question = _open_questions(questions, queue)[0]
     told = bool(st.session_state.get("show guess"))
     row = view_node(run.graph, question.position, run.prediction if told else None)
@@ -93,7 +93,7 @@ def _question(run: OpenRun, queue: LabelQueue, questions: Questions) -> None:
         st.toggle(
             "Show what the model thinks",
             key="show guess",
-            help="Off, its guess is told once you have answered: seen before, it would sway you.",
+            help="If off, its guess appears after you have answered: seen earlier, it would influence you.",
         )
     if told:
         guess = guess_of(run.graph, run.prediction, question.position)
@@ -107,7 +107,7 @@ def _question(run: OpenRun, queue: LabelQueue, questions: Questions) -> None:
 
 
 def _why(question: Question, questions: Questions, told: bool) -> str:
-    """The reason of a question speaks of classes and shares; without the guess only that of the acquisition is told."""
+    """The reason of a question names classes and shares; without the guess only that of the acquisition is shown."""
     place = f"Question {question.rank} of {len(questions)}"
     return f"{place}: {question.reason}" if told else f"{place}: {OF_THE_ACQUISITION.get(questions.by, UNSURE)}"
 
