@@ -217,8 +217,8 @@ class GNSD(NeuralModel):
     ``noise="diagonal"`` is what the authors released; ``noise="q-wiener"`` the text's Q-Wiener process
     :math:`W = \sum_k \sqrt{q_k} e_k \beta_k` on the graph's Laplacian eigenvectors.
 
-    Its samples are paths. OOD nodes are detected by the score ``gnsd``, energies averaged four times over edges and self
-    loops: much of its lead comes from that propagation, which any model's energies can have.
+    Its samples are paths. OOD nodes are detected by the score ``gnsd``, energies averaged four times over edges and
+    self loops: much of its lead comes from that propagation, which any model's energies can have.
 
     Example:
         >>> import graphsde as gs

@@ -182,7 +182,7 @@ def _entropy(content: ReportContent, judged: JudgedNodes) -> FigureBlock:
         )
         return block("entropy", title, caption, EntropyHistogram.of(total[judged.rows], judged.right, classes))
     kind = "test node" if judged.has_test else "node"
-    caption = f"Over {count(len(judged.shown), kind)}; without known test labels, right and wrong predictions cannot be separated."
+    caption = f"Over {count(len(judged.shown), kind)}; without known test labels, right and wrong are not separated."
     figure = EntropyHistogram.of(total[judged.shown], None, classes)
     return block("entropy", "Uncertainty of the predictions", caption, figure)
 
