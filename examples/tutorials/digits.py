@@ -2,8 +2,8 @@
 # # Digits: from images to decisions
 #
 # The graph `digits` comes with the package: 1,797 small images of handwritten digits, each joined to the images that
-# look most like it. We fit a model, look at where it is unsure, decide which answers may stand without a look, and ask
-# what to label next. It takes about a minute and needs no network.
+# look most like it. We fit a model, see where it is uncertain, decide which answers can be used without review, and ask
+# what to label next. This takes about a minute and needs no network.
 
 # %%
 import numpy as np
@@ -17,15 +17,15 @@ graph
 # %% [markdown]
 # ## Split
 #
-# All labels are known here. To have something to decide on we act as if only 60 % were: 10 % to train on, 10 % to choose
-# the epoch by, 40 % to calibrate with. The other 40 % are test nodes, and judge us at the end.
+# All labels are known here. To have something to decide on, we pretend that only 60 % are: 10 % to train on, 10 % to choose
+# the epoch, 40 % to calibrate. The other 40 % are test nodes, which we use to check the result at the end.
 
 # %%
 graph = gs.split(graph, "fractions", train=0.1, val=0.1, calibration=0.4, test=0.4)
 {role: int(mask.sum()) for role, mask in graph.masks.items()}
 
 # %% [markdown]
-# `gs.check` says what is odd about a graph before anything is fitted. The line on homophily matters most: where
+# `gs.check` reports what is unusual about a graph before anything is fitted. The line on homophily matters most: if
 # neighbours rarely share a class, edges help little.
 
 # %%
@@ -47,8 +47,8 @@ for name in ("accuracy", "nll", "ece", "aurc", "misclassification_auroc"):
 # %% [markdown]
 # ## Does the uncertainty know where the errors are?
 #
-# Keep only the surest answers, and fewer of them should be wrong. The curve shows how many; the closer it lies to the
-# oracle, the better the order.
+# If we keep only the most certain answers, fewer of them should be wrong. The curve shows how many; the closer it is to
+# the oracle, the better the ranking.
 
 # %% Error rate among the accepted test images against the share accepted, between an oracle and a random order
 test = graph.test_mask
@@ -56,7 +56,7 @@ wrong = (prediction.index != graph.labels)[test]
 RiskCoverageCurves.of({"lgnsde": (prediction.total[test], wrong)}).matplotlib()
 
 # %% [markdown]
-# These are the images the model is least sure of. One can see why.
+# These are the images that the model is least certain about. It is easy to see why.
 
 # %% The eight most uncertain test images, each with the two likeliest classes and their probabilities
 from matplotlib.figure import Figure
@@ -72,7 +72,7 @@ for axes, node in zip(figure.subplots(1, 8), worst, strict=True):
 figure
 
 # %% [markdown]
-# Total uncertainty has two parts. *Aleatoric* uncertainty stays however many labels there are: the image itself is
+# Total uncertainty has two parts. *Aleatoric* uncertainty remains with any number of labels: the image itself is
 # ambiguous. *Epistemic* uncertainty is what the training nodes leave unknown, and falls with more labels.
 
 # %% Aleatoric against epistemic uncertainty of the test images, right and wrong answers marked
@@ -81,7 +81,7 @@ UncertaintyScatter(prediction.aleatoric[test], prediction.epistemic[test], ~wron
 # %% [markdown]
 # ## Decide
 #
-# Which answers may stand without a look, if at most 3 % of them may be wrong?
+# Which answers can be used without review, if at most 3 % of them may be wrong?
 
 # %%
 decisions = gs.decide(prediction, graph, max_error=0.03, model=model)
@@ -89,7 +89,7 @@ print(decisions)
 
 # %% [markdown]
 # The guarantee rests on the calibration nodes, whose labels training never saw. The test labels, which `decide` never
-# saw, tell us how it went:
+# saw, show how it went:
 
 # %%
 accepted = (decisions.actions == "accept") & test
@@ -100,8 +100,8 @@ print(f"without a choice: {wrong.mean():.2%} wrong")
 # %% [markdown]
 # ## Sets instead of single answers
 #
-# A conformal set holds the true class of at least 99 % of the nodes, on average over draws of the calibration nodes. It
-# is small where the answer is clear.
+# A conformal set contains the true class for at least 99 % of the nodes, on average over draws of the calibration nodes.
+# It is small if the answer is clear.
 
 # %%
 conformal = gs.conformalize(prediction, graph, confidence_level=0.99)
@@ -121,5 +121,5 @@ for sentence in gs.explain(model, graph, int(worst[0])).sentences:
     print(sentence)
 
 # %% [markdown]
-# From here: [the guarantees in pictures](../guarantees.md), [decide](../decide.md) in full, [labels](../labels.md),
+# Read on: [the guarantees in pictures](../guarantees.md), [decide](../decide.md) in full, [labels](../labels.md),
 # [explain](../explain.md).

@@ -2,7 +2,7 @@
 # # A drift of your own
 #
 # In an LGNSDE the states of nodes follow a stochastic differential equation on the graph. Its drift says where a state
-# is heading. Here we write one in thirty lines, let the package's own tests loose on it, and use it by name.
+# is heading. Here we write one in thirty lines, run the package's own tests on it, and use it by name.
 
 # %%
 import torch
@@ -14,8 +14,8 @@ from graphsde.view.figures import RiskCoverageCurves
 # ## Write it
 #
 # The flow of graph diffusion: every node is pulled towards the mean of its neighbours, here with a learned strength for
-# each dimension. `bind` gets the adjacency matrix once for each solve; what it returns is called at every step and names
-# the `tensors` that gradients flow to.
+# each dimension. `bind` gets the adjacency matrix once per solve; what it returns is called at every step and names the
+# `tensors` that gradients flow to.
 
 
 # %%
@@ -49,8 +49,8 @@ class BoundPull:
 # %% [markdown]
 # ## Test it
 #
-# `check_drift` holds it to the contract that every drift of the package keeps: shapes and types, right gradients, the
-# same weights from the same seed, nodes in another order, paths that do not mix, and more.
+# `check_drift` checks the contract that every drift of the package meets: shapes and types, correct gradients, the same
+# weights from the same seed, independence of the order of nodes, paths that do not mix, and more.
 
 # %%
 print(gs.testing.check_drift(Pull), "guarantees kept")
@@ -58,8 +58,8 @@ print(gs.testing.check_drift(Pull), "guarantees kept")
 # %% [markdown]
 # ## Use it
 #
-# By its name, as any other. With a drift of your own the prior and the diffusion follow the paper: the prior pulls
-# everything towards zero, the noise is constant.
+# Use it by name, like any other. With your own drift, the prior and the diffusion follow the paper: the prior pulls
+# everything towards zero, and the noise is constant.
 
 # %%
 graph = gs.load("digits")
@@ -77,9 +77,9 @@ RiskCoverageCurves.of(
 ).matplotlib()
 
 # %% [markdown]
-# Thirty lines without a weight matrix stand beside a two-layer network. Whether either is better than the default model
-# is a matter for [a bench](../bench.md): one graph and one seed prove nothing.
+# Thirty lines without a weight matrix, compared with a two-layer network. Whether either is better than the default model
+# is a question for [a bench](../bench.md): one graph and one seed prove nothing.
 #
-# The command line knows the part too, once its module is named in `GRAPHSDE_PLUGINS`
+# The command line also knows the component once its module is named in `GRAPHSDE_PLUGINS`
 # ([plugins](../../CONTRIBUTING.md#plugins)). Priors, diffusions, solvers and scores work the same way
 # ([dynamics](../dynamics.md)).

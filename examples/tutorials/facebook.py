@@ -5,7 +5,7 @@
 #
 # 22,470 pages that like each other, each a company, a government body, a politician or a TV show (Rozemberczki, Allen
 # and Sarkar, *Multi-scale attributed node embedding*, 2021). The three files are read as they were published. We keep
-# the classes of 2,000 pages, hide the others, and let the hidden ones judge what was decided.
+# the classes of 2,000 pages, hide the others, and use the hidden ones to check the decisions.
 #
 # The data is not part of this package. To run this notebook, put `target.csv`, `edges.csv` and `features.json` into
 # `more/facebook` in a folder that `GRAPHSDE_DATA` names.
@@ -28,7 +28,7 @@ pages.head(4)
 # %% [markdown]
 # ## Hide all but 2,000 classes
 #
-# They are drawn at random, and that is what every guarantee below rests on.
+# They are drawn at random: every guarantee below rests on that.
 
 # %%
 folder = Path("facebook")
@@ -45,8 +45,8 @@ kept.to_csv(folder / "target.csv", index=False)
 # %% [markdown]
 # ## Read and check
 #
-# Two words suffice: which column is the label, and which is a name to show. Descriptions become a bag of words, and the
-# labelled pages are shared out among training, validation and test.
+# Two options suffice: which column is the label, and which is a name to show. Descriptions become a bag of words, and the
+# labelled pages are split into training, validation and test nodes.
 
 # %%
 graph = gs.read(folder, label="page_type", node_name="page_name")
@@ -55,7 +55,7 @@ print(gs.check(graph))
 # %% [markdown]
 # ## Fit
 #
-# `race=False` takes the member that the rule proposes at once, without a race among several.
+# `race=False` uses the first member that the rule proposes, without a race.
 
 # %%
 model = gs.LGNSDE(race=False, seed=0).fit(graph)
@@ -66,24 +66,24 @@ print(f"accuracy {figures['accuracy']:.3f} on {figures['n_test']} test pages, NL
 # %% [markdown]
 # ## Decide
 #
-# At most 5 % of the accepted pages may be wrong. The table says which limits hold; the test pages serve for calibration,
-# as the split has no nodes set aside for it.
+# At most 5 % of the accepted pages may be wrong. The table shows which limits hold; the test pages serve as calibration set,
+# since the split has no nodes set aside for it.
 
 # %%
 decisions = gs.decide(prediction, graph, max_error=0.05, model=model)
 print(decisions)
 
 # %% [markdown]
-# What is left to a person comes ranked, with reasons:
+# The pages left for a person to review are ranked, with reasons:
 
 # %%
 review = decisions.review().to_pandas()
 review[["rank", "name", "label", "confidence", "reason"]].head(6)
 
 # %% [markdown]
-# ## The hidden classes judge
+# ## Check against the hidden classes
 #
-# Nobody has such a list in earnest. Here it tells us whether the guarantee was kept.
+# In practice no one has such a list. Here it shows whether the guarantee was met.
 
 # %%
 hidden = ~graph.labelled
@@ -96,5 +96,5 @@ print(f"wrong among them: {wrong[accepted].mean():.2%}; among all: {wrong[hidden
 RiskCoverageCurves.of({"lgnsde": (prediction.total[hidden], wrong[hidden])}).matplotlib()
 
 # %% [markdown]
-# This is one draw of 2,000 labels. A guarantee of 95 % may break in one draw of twenty: ten draws and their errors are
-# under [decide](../decide.md).
+# This is one draw of 2,000 labels. A guarantee of 95 % may fail in one draw of twenty: for ten draws and their
+# errors see [decide](../decide.md).

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Around a PyG model of your own
 #
-# You have a model already, here a GCN of PyTorch Geometric that was trained by its own loop. Nothing in it knows of this
-# package. `gs.wrap` puts calibration, guarantees, out-of-distribution flags and reports around it.
+# You already have a model, here a GCN of PyTorch Geometric with its own training loop. Nothing in it knows about this
+# package. `gs.wrap` adds calibration, guarantees, out-of-distribution flags and reports.
 
 # %%
 import torch
@@ -25,7 +25,7 @@ class Net(torch.nn.Module):
 # %% [markdown]
 # ## Your data, your training
 #
-# Any `Data` with `train_mask`, `val_mask` and `test_mask` will do. We take the images of `digits`, which need no
+# Any `Data` with `train_mask`, `val_mask` and `test_mask` will do. We use the images of `digits`, which need no
 # download, with a third of them for calibration.
 
 # %%
@@ -57,8 +57,8 @@ for name, prediction in {"as it was": raw, "calibrated": calibrated}.items():
     print(f"{name:>10}: accuracy {found['accuracy']:.3f}, NLL {found['nll']:.3f}, ECE {found['ece']:.3f}")
 
 # %% [markdown]
-# Dropout in training often leaves a network less confident than it is right, or more. After calibration, a confidence
-# of 80 % comes true about 80 % of the time.
+# Dropout in training often leaves a network underconfident or overconfident. After calibration, predictions with a
+# confidence of 80 % are right about 80 % of the time.
 
 # %% Accuracy against confidence in bins, with the number of test nodes in each, after calibration
 test = graph.test_mask

@@ -195,7 +195,7 @@ def test_out_of_distribution_nodes_are_told_apart() -> None:
     assert graph.ood_nodes is not None
     assert picture.data[1].name == f"out-of-distribution (n = {graph.ood_nodes.sum():,})"
     assert len(prediction.plot.detection().axes) == 2
-    with pytest.raises(BadUsage, match="told apart"):
+    with pytest.raises(BadUsage, match="cannot be grouped"):
         prediction.plot.entropy(by="colour")
 
 

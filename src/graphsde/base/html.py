@@ -73,7 +73,7 @@ def note(text: str) -> str:
 
 
 def card(title: str, facts: Mapping[str, object] | None = None, *parts: str) -> str:
-    """A title, facts beside each other, and further parts made by :func:`table` and :func:`note`.
+    """A title, facts next to each other, and further parts made by :func:`table` and :func:`note`.
 
     Example:
         >>> card("Graph", {"nodes": 1797}).endswith("&nbsp;1,797</div></div>")

@@ -69,7 +69,7 @@ def memory_limit() -> int | None:
 
 
 def anonymous_bytes() -> int:
-    """Memory of this process that is not backed by files; all of its memory if the system does not tell them apart."""
+    """Memory of this process that is not backed by files; all of its memory if the system does not distinguish them."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as status:
             for line in status:

@@ -37,7 +37,7 @@ class Searches(Settings):
     Args:
         graphs, models: every pair is searched.
         trials, around, runs, cpu_minutes: see :class:`~graphsde.bench.search.SearchRequest`.
-        also: settings to try beside the grid, by model.
+        also: settings to try in addition to the grid, by model.
         folder: where trials are kept, under the folder of results.
     """
 

@@ -194,7 +194,7 @@ class SearchRequest:
         around: how many more are tried then, neighbours of the best one in the grid.
         seed: of the trials' training and of the sampler.
         runs: trainings of each trial, with seeds from ``seed`` on; the mean counts.
-        also: settings to try beside the grid, with their values in order.
+        also: settings to try in addition to the grid, with their values in order.
         sampler: ``random`` or ``tpe``.
         select: what is minimised or maximised, on validation nodes.
         cpu_minutes: of all trials together; no new one is started beyond.

@@ -1,6 +1,6 @@
 """A worker process: reads cells as lines of JSON and answers with outcomes as lines of JSON.
 
-Started by the engine ``processes`` as ``python -m graphsde.bench.worker``; not meant to be run by hand.
+Started by the engine ``processes`` as ``python -m graphsde.bench.worker``; not meant to be run manually.
 """
 
 from __future__ import annotations

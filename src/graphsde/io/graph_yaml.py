@@ -222,7 +222,7 @@ def read_settings(path: Path) -> Settings:
 
 
 def with_given(settings: Settings, given: Mapping[str, Any]) -> tuple[Settings, dict[str, Any]]:
-    """Settings overridden by those given by hand, and the given options that are not settings.
+    """Settings overridden by those given explicitly, and the given options that are not settings.
 
     Args:
         settings: from ``graph.yaml``.

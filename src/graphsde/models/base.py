@@ -79,10 +79,10 @@ class Model(ABC):
     paper: ClassVar[str]
     year: ClassVar[int]
     version: ClassVar[int] = 1
-    """Increased by hand when a change of code changes results; older journals are then refused."""
+    """Increased manually when a change of code changes results; older journals are then refused."""
     Settings: ClassVar[type[ModelSettings]]
     own_score: ClassVar[str | None] = None
-    """What its authors tell OOD nodes by; ``bench ood`` measures it beside the scores asked for."""
+    """What its authors detect OOD nodes by; ``bench ood`` measures it in addition to the scores asked for."""
     targets: ClassVar[tuple[str, ...]] = ("classification",)
     """What it can predict. Each class sets it for itself: a subclass may have another loss."""
 

@@ -219,7 +219,7 @@ class Ensemble(Model):
 
     @property
     def borrowed(self) -> tuple[str, ...]:
-        """Papers behind what was chosen here, beside those of the ensemble and of its base."""
+        """Papers behind what was chosen here, in addition to those of the ensemble and of its base."""
         return (GEL,) if self.settings.passing == "knowledge" else ()
 
     @property

@@ -83,8 +83,8 @@ class Forcing(nn.Module):
 
 
 class GNSDSettings(NeuralSettings):
-    """Settings of :class:`~graphsde.models.gnsd.GNSD`; the defaults are its authors': 200 epochs, none of them the last
-    for want of patience, and the one with the highest validation accuracy is kept.
+    """Settings of :class:`~graphsde.models.gnsd.GNSD`; the defaults are its authors': 200 epochs without early
+    stopping, and the one with the highest validation accuracy is kept.
 
     Args:
         hidden: width of the state.
@@ -217,8 +217,8 @@ class GNSD(NeuralModel):
     ``noise="diagonal"`` is what the authors released; ``noise="q-wiener"`` the text's Q-Wiener process
     :math:`W = \sum_k \sqrt{q_k} e_k \beta_k` on the graph's Laplacian eigenvectors.
 
-    Its samples are paths. OOD nodes are told by the score ``gnsd``, energies averaged four times over edges and self
-    loops: much of its lead comes from that propagation, which any model's energies can have.
+    Its samples are paths. OOD nodes are detected by the score ``gnsd``, energies averaged four times over edges and
+    self loops: much of its lead comes from that propagation, which any model's energies can have.
 
     Example:
         >>> import graphsde as gs

@@ -304,7 +304,7 @@ class NeuralModel(Model):
         return self.candidates(graph) if len(rows_of_masks(graph)[1]) else []
 
     def candidates(self, graph: Graph) -> list[Candidate]:
-        """The members that a race on ``graph`` would have, most promising first; empty for a model without a family."""
+        """The members that a race on ``graph`` would have, likeliest winner first; empty without a family."""
         return listed_candidates(self.name) if graph.class_names else []
 
     def as_candidate(self, candidate: Candidate) -> Self:

@@ -46,7 +46,7 @@ def require_student(member: Model) -> None:
 
 @contextmanager
 def taught(member: Model, before: Sequence[Model], weight: float, graph: Graph) -> Iterator[None]:
-    """Inside, ``member`` is fitted with what those before it know; the first has nobody to learn from."""
+    """Inside, ``member`` is fitted with what earlier members know; the first has none to learn from."""
     require_student(member)
     if not graph.num_classes:
         raise BadUsage(

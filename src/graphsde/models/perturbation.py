@@ -112,7 +112,7 @@ def _by(variable: Tensor, model: NeuralModel, graph: Graph, inputs: Inputs, loss
 
 @contextlib.contextmanager
 def _constant(model: NeuralModel) -> Iterator[None]:
-    """Inside, nobody asks for a gradient of the model's parameters."""
+    """Inside, no one asks for a gradient of the model's parameters."""
     assert model.module is not None
     wanted = [parameter.requires_grad for parameter in model.module.parameters()]
     model.module.requires_grad_(False)

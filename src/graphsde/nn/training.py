@@ -97,7 +97,7 @@ class TrainResult:
 
 @dataclass
 class _Best:
-    """The best epoch so far; without a key nobody has looked yet."""
+    """The best epoch so far; without a key none has been evaluated yet."""
 
     key: tuple[float, ...]
     epoch: int

@@ -180,7 +180,7 @@ class Prediction(ABC):
         return "evidential (Dirichlet)" if self.kind == "dirichlet" else "deterministic"
 
     def _facts(self) -> dict[str, object]:
-        """What a notebook shows beside the number of nodes."""
+        """What a notebook shows next to the number of nodes."""
         return {}
 
     def _rows(self, items: np.ndarray) -> list[dict[str, object]]:

@@ -136,7 +136,7 @@ def fit_run(
         if with_controls:
             say("fitting baselines to compare with (--no-controls skips them)")
             board = controls(graph, prediction, name=model.name, seconds=max(seconds, LEAST_SECONDS))
-        with NewState(folder.path, anew=True) as state:
+        with NewState(folder.path, fresh=True) as state:
             content = RunContent(config, facts, model, prediction, graph, metrics, board, (graph, files), say)
             content.write(state.folder)
             _save_labels(folder, say)

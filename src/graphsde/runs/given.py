@@ -85,7 +85,7 @@ def save_run(
             "samples": found.num_samples,
         }
         metrics: dict[str, Any] = {"fit_seconds": 0.0, "best_epoch": None, **figures_of(found, again)}
-        with NewState(run.path, anew=True) as state:
+        with NewState(run.path, fresh=True) as state:
             RunContent(config, facts, model, found, again, metrics, source=(again, files)).write(state.folder)
             state.commit()
     return run.path

@@ -172,7 +172,7 @@ class NewState:
 
     Args:
         run: its folder.
-        anew: the new state takes nothing from the previous one, which may be damaged.
+        fresh: the new state takes nothing from the previous one, which may be damaged.
 
     Example:
         >>> with NewState(run) as new:  # doctest: +SKIP
@@ -180,14 +180,14 @@ class NewState:
         ...     new.commit()
     """
 
-    def __init__(self, run: Path, *, anew: bool = False) -> None:
-        self.run, self.anew = run, anew
+    def __init__(self, run: Path, *, fresh: bool = False) -> None:
+        self.run, self.fresh = run, fresh
 
     def __enter__(self) -> NewState:
         try:
             before = read_state(self.run)
         except BadInput:
-            if not self.anew:
+            if not self.fresh:
                 raise
             before = None
         for leftover in _prepared(self.run):  # of a process that ended before its manifest was there
@@ -221,7 +221,7 @@ class NewState:
         for name in GUARDED:
             if name in files or not (self.run / name).is_file():
                 continue
-            if self.anew or name in left_out:
+            if self.fresh or name in left_out:
                 gone.append(name)
             else:
                 files[name] = _guard(self.run / name)

@@ -16,7 +16,7 @@ F the rows f of the training nodes, K and k_i their kernel among themselves and 
 matrix inversion lemma; the first costs the square of the width, whatever the number of training nodes. A further
 training node adds a positive semidefinite term to FᵀF, so that no v_i rises.
 
-Why f and not ψ: with rectified features a node that excites no unit has a short ψ. Its variance would be small for want
+Why f and not ψ: with rectified features a node that excites no unit has a short ψ. Its variance would be small for lack
 of any signal, which is backwards: on Cora with four of seven classes left out, v of the plain ψ ranks
 out-of-distribution nodes below the others (AUROC .21), v of f above them (.90).
 """

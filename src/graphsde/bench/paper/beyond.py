@@ -43,11 +43,11 @@ EVERY_CLASS = PaperTable(
         "auroc of the OOD score": "ood_default_auroc",
     },
     seeds=5,
-    about="Every class left out in turn, where the paper leaves out the last one: a model never sees the class, and is "
-    "asked to be in doubt about its nodes. Test nodes only, by entropy; a figure is the mean over the classes, ± the "
+    about="Every class left out in turn, where the paper leaves out the last one: a model never sees the class, and "
+    "should be uncertain about its nodes. Test nodes only, by entropy; a figure is the mean over the classes, ± the "
     "standard deviation over seeds.",
 )
-TABLES.add("ood-every-class", (EVERY_CLASS,), summary="telling the nodes of a class, every class left out in turn")
+TABLES.add("ood-every-class", (EVERY_CLASS,), summary="detecting the nodes of a class, every class left out in turn")
 
 EDGES = replace(
     NOISE,
@@ -58,7 +58,7 @@ EDGES = replace(
     about="Half of the edges removed after training, and as many drawn between nodes that had none: five draws that "
     "are the same for every system. The paper proves a bound for this and never tests it.",
 )
-TABLES.add("noise-edges", (EDGES,), summary="half of the edges drawn anew after training")
+TABLES.add("noise-edges", (EDGES,), summary="half of the edges redrawn after training")
 
 SEVERITIES = {"features": (0.1, 0.25, 1.0, 2.0), "edges": (0.1, 0.25, 0.75, 1.0)}
 FEATURES_SWEEP, EDGES_SWEEP = (

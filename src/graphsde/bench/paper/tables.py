@@ -416,9 +416,9 @@ TIME = PaperTable(
         "times a GCN's, with validation": "epoch_over_gcn_validated",
     },
     seeds=3,
-    about="CPU seconds of one thread; the paper does not name its machine, nor whether validation is in its figures. "
-    "`seconds` are of training alone, `with validation` has the looks at the validation nodes in it, as often and with "
-    "as many paths as in a real fit; the GCN is measured in turns with each system, both ways. An epoch of the "
-    "ensemble is one of each member; of the default, one of the member that is likeliest to win its race.",
+    about="CPU seconds of one thread; the paper names neither its machine nor whether its figures include validation. "
+    "`seconds` are for training alone; `with validation` adds the evaluation on validation nodes, as often and with "
+    "as many paths as in a real fit. The GCN is measured in alternation with each system, both ways. An epoch of the "
+    "ensemble is one epoch of each member; of the default, one of the member that is most likely to win its race.",
 )
 TABLES.add("time", (TIME,), summary="seconds per epoch")

@@ -60,7 +60,7 @@ class Measurement:
 class Task(ABC):
     """A question. Subclasses set ``name``, ``summary``, ``version``, ``Options`` and are registered in :data:`TASKS`.
 
-    ``version`` is increased by hand when a change of code changes results; older journals are then refused.
+    ``version`` is increased manually when a change of code changes results; older journals are then refused.
     """
 
     name: ClassVar[str]

@@ -143,7 +143,7 @@ def paper_statistics(graph: Graph, *, seed: int = 0, train: int = 20, val: int =
     others = rng.permutation(candidates[~training[candidates]])
     if others.size < val + test:
         raise BadInput(
-            f"'{graph.name}' has {others.size} labelled nodes beside those of training",
+            f"'{graph.name}' has {others.size} labelled nodes outside the training set",
             code="E-GRAPH-SMALL",
             found=int(others.size),
             expected=f"at least {val + test} ({val} to validate, {test} to test)",
@@ -207,7 +207,7 @@ def uniform(graph: Graph, *, seed: int = 0, draw: str = "seed") -> Split:
     """10 % training, 10 % validation, the rest test nodes, regardless of class (Wu et al., 2023).
 
     Args:
-        draw: ``seed``: drawn anew for every seed. ``gnsd``: the one draw of GNSD's published code (numpy's generator
+        draw: ``seed``: redrawn for every seed. ``gnsd``: the one draw of GNSD's published code (numpy's generator
             of 2011 with seed 123), the same for every seed, so that seeds differ in initialisation only.
     """
     return Split("uniform-10-10-80", seed, tenths(graph, np.flatnonzero(graph.labelled), seed, draw))

@@ -49,7 +49,7 @@ def outcome(decisions: Decisions) -> Outcome:
 
 
 def usual_tolerance(graph: Graph) -> float:
-    """How far off a number may be unless somebody says: half the spread of the values that are known."""
+    """How far off a number may be by default: half the spread of the values that are known."""
     known = np.zeros(0) if graph.values is None else graph.values[graph.role("train") & graph.labelled]
     spread = float(known.std()) / 2 if len(known) else 1.0
     return float(f"{spread or 1.0:.2g}")

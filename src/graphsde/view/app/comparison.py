@@ -95,7 +95,7 @@ class RunCurves(Picture):
 
     Args:
         curves: coverage and risk by name of the run.
-        error: what the risk is; a share of wrong answers is told in percent.
+        error: what the risk is; a share of wrong answers is shown in percent.
     """
 
     curves: dict[str, tuple[np.ndarray, np.ndarray]]

@@ -100,7 +100,7 @@ def next_questions(prediction: Prediction, graph: Graph, by: str, queue: LabelQu
 
 @dataclass(frozen=True)
 class Answered:
-    """An answer beside what the model had said: told only now, so that it led nobody."""
+    """An answer next to what the model had said: shown only now, so that it influenced no one."""
 
     node: str
     answer: str

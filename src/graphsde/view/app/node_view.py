@@ -76,7 +76,7 @@ def view_node(graph: Graph, node: int, prediction: Prediction | None = None) -> 
         graph: that it is of.
         node: its position.
         prediction: for what the model says of neighbours without a label, and for the colour of the node itself.
-            Without it nothing in the view depends on the model: whoever gives a label must not be led.
+            Without it nothing in the view depends on the model: the person who labels must not be influenced.
     """
     limits = pixel_range(graph)
     say = SPEAKING.of(graph if prediction is None else prediction)(graph, prediction)
@@ -110,7 +110,7 @@ def _heaviest(graph: Graph, node: int) -> np.ndarray:
 
 
 Say = Callable[[int, bool], tuple[str, bool, str]]
-"""What is said of a node, whether that is known, and in which colour; ``True``: where its label may be told."""
+"""What is said of a node, whether that is known, and in which colour; ``True``: where its label may be shown."""
 SPEAKING: Rules[Callable[[Graph, Any], Say]] = Rules("saying what a node is")
 
 

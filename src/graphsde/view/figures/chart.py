@@ -29,7 +29,7 @@ class Axis:
         grid: has lines across the panel.
         names: of the positions 0, 1, …; for systems or other things that have no number.
         hidden: nothing of it is drawn.
-        slanted: names are written at an angle, so that long ones find room below each other.
+        slanted: names are written at an angle, so that long ones fit below each other.
     """
 
     label: str = ""

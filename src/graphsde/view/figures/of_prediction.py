@@ -77,7 +77,7 @@ def _entropy(prediction: ClassPrediction, graph: Graph, by: str = "right") -> Pi
         groups = {"known classes": doubt[familiar], "out-of-distribution": doubt[ood]}
         return EntropyHistogram(edges, {name: count_entropies(one, edges) for name, one in groups.items()})
     if by != "right":
-        raise BadUsage(f"entropies are not told apart by '{by}'", found=by, expected="right or ood")
+        raise BadUsage(f"entropies cannot be grouped by '{by}'", found=by, expected="right or ood")
     rows, truth = _classes(prediction, graph)
     return EntropyHistogram.of(prediction.total[rows], prediction.index[rows] == truth, prediction.num_classes)
 
@@ -87,7 +87,7 @@ def _both(prediction: Prediction, graph: Graph) -> tuple[np.ndarray, np.ndarray]
     ood = graph.ood_nodes
     if ood is None or not ood.any() or graph.test_mask is None or not familiar_and_ood(graph)[0].any():
         raise BadInput(
-            f"{graph.name} has no OOD nodes beside known ones",
+            f"{graph.name} has no OOD nodes to compare with known ones",
             code="E-SPLIT-EMPTY",
             fix="make some: gs.make_split(graph, 'leave-class-out').apply(graph)",
         )

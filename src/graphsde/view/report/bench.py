@@ -27,7 +27,7 @@ Records = Sequence[Mapping[str, Any]]
 
 
 def bench_commands(question: Mapping[str, Any], records: Records, out: str) -> list[str]:
-    """``graphsde bench`` that goes on with it, ``compare`` and ``report``.
+    """``graphsde bench`` that continues it, ``compare`` and ``report``.
 
     Models that are there twice with different settings can't be named on one command line; each then has its own.
     """

@@ -171,7 +171,7 @@ def _asked(graph: Graph) -> tuple[str, str]:
 
 
 def _class_parts(content: ReportContent) -> dict[str, Any]:
-    """The parts of the page that go by classes."""
+    """The parts of the page that are about classes."""
     prediction = content.classes
     judged = judge(content.graph, prediction)
     nodes = most_uncertain(content.graph, prediction, judged)

@@ -173,7 +173,7 @@ class ReportContent:
         trajectories: paths of a few nodes, the first of which is drawn; only stochastic models have them.
         facts: further lines for the reader: versions, seconds, the command.
         intervals: ends of the metrics, by name, over draws of test nodes.
-        controls: how the model stands beside controls.
+        controls: how the model compares with controls.
         decisions: what becomes of all nodes.
         undecided: why there are no decisions.
     """

@@ -116,7 +116,7 @@ def _seen(decisions: Decisions, told: Outcome) -> dict[str, str]:
 def _decided(
     run: OpenRun, max_error: float, delta: float, guarantee: GuaranteeName, tolerance: float | None
 ) -> tuple[Decisions, DecisionWords, Outcome]:
-    """Made once for each choice: a click elsewhere on the page draws it all anew."""
+    """Made once for each choice: a click elsewhere on the page redraws it all."""
     if guarantee == "certified":
         found = _tested(run, delta, tolerance).at(max_error)
     else:

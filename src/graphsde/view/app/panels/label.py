@@ -107,7 +107,7 @@ def _question(run: OpenRun, queue: LabelQueue, questions: Questions) -> None:
 
 
 def _why(question: Question, questions: Questions, told: bool) -> str:
-    """The reason of a question speaks of classes and shares; without the guess only that of the acquisition is told."""
+    """The reason of a question names classes and shares; without the guess only that of the acquisition is shown."""
     place = f"Question {question.rank} of {len(questions)}"
     return f"{place}: {question.reason}" if told else f"{place}: {OF_THE_ACQUISITION.get(questions.by, UNSURE)}"
 
