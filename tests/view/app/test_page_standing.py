@@ -32,7 +32,7 @@ def test_the_board_is_that_of_the_terminal() -> None:
     assert not page.exception
     rows = page.dataframe[0].value.to_dict("records")
     assert rows == board.table()
-    assert page.subheader[0].value == "Beside controls"
+    assert page.subheader[0].value == "Compared with controls"
     assert page.caption[-1].value.replace("\\", "") == HOW_TO_CHOOSE
     nothing = testing.AppTest.from_function(show, kwargs={"kept": None}).run(timeout=60)
     assert not nothing.exception and not nothing.dataframe
