@@ -40,7 +40,7 @@ def page(table: str, pages: Path, draw: bool = True) -> str:
         graphs = {record["cell"]["dataset"] for record in records}
         command = f"graphsde reproduce {table} --datasets {{graphs}} --seeds {{seeds}} --out results"
         rows = everything(plan, records)
-        write_csv([row.as_dict() for row in rows], pages / f"{name}.csv")
+        write_rows([row.as_dict() for row in rows], pages / f"{name}.csv")
         drawn = any(row.mean is not None and row.printed is not None for row in rows)
         if draw:
             write_results(folder.path, plan.about, rows)
@@ -61,7 +61,7 @@ def page(table: str, pages: Path, draw: bool = True) -> str:
     return "\n\n".join(parts)
 
 
-def write_csv(rows: list[dict[str, Any]], path: Path) -> None:
+def write_rows(rows: list[dict[str, Any]], path: Path) -> None:
     write_table({name: [row[name] for row in rows] for name in rows[0]}, path)
 
 
@@ -164,7 +164,7 @@ def study_page(name: str, study: Study, pages: Path, draw: bool = True) -> str:
     records = folder.read()[1].records
     rows = compare(records)
     command = study.command.replace("{models}", ",".join(dict.fromkeys(plain(row.model) for row in rows)))
-    write_csv([row.as_dict() | {"causes": ", ".join(row.causes)} for row in rows], pages / f"{name}.csv")
+    write_rows([row.as_dict() | {"causes": ", ".join(row.causes)} for row in rows], pages / f"{name}.csv")
     text = [study.about, figures_table(rows)]
     if len({row.model for row in rows}) > 1:
         text += ["### Leaders", verdict_table(rows), summary(rows)]

@@ -58,7 +58,7 @@ def said(*words: object) -> str:
         (gs.LabelPropagation, "max_iter", "'steps'"),
         (gs.Logistic, "C", "'c'"),
         (gs.Ensemble, "n_estimators", "'members'"),
-        (gs.APPNP, "alpha", "'teleport' (the probability to return"),
+        (gs.APPNP, "alpha", "'teleport' (the probability of returning"),
         (gs.GCN, "alpha", "'weight_decay' (the weight of the L2 penalty"),
         (gs.Logistic, "alpha", "c = 1/alpha"),
         (gs.GCN, "epoch", "did you mean 'epochs'?"),

@@ -77,7 +77,7 @@ def test_a_function_is_told_what_it_is(kind: str, registry: Registry) -> None:
 def test_what_can_not_be_registered_is_told_so() -> None:
     with pytest.raises(BadUsage, match=r"register\.score"):
         gs.register(lambda prediction: prediction)  # type: ignore[type-var]
-    with pytest.raises(BadUsage, match="says nothing"):
+    with pytest.raises(BadUsage, match="has no summary"):
         gs.register.score("silent")(lambda prediction: prediction)
     nameless = type("Nameless", (gs.Drift,), {})
     with pytest.raises(BadUsage, match="no name"):

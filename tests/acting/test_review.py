@@ -87,7 +87,7 @@ def test_a_wrong_column_is_refused_with_near_names() -> None:
     with pytest.raises(BadInput, match="for each of 900 nodes"):
         importance_of(graph, np.ones(5))
     texts = from_arrays([[1.0], [2.0]], [[0], [1]], categorical={"colour": np.array(["red", "blue"], dtype=object)})
-    with pytest.raises(BadUsage, match="has text"):
+    with pytest.raises(BadUsage, match="holds text"):
         importance_of(texts, "colour")
 
 

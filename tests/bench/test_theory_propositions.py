@@ -264,7 +264,7 @@ def test_what_can_not_be_measured_is_refused() -> None:
     attention = {"name": "graph-heat", "options": {"attention": "linear"}}
     with pytest.raises(BadUsage, match="attention=none"):
         measure_subject(random_subject(1, drift=attention, solver={"name": "euler"}), SMALL)
-    with pytest.raises(BadUsage, match="pairs"):
+    with pytest.raises(BadUsage, match="paired"):
         TheoryOptions(samples=5).check()
     with pytest.raises(BadUsage, match="positive"):
         TheoryOptions(epsilons=(0.0,)).check()

@@ -52,7 +52,7 @@ def test_decide_writes_a_row_per_node_and_keeps_its_guarantee(
         "On 1,297 test nodes (calibrated on one half",
         "class 3",
         "degree",
-        "whose label is known",
+        "with known labels left out",
     ):
         assert part in words, part
     assert pq.read_table(tmp_path / "again.parquet").num_rows == 1797
@@ -159,7 +159,7 @@ def test_calibrate_speaks(run: Path) -> None:
     wrong = graphsde("calibrate", run, "--by", "gatts")
     assert wrong.exit_code == 2 and "did you mean 'gats'" in wrong.stderr
     names = {row["name"] for row in answer("list", "calibrators", "--json")}
-    assert names == {"temperature", "vector", "gats", "deviation", "diffusion"}
+    assert names == {"temperature", "vector", "gats", "deviation", "diffusion", "distance-aware"}
     assert {row["name"] for row in answer("list", "conformal", "--json")} == {"thr", "lac", "aps", "raps", "daps"}
 
 

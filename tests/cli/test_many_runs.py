@@ -122,7 +122,7 @@ def test_a_search_is_not_gone_on_with_as_another_one(tmp_path: Path) -> None:
     assert both.exit_code == 2 and "same name" in both.output
     bench = ["bench", "misclassification", "--models", "gcn", "--configs", tmp_path / "c", "--engine", "serial"]
     wrong = graphsde(*bench, "--seeds", "1", "--datasets", tmp_path / "b" / "g", "--out", tmp_path / "o")
-    assert wrong.exit_code == 65 and "found on another graph" in wrong.output
+    assert wrong.exit_code == 65 and "were not found on" in wrong.output
     write_tables(block_graph(per_class=21), tmp_path / "a" / "g")
     changed = graphsde(*words, "--datasets", tmp_path / "a" / "g")
     assert changed.exit_code == 2 and "E-DATA-CHANGED" in changed.output

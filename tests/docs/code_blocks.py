@@ -29,7 +29,7 @@ _BLOCK = re.compile(
     r"(?:^<!-- not run: (?P<why>[^\n]+) -->\n)?^(?P<fence>```+)(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=fence)[ \t]*$",
     flags=re.MULTILINE | re.DOTALL,
 )
-_COMMAND = re.compile(r"^(\$ )?(?:[A-Z_]+=\S+ )*(graphsde|make|pip|python|torchrun|export|head|\.venv/\S+)( |$)")
+_COMMAND = re.compile(r"^(\$ )?(?:[A-Z_]+=\S+ )*(graphsde|make|pip|python|torchrun|export|head|source|\.venv/\S+)( |$)")
 
 
 @dataclass(frozen=True)

@@ -186,7 +186,7 @@ def test_intervals_of_a_run_hold_its_figures() -> None:
     for name, (low, high) in found.items():
         assert name in NEVER_ZERO or low <= figures[name] <= high, name
     n, right = figures["n_test"], figures["n_test"] - figures["n_errors"]
-    exact = stats.stats.binomtest(int(right), int(n)).proportion_ci(0.95, method="exact")
+    exact = stats.binomtest(int(right), int(n)).proportion_ci(0.95, method="exact")
     assert found["accuracy"] == pytest.approx((exact.low, exact.high), abs=1e-9)
     wide = gs.intervals(prediction, graph, confidence_level=0.5)
     assert all(wide[name][1] - wide[name][0] <= high - low for name, (low, high) in found.items())

@@ -174,7 +174,7 @@ def test_another_graph_needs_no_labels_of_its_own(blocks: Graph) -> None:
 def test_a_warm_start_from_something_else_is_refused(blocks: Graph) -> None:
     with pytest.raises(BadUsage, match="can't start"):
         GraphGP().start_from(gs.GCN(epochs=1).fit(blocks))
-    with pytest.raises(BadUsage, match="another way"):
+    with pytest.raises(BadUsage, match="uses features differently"):
         GraphGP(features="rbf").start_from(GraphGP(epochs=2).fit(blocks))
 
 

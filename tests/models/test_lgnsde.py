@@ -277,7 +277,7 @@ def test_trajectories_are_of_classes() -> None:
     ("settings", "words"),
     [
         ({"preset": "univresal"}, "did you mean 'universal'"),
-        ({"drift": "gnc"}, "there is no drift named 'gnc'"),
+        ({"drift": "gnc"}, "unknown drift 'gnc'"),
         ({"preset": "universal", "drift": "gcn"}, "needs a linear drift"),
         ({"drift": {"options": {"attention": "linear"}}}, "needs a linear drift"),
         ({"diffusion": "learned"}, "can't be learned if sigma is"),

@@ -98,7 +98,7 @@ def test_the_best_validation_nll_of_each_rung_goes_on(graph: Graph, winner: gs.G
 def test_it_is_told_as_it_goes(graph: Graph) -> None:
     notes = Notes()
     run_race(raced(graph), graph, listed_candidates("gcn"), callbacks=[notes])
-    assert len(notes.told) == 2 and "validation NLL" in notes.told[0] and "goes on" in notes.told[1]
+    assert len(notes.told) == 2 and "validation NLL" in notes.told[0] and "remaining: " in notes.told[1]
     done = [one for one, _ in notes.progress]
     assert done == sorted(done) and notes.progress[-1] == (350, 350)  # five for 50 epochs, two of them for 50 more
     assert done.count(350) == 1

@@ -162,7 +162,7 @@ def test_a_new_graph_is_scaled_with_the_old_statistics(blocks: Graph) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"feature_names": ("a", "b", "x")}, "missing: c; not known to the model: x"),
+        ({"feature_names": ("a", "b", "x")}, "missing: c; unknown to the model: x"),
         ({"feature_names": ("b", "a", "c")}, "same names in another order, from column 1"),
         ({"categorical": {}}, "missing: colour"),
     ],

@@ -124,7 +124,7 @@ def test_what_needs_the_model_is_refused(tmp_path: Path) -> None:
 def test_a_source_must_be_the_graph_that_was_predicted_on(tmp_path: Path) -> None:
     graph, other = block_graph(), block_graph(seed=1)
     gs.write_tables(other, tmp_path / "other")
-    with pytest.raises(BadInput, match="another graph"):
+    with pytest.raises(BadInput, match="does not hold the graph"):
         gs.save_run(some_prediction(graph), graph, tmp_path / "run", source=tmp_path / "other")
     gs.write_tables(graph, tmp_path / "same")
     moved = graph.with_masks(train=graph.role("test"), val=graph.role("val"), test=graph.role("train"))

@@ -505,7 +505,7 @@ def test_too_large_is_told_and_solved_again(
     request = FitRequest(GraphSource.typed(str(tables)), "gcn", QUICK, samples=SMALL)
     small = fit_run(request, RunFolder(tmp_path / "small"), say=told.append).folder
     assert not [name for name in KEPT if (small.path / name).exists()]
-    assert sum("is not kept" in line for line in told) == 3
+    assert sum("is not saved" in line for line in told) == 3
     keep_nothing_back(small.path)
     calibrate_run(RunFolder(run), "vector")  # a prediction of before must not stay beside the new model
     assert not (run / "prediction.safetensors").exists() and (run / "graph.safetensors").exists()

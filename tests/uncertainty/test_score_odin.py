@@ -136,5 +136,5 @@ def test_wrong_arguments_are_named(world: tuple[Linear, Graph]) -> None:
     with pytest.raises(BadInput, match="20 nodes"):
         score("odin", prediction.subset(np.arange(20)), graph, model)
     no_gradient = gs.LabelPropagation().fit(graph)
-    with pytest.raises(BadUsage, match="no gradient"):
+    with pytest.raises(BadUsage, match="needs a gradient"):
         score("odin", no_gradient.predict(graph), graph, no_gradient)

@@ -180,7 +180,7 @@ def test_pictures_of_numbers_and_what_they_lack(numbers: Any, digits: Any) -> No
     with pytest.raises(BadUsage, match="confusion") as refused:
         prediction.plot.confusion()
     assert refused.value.code == "E-TARGET"
-    with pytest.raises(BadUsage, match="'fit' is not there for classification"):
+    with pytest.raises(BadUsage, match="'fit' is not available for classification"):
         digits[1].plot.fit()
     with pytest.raises(BadUsage, match="deterministic"):
         prediction.plot.uncertainty()

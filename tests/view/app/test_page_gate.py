@@ -109,7 +109,7 @@ def test_with_a_token_nothing_is_served_before_it(locked: Gate) -> None:
 )
 def test_a_wrong_token_opens_nothing(locked: Gate, given: bytes) -> None:
     sent = ask(locked, path="/token", method="POST", body=given)
-    assert status(sent) == 401 and b"not the token" in sent[1]["body"]
+    assert status(sent) == 401 and b"Wrong token" in sent[1]["body"]
     assert b"set-cookie" not in dict(sent[0]["headers"])
 
 

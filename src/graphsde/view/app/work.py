@@ -83,6 +83,8 @@ def _what_changed(learned: Learned) -> str:
     before, after = learned.before, learned.after
     if before.get("accuracy") is not None and after.get("accuracy") is not None:
         text += f"On the same test nodes {before['accuracy']:.2%} were right before, {after['accuracy']:.2%} are now; "
+    elif before.get("rmse") is not None and after.get("rmse") is not None:
+        text += f"RMSE on the same test nodes {before['rmse']:.4g} before, {after['rmse']:.4g} now; "
     return " ".join(filter(None, [text + learned.change.in_words(), learned.verdict()]))
 
 
