@@ -70,8 +70,8 @@ def page_text(records: Sequence[dict[str, Any]]) -> str:
 def with_table(readme: str, records: Sequence[dict[str, Any]]) -> str:
     """The README with the table of the standard setting between its two marks."""
     head, rest = readme.split(TABLE_MARKS[0])
-    head = ("graph (seeds)", "LGNSDE, default", "best rival, figure by figure", "rivals with fewer than three runs")
-    lines = [f"| {' | '.join(head)} |", "|---|---|---|---|"]
+    columns = ("graph (seeds)", "LGNSDE, default", "best rival, figure by figure", "rivals with fewer than three runs")
+    lines = [f"| {' | '.join(columns)} |", "|---|---|---|---|"]
     for name in (*graphs.KNOWN, *graphs.UNKNOWN):
         own = [r for r in records if r["graph"] == name and r["protocol"] == "standard" and "error" not in r]
         figures = {metric: {m: list(v.values()) for m, v in _pairs(own, metric).items()} for metric in METRICS}
