@@ -2,6 +2,7 @@
 
     python studies/diffusion.py --model lgnsde --set sigma=0 [--seeds 10] [--graphs cora,facebook]
     python studies/diffusion.py --show
+    python studies/diffusion.py --page
 
 **Question.** Earlier studies put the closed form forward after test figures had been seen, as one of about twenty
 methods. Here it meets graphs and splits that it was not seen on, under rules that were written before the first run.
@@ -62,6 +63,7 @@ from graphsde.uncertainty.calibration.diffusion import DEFAULT_FILTER
 from graphsde.uncertainty.calibration.diffusion_forms import DiffusionData, fit_form
 
 JOURNAL = graphs.ROOT / "results" / "diffusion" / "runs.jsonl"
+PAGE = graphs.ROOT / "docs" / "results" / "diffusion.md"
 FIRST_SEED = 100
 GRAPHS = (*graphs.UNKNOWN[1:], *graphs.KNOWN)
 """All but Coauthor CS, which the form was seen on."""
@@ -221,25 +223,45 @@ def verdict(rows: list[dict[str, Any]]) -> dict[str, tuple[list[str], list[str],
     return told
 
 
+def table_of(rows: list[dict[str, Any]]) -> list[str]:
+    lines = [
+        "| graph | metric | candidate | runs | difference from a temperature | Holm's p |", "|---|---|---|---|---|---|"
+    ]  # fmt: skip
+    for row in rows:
+        p = "" if row["p"] is None else f"{row['p']:.3f}"
+        cells = (row["graph"], row["metric"], row["candidate"], row["runs"], f"{row['difference']:+.4f}", p)
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return lines
+
+
+def verdict_of(rows: list[dict[str, Any]]) -> list[str]:
+    lines = []
+    for name, (better, worse, ships) in verdict(rows).items():
+        outcome = "becomes the default" if ships else "stays an option"
+        lines.append(
+            f"* {name}: better on {', '.join(better) or 'none'}; worse on {', '.join(worse) or 'none'}: {outcome}"
+        )
+    return lines
+
+
+def with_results(page: str, found: Iterable[dict[str, Any]]) -> str:
+    """The page with verdict and table between their marks."""
+    rows = compared(record for record in found if record["judge"] == "test" and record["model"] == "lgnsde")
+    for name, lines in (("verdict", verdict_of(rows)), ("table", table_of(rows))):
+        head, rest = page.split(f"<!-- {name} -->\n")
+        _, tail = rest.split(f"<!-- end of {name} -->")
+        page = "\n".join([f"{head}<!-- {name} -->", *lines, f"<!-- end of {name} -->{tail}"])
+    return page
+
+
 def show(journal: Path) -> None:
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for record in graphs.records(journal):
         if record["judge"] == "test":
             groups[f"{record['model']} {json.dumps(record['settings'])}"].append(record)
     for title, found in groups.items():
-        print(f"\n{title}\n")
-        print(
-            "| graph | metric | candidate | runs | difference to a temperature | Holm's p |\n|---|---|---|---|---|---|"
-        )
         rows = compared(found)
-        for row in rows:
-            p = "" if row["p"] is None else f"{row['p']:.3f}"
-            cells = (row["graph"], row["metric"], row["candidate"], row["runs"], f"{row['difference']:+.4f}", p)
-            print("| " + " | ".join(map(str, cells)) + " |")
-        print()
-        for name, (better, worse, ships) in verdict(rows).items():
-            outcome = "becomes the default" if ships else "stays an option"
-            print(f"{name}: better on {', '.join(better) or 'none'}; worse on {', '.join(worse) or 'none'}: {outcome}")
+        print("\n".join(["", title, "", *table_of(rows), "", *verdict_of(rows)]))
 
 
 if __name__ == "__main__":
@@ -252,7 +274,11 @@ if __name__ == "__main__":
     parser.add_argument("--journal", type=Path, default=JOURNAL)
     parser.add_argument("--judge", choices=("test", "val"), default="test")
     parser.add_argument("--show", action="store_true", help="run nothing, print what the journal holds")
+    parser.add_argument("--page", action="store_true", help="run nothing, write verdict and table into the page")
     given = parser.parse_args()
+    if given.page:
+        PAGE.write_text(with_results(PAGE.read_text("utf-8"), graphs.records(given.journal)), encoding="utf-8")
+        raise SystemExit
     if not given.show:
         pairs = (one.partition("=") for one in given.set)
         with exclusive(given.journal.parent):

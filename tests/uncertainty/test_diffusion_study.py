@@ -78,3 +78,10 @@ def test_validation_figures_hold_nothing_of_test_nodes(study: ModuleType) -> Non
     labels[graph.role("test")] = 0
     scrambled = graph.with_labels(labels)
     assert study.figures(probs, graph, "val") == study.figures(probs, scrambled, "val")
+
+
+def test_the_page_has_the_verdict_and_the_table_of_the_journal(study: ModuleType) -> None:
+    page = study.PAGE.read_text("utf-8")
+    records = [json.loads(text) for text in study.JOURNAL.read_text("utf-8").splitlines()]
+    assert study.with_results(page, records) == page, "python studies/diffusion.py --page"
+    assert study.with_results(page, records[:-20]) != page
