@@ -102,15 +102,13 @@ def beyond_the_table(plan: PaperTable, records: list[Any]) -> list[str]:
     if not more:
         return []
     options = " ".join(f"--option {name}={_typed(value)}" for name, value in plan.options.items())
-    models = ",".join(more)
-    return [
-        f"Included in the comparison above, but not part of that command: {', '.join(more)} "
-        f"(`graphsde bench {plan.task} --models {models} {options}` into the same folder)."
-    ]
+    named = ",".join(label for label in more if "[" not in label)  # a label with settings is no name of a model
+    typed = f" (`graphsde bench {plan.task} --models {named} {options}` into the same folder)" if named else ""
+    return [f"Included in the comparison above, but not part of that command: {', '.join(more)}{typed}."]
 
 
 def _typed(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value).lower()
+    return f"[{','.join(map(str, value))}]" if isinstance(value, list | tuple) else str(value).lower()
 
 
 @dataclass(frozen=True)
