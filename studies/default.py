@@ -1,6 +1,6 @@
 """The default model judged: known graphs and unknown ones, against rivals that are raced as it is.
 
-    python studies/default.py run [--part standard|ood] [--graphs cora,facebook] [--models lgnsde,gcn] [--seeds 5]
+    python studies/default.py run [--part standard|ood|ablation] [--graphs cora,facebook] [--models lgnsde] [--seeds 5]
     python studies/default.py page
 
 **Question.** Is the default LGNSDE, without a name of any graph in it, as good as the best of GCN, GAT, APPNP, an MLP,
@@ -14,7 +14,8 @@ validation nodes.
 
 **Parts.** ``standard``: accuracy, AURC, NLL on the five benchmarks and on seven other graphs. ``ood``: label leave-out,
 mixed features, rewired edges and every class left out in turn, on the benchmarks, by the one OOD score; for rivals also
-by entropy and by GNNSafe's propagated energy, the best of which counts for them.
+by entropy and by GNNSafe's propagated energy, the best of which counts for them. ``ablation``: the default without one
+of its components, in the standard setting and with several classes left out.
 
 Figures are of test nodes and were looked at once, after the settings had been committed. One line of
 results/default/runs.jsonl is one run: what is there is not run again, unless the model's results version has
@@ -44,7 +45,7 @@ from graphsde.datasets.splits import make_split
 from graphsde.metrics.evaluation import evaluate
 from graphsde.metrics.summary import familiar_and_ood, summarise_detection
 from graphsde.models import MODELS, Model
-from graphsde.prediction import Prediction
+from graphsde.prediction import ClassPrediction
 from graphsde.uncertainty.scores import available_scores
 
 JOURNAL = graphs.ROOT / "results" / "default" / "runs.jsonl"
@@ -65,6 +66,21 @@ SCORES: dict[str, tuple[str, dict[str, Any]]] = {
     "ood: alone": ("ood", {"alone": True}),
 }
 """The default score, its parts, and what rivals are also judged by."""
+ABLATIONS: dict[str, dict[str, Any]] = {
+    "no race": {"race": False},
+    "rows that sum to 1": {"scaling": "row"},
+    "no consistency": {"preset": "auto", "consistency": {"kind": "none"}},
+    "no gate by evidence": {"preset": "auto", "consistency": {"by_evidence": False}},
+    "no noise in training": {"sigma": 0},
+    "noise of a quarter in training": {"sigma": 0.25},
+    "no diffusion after training": {"calibrator": None},
+    "fitted diffusion after training": {"calibrator": "diffusion"},
+    "preset universal": {"preset": "universal"},
+}
+"""The default without one component, or with another in its place."""
+ABLATED = ("cora", "citeseer", "photo")
+BEFORE = ("aurc", "nll", "ece", "brier")
+"""What is also kept of the prediction before its calibrator."""
 KEPT = ("accuracy", "aurc", "nll", "ece", "brier", "micro_auroc", "macro_f1", "val_nll", "val_accuracy")
 
 
@@ -96,8 +112,12 @@ def measure(name: str, part: str, graph: gs.Graph, seed: int, settings: dict[str
     model = fitted(name, graph, seed, settings)
     cpu = time.process_time() - begin
     prediction = model.predict(graph)
+    assert isinstance(prediction, ClassPrediction)
     found = evaluate(prediction, graph) | validation_figures(prediction, graph)
     record: dict[str, Any] = {key: found[key] for key in KEPT if key in found} | {"cpu_seconds": round(cpu, 2)}
+    if (before := getattr(prediction, "uncalibrated", None)) is not None:
+        figures = evaluate(before, graph)
+        record["before_calibrator"] = {key: figures[key] for key in BEFORE}
     record |= {"epochs": len(model.history), "best_epoch": model.best_epoch}
     if getattr(model, "standings", None):
         record["race"] = [[one.rung, one.name, round(one.val_nll, 5), one.kept] for one in model.standings]
@@ -108,13 +128,13 @@ def measure(name: str, part: str, graph: gs.Graph, seed: int, settings: dict[str
 
 
 def detection(
-    model: Model, prediction: Prediction, graph: gs.Graph, part: str, seed: int
+    model: Model, prediction: ClassPrediction, graph: gs.Graph, part: str, seed: int
 ) -> dict[str, dict[str, float]]:
     """AUROC and FPR95 of every score that the model has."""
-    clean, shifted = (prediction.untempered(), graph), None
+    clean, shifted = (prediction.for_detection(), graph), None
     if part in SHIFTS:
         moved = SHIFTS_BY_NAME.get(SHIFTS[part])(graph, seed=seed)
-        shifted = (model.predict(moved).untempered(), moved)
+        shifted = (model.predict(moved).for_detection(), moved)
         inside, outside = graph.role("test") & graph.familiar, np.ones(graph.num_nodes, dtype=bool)
     else:
         inside, outside = familiar_and_ood(graph)
@@ -126,6 +146,10 @@ def detection(
         other = own if shifted is None else gs.score(name, *shifted, model, reference=clean, **options)
         figures = summarise_detection(own[inside], other[outside])
         found[called] = {key: figures[key] for key in ("ood_auroc", "ood_fpr95")}
+    if prediction.distance_aware and shifted is None:
+        plain = gs.score("entropy", prediction.untempered(), graph, model)
+        figures = summarise_detection(plain[inside], plain[outside])
+        found["entropy before calibration"] = {key: figures[key] for key in ("ood_auroc", "ood_fpr95")}
     return found
 
 
@@ -146,6 +170,17 @@ def cases(part: str, name: str, seed: int) -> list[tuple[str, str, gs.Graph]]:
             kind = "planetoid" if name in ("cora", "citeseer", "pubmed") else "uniform-10-10-80"
             found.append((protocol, "", make_split(whole, kind, seed=seed).apply(whole)))
     return found
+
+
+def ablate(arguments: argparse.Namespace) -> None:
+    """Every variant on every graph, three seeds unless told otherwise."""
+    for name in arguments.graphs or ABLATED:
+        for part in ("standard", "label-leave-out"):
+            for called, settings in ABLATIONS.items():
+                given = [f"{key}={json.dumps(value)}" for key, value in settings.items()]
+                own = {"part": part, "graphs": (name,), "models": ("lgnsde",), "set": given}
+                own |= {"called": f"lgnsde: {called}", "seeds": arguments.seeds or 3}
+                run(argparse.Namespace(**{**vars(arguments), **own}))
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -174,7 +209,13 @@ def run(arguments: argparse.Namespace) -> None:
                     with arguments.journal.open("a", encoding="utf-8") as file:
                         file.write(json.dumps(record) + "\n")
                     print(
-                        name, protocol, variant, seed, model, record.get("error", record.get("cpu_seconds")), flush=True
+                        name,
+                        protocol,
+                        variant,
+                        seed,
+                        record["called"],
+                        record.get("error", record.get("cpu_seconds")),
+                        flush=True,
                     )
 
 
@@ -190,7 +231,7 @@ def listed(text: str) -> tuple[str, ...]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("verb", choices=("run", "page"))
-    parser.add_argument("--part", choices=("standard", "ood", *PROTOCOLS), default="standard")
+    parser.add_argument("--part", choices=("standard", "ood", "ablation", *PROTOCOLS), default="standard")
     parser.add_argument("--graphs", type=listed, default=())
     parser.add_argument("--models", type=listed, default=MODELS_JUDGED)
     parser.add_argument("--seeds", type=int, default=None)
@@ -200,7 +241,7 @@ if __name__ == "__main__":
     parser.add_argument("--journal", type=Path, default=JOURNAL)
     given = parser.parse_args()
     if given.verb == "run":
-        run(given)
+        (ablate if given.part == "ablation" else run)(given)
     else:
         from default_page import write_page
 

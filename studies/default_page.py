@@ -54,6 +54,15 @@ Runs = dict[str, dict[str, float]]
 """Value by pair by model."""
 
 
+def latest(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of every system on every graph and protocol, the runs of the newest version of its results."""
+    newest: dict[tuple[str, ...], int] = defaultdict(int)
+    for record in records:
+        key = record["graph"], record["protocol"], record["called"]
+        newest[key] = max(newest[key], record["version"])
+    return [r for r in records if r["version"] == newest[r["graph"], r["protocol"], r["called"]]]
+
+
 def write_page(records: Sequence[dict[str, Any]]) -> None:
     PAGE.write_text(page_text(records), encoding="utf-8")
     README.write_text(with_table(README.read_text(encoding="utf-8"), records), encoding="utf-8")
@@ -62,6 +71,7 @@ def write_page(records: Sequence[dict[str, Any]]) -> None:
 
 
 def page_text(records: Sequence[dict[str, Any]]) -> str:
+    records = latest(records)
     done = [record for record in records if "error" not in record]
     failed = [record for record in records if "error" in record]
     return "\n".join([_HEAD, *_standard(done), *_ood(done), *_ablations(done), *_failed(failed)]) + "\n"
@@ -69,6 +79,7 @@ def page_text(records: Sequence[dict[str, Any]]) -> str:
 
 def with_table(readme: str, records: Sequence[dict[str, Any]]) -> str:
     """The README with the table of the standard setting between its two marks."""
+    records = latest(records)
     head, rest = readme.split(TABLE_MARKS[0])
     columns = ("graph (seeds)", "LGNSDE, default", "best rival, figure by figure", "rivals with fewer than three runs")
     lines = [f"| {' | '.join(columns)} |", "|---|---|---|---|"]

@@ -260,6 +260,6 @@ def _ood_scores(
     prediction: ClassPrediction, graph: Graph, by: str | None, model: Predictor | None
 ) -> tuple[str, np.ndarray]:
     """Name and values of the score; calibration is undone, as it is fitted on in-distribution nodes."""
-    untempered = prediction.untempered()
-    name = default_score(untempered, graph, model, among=OOD_SCORES) if by is None else by
-    return name, score(name, untempered, graph, model)
+    own = prediction.for_detection()
+    name = default_score(own, graph, model, among=OOD_SCORES) if by is None else by
+    return name, score(name, own, graph, model)

@@ -68,8 +68,8 @@ def detect_shift(
     if not scores:
         raise BadUsage("no score was given", fix="name at least one, such as entropy")
     shifted = SHIFTS.get(shift)(graph, seed=seed, **options)
-    clean = (model.predict(graph, samples=samples).untempered(), graph)
-    moved = (model.predict(shifted, samples=samples).untempered(), shifted)
+    clean = (model.predict(graph, samples=samples).for_detection(), graph)
+    moved = (model.predict(shifted, samples=samples).for_detection(), shifted)
     marked = shifted.ood_mask is not graph.ood_mask  # the shift marks which nodes it changed
     # nodes of untrained classes count on neither side: not shifted, and no model can be certain about them
     familiar = shifted.role("test") & (shifted.familiar | ~shifted.labelled) & ~shifted.role("ood")

@@ -262,7 +262,7 @@ def _detection(
     found = score_intervals(prediction, graph, ("entropy",), delta=delta, draws=draws, seed=seed, model=model)[
         "entropy"
     ]
-    if default_score(prediction.untempered(), graph, model) == BY_DEFAULT:
+    if default_score(prediction.for_detection(), graph, model) == BY_DEFAULT:
         by_default = score_intervals(prediction, graph, (BY_DEFAULT,), delta=delta, draws=draws, seed=seed, model=model)
         found |= {name: by_default[BY_DEFAULT][base] for name, base in OF_THE_DEFAULT.items()}
     return found
@@ -286,7 +286,7 @@ def score_intervals(
     familiar, ood = familiar_and_ood(graph)
     found: dict[str, dict[str, Interval]] = {}
     for name in dict.fromkeys(scores):
-        plain = score(name, prediction.untempered(), graph, model)
+        plain = score(name, prediction.for_detection(), graph, model)
         spread = plain if spreads(name) else propagate(plain, graph)
         found[name] = _of(DetectionFigures(plain[familiar], plain[ood]), delta, draws, seed)
         propagated = _of(DetectionFigures(spread[familiar], spread[ood]), delta, draws, seed)

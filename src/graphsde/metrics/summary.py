@@ -140,7 +140,7 @@ def summarise_ood(
         The keys of :func:`summarise_detection`, and its metrics again as ``ood_auroc_propagated`` and so on.
     """
     familiar, ood = familiar_and_ood(graph)
-    plain = score_by_name(score, prediction.untempered(), graph, model)
+    plain = score_by_name(score, prediction.for_detection(), graph, model)
     spread = plain if spreads(score) else propagate(plain, graph)
     return summarise_both(plain[familiar], plain[ood], spread[familiar], spread[ood])
 
@@ -157,7 +157,7 @@ def compare_scores(
 
 def summarise_default(prediction: Prediction, graph: Graph, *, model: Predictor | None = None) -> dict[str, float]:
     """``ood_default_auroc`` and ``ood_default_fpr95``: by the score ``ood``; empty if that is not defined."""
-    if default_score(prediction.untempered(), graph, model) != BY_DEFAULT:
+    if default_score(prediction.for_detection(), graph, model) != BY_DEFAULT:
         return {}
     return only_of_the_default(summarise_ood(prediction, graph, score=BY_DEFAULT, model=model))
 

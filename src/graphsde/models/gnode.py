@@ -79,7 +79,7 @@ class GNODE(LGNSDE):
     def preset_values(cls, preset: str, graph: Graph | None) -> dict[str, Any]:
         if preset == "gnode":
             return _SHAPE | ({} if graph is None else _words_as_they_are(graph) | recipe(GNODE.name, graph))
-        return preset_settings(preset, graph) | {"sigma": 0.0, "kl_weight": 0.0}
+        return preset_settings(preset, graph) | {"sigma": 0.0, "kl_weight": 0.0, "calibrator": None}
 
 
 def _words_as_they_are(graph: Graph) -> dict[str, Any]:

@@ -149,6 +149,7 @@ class LGNSDEOptions(NeuralOptions, total=False):
     consistency: dict[str, Any] | ConsistencySettings
     paths: int
     validation_paths: int
+    calibrator: str | None
     decay_all: bool
     weight_decay: float
     way: Literal["full", "partitioned", "batched"] | None

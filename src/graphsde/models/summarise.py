@@ -64,7 +64,11 @@ def summarised_answer(
         # a calibrator that uses neighbours may need the mean over samples, which is known after them
         calibrator = model.calibrator
         listens = calibrator is not None and calibrator.listens
-        calibrated = None if calibrator is None else _Calibrated(calibrator, graph, model.temperature_of_logits())
+        calibrated = (
+            None
+            if calibrator is None
+            else _Calibrated(calibrator, graph, model.temperature_of_logits(), splits=variance is None)
+        )
         own = _own(question, variance, calibrated)
         if calibrated is None:
             return own
@@ -123,10 +127,10 @@ def _own(question: _Question, variance: Tensor | None, calibrated: _Calibrated |
 
 
 class _Calibrated:
-    """Sums over calibrated samples."""
+    """Sums over calibrated samples; ``splits`` if only the calibrator says what is not known about the state."""
 
-    def __init__(self, calibrator: Calibrator, graph: Graph, temperature: float) -> None:
-        self.calibrator, self.temperature = calibrator, temperature
+    def __init__(self, calibrator: Calibrator, graph: Graph, temperature: float, *, splits: bool) -> None:
+        self.calibrator, self.temperature, self.splits = calibrator, temperature, splits
         self.surroundings = calibrator.surroundings(graph)
         self.sums = SampleSums(graph.num_nodes, calibrator.classes, logits=False)
         self.remaining: np.ndarray | None = None
@@ -151,7 +155,7 @@ class _Calibrated:
         own = self._centred(logits)
         probs = torch.softmax(self.mapped(own), -1)[0].float().numpy()
         self.sums.add(probs)
-        known = self.calibrator.known_state(own, self.surroundings)
+        known = self.calibrator.known_state(own, self.surroundings) if self.splits else None
         if known is not None:
             left = entropy(torch.softmax(known, -1)[0].float().numpy())
             self.remaining = left if self.remaining is None else self.remaining + left
@@ -160,8 +164,10 @@ class _Calibrated:
         """The calibrated prediction of these samples."""
         summary = replace(self.sums.finished(), logits=own.summary.logits, log_sum_exp=own.summary.log_sum_exp)
         known = None
-        if self.remaining is None and own.known_state is not None:
-            known = torch.softmax(self.mapped(centred(own.known_state)), -1).float().numpy()
+        if own.known_state is not None:
+            state = centred(own.known_state)
+            inner = self.calibrator.known_state(state, self.surroundings)
+            known = torch.softmax(self.mapped(state) if inner is None else inner, -1).float().numpy()
         return SummarisedPrediction(
             summary,
             own.ids,
@@ -169,6 +175,7 @@ class _Calibrated:
             embedding=own.embedding,
             temperature=own.temperature * self.calibrator.common_temperature,
             uncalibrated=own,
+            distance_aware=self.calibrator.distance_aware,
             known_state=known,
             remaining=None if self.remaining is None else self.remaining / summary.count,
         )

@@ -152,7 +152,11 @@ class Prediction(ABC):
 
     @abstractmethod
     def untempered(self) -> Self:
-        """The prediction before calibration, for OOD detection."""
+        """The prediction before calibration."""
+
+    def for_detection(self) -> Self:
+        """The prediction that detects OOD nodes best; by default the one before calibration."""
+        return self.untempered()
 
     @abstractmethod
     def subset(self, items: np.ndarray) -> Self:

@@ -49,6 +49,7 @@ class ClassPrediction(Prediction):
         alpha: Dirichlet concentrations of an evidential model.  # [N, C]
         temperature: what the logits were divided by to calibrate ``probs``; 1 if nothing was.
         uncalibrated: the prediction before a calibrator was applied, if one was.
+        distance_aware: whether that calibrator makes nodes unlike the training nodes less certain.
         known_state: probabilities with the entropy that would be left if the hidden state were known, where what is
             unknown of it is part of ``probs`` in closed form: for every sample, or once for all.  # [S or 1, N, C]
 
@@ -70,6 +71,7 @@ class ClassPrediction(Prediction):
     alpha: np.ndarray | None = None
     temperature: float = 1.0
     uncalibrated: ClassPrediction | None = None
+    distance_aware: bool = False
     known_state: np.ndarray | None = None
     target_kind = "classification"
     speaks_of = "classes"
@@ -239,12 +241,16 @@ class ClassPrediction(Prediction):
         """The prediction of some items (positions) with its samples."""
         return self.subset(items)
 
-    def untempered(self) -> ClassPrediction:
-        """The prediction before calibration, for detecting OOD nodes.
+    def for_detection(self) -> ClassPrediction:
+        """The prediction that detects OOD nodes best: before calibration, unless that is distance-aware.
 
         A temperature is fitted on nodes of known classes. One below 1 sharpens OOD nodes along with them, which
         hurts detection; the ranking by uncertainty among in-distribution nodes hardly changes.
         """
+        return self if self.distance_aware else self.untempered()
+
+    def untempered(self) -> ClassPrediction:
+        """The prediction before calibration."""
         if self.uncalibrated is not None:
             return self.uncalibrated.untempered()
         if self.temperature == 1.0 or self.logits is None:

@@ -33,6 +33,7 @@ class SummarisedPrediction(ClassPrediction):
         embedding: the last hidden state, if the model has one.  # [N, h]
         temperature: what the logits were divided by; 1 if nothing was.
         uncalibrated: the prediction before a calibrator was applied, if one was.
+        distance_aware: as of a :class:`ClassPrediction`.
         known_state: as of a :class:`ClassPrediction`, once for all samples.  # [1, N, C]
         remaining: entropy that is left once the state is known, mean over samples, where a calibrator says so.  # [N]
         plain: the same samples at temperature 1, where ``temperature`` is another and there is no calibrator.
@@ -48,6 +49,7 @@ class SummarisedPrediction(ClassPrediction):
         embedding: np.ndarray | None = None,
         temperature: float = 1.0,
         uncalibrated: SummarisedPrediction | None = None,
+        distance_aware: bool = False,
         known_state: np.ndarray | None = None,
         remaining: np.ndarray | None = None,
         plain: SummarisedPrediction | None = None,
@@ -62,6 +64,7 @@ class SummarisedPrediction(ClassPrediction):
             "alpha": None,
             "temperature": temperature,
             "uncalibrated": uncalibrated,
+            "distance_aware": distance_aware,
             "known_state": known_state,
             "remaining": remaining,
             "plain": plain,
@@ -155,7 +158,7 @@ class SummarisedPrediction(ClassPrediction):
         return self.summary.entropy
 
     def untempered(self) -> SummarisedPrediction:
-        """The prediction before calibration, for detecting out-of-distribution nodes."""
+        """The prediction before calibration."""
         if self.uncalibrated is not None:
             return self.uncalibrated.untempered()
         return self if self.plain is None else self.plain
@@ -186,8 +189,8 @@ class SummarisedPrediction(ClassPrediction):
         return self.redraw(items)
 
     def _changed(self, **values: Any) -> SummarisedPrediction:
-        names = ("summary", "ids", "class_names", "embedding", "temperature", "uncalibrated", "known_state")
-        own = {name: getattr(self, name) for name in (*names, "remaining", "plain", "redraw")}
+        names = ("summary", "ids", "class_names", "embedding", "temperature", "uncalibrated", "distance_aware")
+        own = {name: getattr(self, name) for name in (*names, "known_state", "remaining", "plain", "redraw")}
         return SummarisedPrediction(**{**own, **values})
 
     def _not_kept(self, what: str) -> SamplesNotKept:

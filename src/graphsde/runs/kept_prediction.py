@@ -42,7 +42,7 @@ def pack_prediction(prediction: Prediction, *, samples: int, seed: int) -> Bundl
             continue
         if type(level) is ClassPrediction:
             names: tuple[str, ...] = _OF_CLASSES
-            described.append({"kind": level.kind, "classes": list(level.class_names), "temperature": level.temperature})
+            described.append(_facts(level))
         elif type(level) is RegressionPrediction:
             names = _OF_NUMBERS
             described.append({"kind": level.kind})
@@ -61,17 +61,16 @@ def pack_prediction(prediction: Prediction, *, samples: int, seed: int) -> Bundl
     return Bundle(arrays, {**values, "levels": described})
 
 
+def _facts(level: ClassPrediction) -> dict[str, Any]:
+    found = {"kind": level.kind, "classes": list(level.class_names), "temperature": level.temperature}
+    return found | ({"distance_aware": True} if level.distance_aware else {})
+
+
 def _summary_arrays(
     level: SummarisedPrediction, before: str, known: dict[str, np.ndarray], described: list[dict[str, Any]]
 ) -> dict[str, np.ndarray]:
     """Sums over samples of one level, and of the same samples at temperature 1; adds its description."""
-    facts: dict[str, Any] = {
-        "kind": level.kind,
-        "classes": list(level.class_names),
-        "temperature": level.temperature,
-        "count": level.num_samples,
-        "shared": {},
-    }
+    facts = _facts(level) | {"count": level.num_samples, "shared": {}}
     described.append(facts)
     own = {_SUM + name: array for name, array in level.summary.arrays().items()}
     own |= {name: array for name in _BESIDE_SUMS if (array := getattr(level, name)) is not None}
@@ -111,6 +110,7 @@ def _summarised(
         known = stored.get(_PLAIN + "known_state")
         plain = SummarisedPrediction(summary(_PLAIN), ids, names, embedding=embedding, known_state=known)
     beside: dict[str, Any] = {name: stored.get(name) for name in _BESIDE_SUMS}
+    beside["distance_aware"] = bool(level.get("distance_aware", False))
     return SummarisedPrediction(
         summary(_SUM), ids, names, temperature=temperature, uncalibrated=uncalibrated, plain=plain, **beside
     )
@@ -160,5 +160,6 @@ def _level(bundle: Bundle, level: dict[str, Any], before: str, ids: np.ndarray, 
         kind=level["kind"],
         temperature=float(level["temperature"]),
         uncalibrated=uncalibrated,
+        distance_aware=bool(level.get("distance_aware", False)),
         **arrays,
     )

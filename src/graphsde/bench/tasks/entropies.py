@@ -70,7 +70,7 @@ class Entropies(Task):
 
     def _groups(self, prediction: ClassPrediction, graph: Graph) -> tuple[np.ndarray, np.ndarray]:
         if self.options.groups == "ood":
-            total = prediction.untempered().total
+            total = prediction.for_detection().total
             familiar, ood = familiar_and_ood(graph)
             return total[familiar], total[ood]
         labels = align_labels(graph, prediction.class_names)

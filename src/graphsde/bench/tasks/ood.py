@@ -123,7 +123,7 @@ class OutOfDistribution(Task):
     def _class_figures(self, prediction: ClassPrediction, graph: Graph) -> dict[str, float]:
         """The metrics of the LGNSDE study, which calls the share of OOD nodes among those kept a risk."""
         assert graph.test_mask is not None and graph.ood_mask is not None
-        doubt = score(MAIN, prediction.untempered(), graph)
+        doubt = score(MAIN, prediction.for_detection(), graph)
         found = _risk(doubt, graph.ood_mask, graph.test_mask | graph.ood_mask)
         if not self.options.compat:
             return found

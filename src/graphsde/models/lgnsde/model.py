@@ -35,6 +35,7 @@ from graphsde.prediction import Kind, Trajectories, require_room_for_samples
 from graphsde.sde.brownian import keys_of
 from graphsde.sde.drift import DRIFTS
 from graphsde.uncertainty.calibration.calibrators import best_temperature
+from graphsde.uncertainty.evidence import validation_nodes
 from graphsde.uncertainty.state_posterior import StatePosterior
 
 # floats of latent state that a chunk of prediction paths may hold
@@ -82,7 +83,7 @@ class LGNSDE(NeuralModel):
     summary = "latent graph neural SDE; its paths are samples"
     paper = "Bergna et al., Uncertainty modeling in graph neural networks via stochastic differential equations"
     year = 2025
-    version = 2  # masks of dropout come from another stream of the same law
+    version = 3  # the preset auto ends with a distance-aware calibrator
     Settings = LGNSDESettings
     Module, Learner = LGNSDEModule, LGNSDELearner
     targets = ("classification", "regression")
@@ -154,12 +155,21 @@ class LGNSDE(NeuralModel):
         checkpoint: Checkpoint | None = None,
         interrupt: InterruptGuard | None = None,
     ) -> Self:
-        how = {"callbacks": callbacks, "checkpoint": checkpoint, "interrupt": interrupt}
-        if self.settings.way == "partitioned" and not isinstance(graph, PartGraph):
+        how: dict[str, Any] = {"callbacks": callbacks, "checkpoint": checkpoint, "interrupt": interrupt}
+        if isinstance(graph, PartGraph):
+            return super().fit(graph, **how)  # the process that has the whole graph calibrates
+        if self.settings.way == "partitioned":
             from graphsde.models.partitioned import fit_in_parts
 
-            return fit_in_parts(self, graph, **how)  # type: ignore[arg-type]
-        return super().fit(graph, **how)  # type: ignore[arg-type]
+            fit_in_parts(self, graph, **how)
+        else:
+            super().fit(graph, **how)
+        return self._calibrated_on(graph)
+
+    def _calibrated_on(self, graph: Graph) -> Self:
+        """With the calibrator of the settings, if there are validation nodes to fit it on."""
+        by = self.settings.calibrator if self.target_kind == "classification" else None
+        return self if by is None or not len(validation_nodes(graph)) else self.calibrate(graph, by=by)
 
     def learner_for(self, module: nn.Module) -> type[GraphLearner]:
         if self.settings.way != "batched":

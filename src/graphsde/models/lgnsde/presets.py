@@ -126,6 +126,7 @@ def family_settings(graph: Graph | None) -> dict[str, Any]:
         "evaluate_every": 2,
         "validation_paths": 32,
         "temperature": True,
+        "calibrator": "distance-aware",
         "race": True,
     }
 

@@ -106,6 +106,9 @@ class LGNSDESettings(NeuralSettings):
         paths: drawn in every training step.
         validation_paths: drawn for every validation.
         temperature: fit one temperature on the validation nodes after training.
+        calibrator: fitted on the validation nodes after that, by name (``graphsde list calibrators``); none for most
+            presets, ``distance-aware`` for ``auto``: the noise of the SDE grows where a node looks unlike the training
+            nodes, and makes it less certain.
         weight_decay: on the encoder (of an ``mlp``, its first layer), and on the rest if ``decay_all``.
         decay_all: weight decay on every parameter.
         way: how to train on a large graph: ``full`` (the default); ``partitioned``, the same solve part
@@ -151,6 +154,7 @@ class LGNSDESettings(NeuralSettings):
     paths: int = Field(2, ge=1, le=10_000)
     validation_paths: int = Field(32, ge=1, le=10_000)
     temperature: bool = True
+    calibrator: str | None = None
     decay_all: bool = False
     weight_decay: float = Field(1e-3, ge=0)
     way: Literal["full", "partitioned", "batched"] | None = None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -15,34 +16,47 @@ from graphsde.base.registry import Registry
 from graphsde.prediction import ClassPrediction, Prediction, require
 
 if TYPE_CHECKING:
+    import scipy.sparse as sp
+
     from graphsde.graph.graph import Graph
 
 _SMALLEST = 1e-30
 
 
-@dataclass(frozen=True, eq=False)
 class Surroundings:
-    """The graph as a calibrator sees it.
+    """The graph as a calibrator sees it; what a calibrator does not ask for is never built.
 
     Args:
-        receivers, senders: the two ends of every edge, self loops included.  # [E], [E]
-        distance: steps to the nearest training node: 0, 1, or 2 for any more.  # [N]
+        incoming: row = receiving node.  # [N, N]
+        trained: which nodes the model was trained on.  # [N] bool
     """
 
-    receivers: Tensor
-    senders: Tensor
-    distance: Tensor
+    def __init__(self, incoming: sp.csr_array, trained: np.ndarray) -> None:
+        self._incoming, self._trained = incoming, trained
 
     @classmethod
-    def of(cls, graph: Graph, trained: np.ndarray) -> Self:
+    def of(cls, graph: Graph, trained: np.ndarray) -> Surroundings:
         """Around the training nodes of a graph.  # trained [N] bool"""
-        incoming = graph.adjacency.incoming
-        nodes = np.arange(graph.num_nodes)
-        rows = np.repeat(nodes, np.diff(incoming.indptr))
-        distance = np.where(trained, 0, np.where((incoming @ trained.astype(np.float32)) > 0, 1, 2))
-        receivers = np.concatenate([rows, nodes]).astype(np.int64)
-        senders = np.concatenate([incoming.indices, nodes]).astype(np.int64)
-        return cls(torch.from_numpy(receivers), torch.from_numpy(senders), torch.from_numpy(distance))
+        return Surroundings(graph.adjacency.incoming, trained)
+
+    @cached_property
+    def receivers(self) -> Tensor:
+        """The receiving end of every edge, self loops included.  # [E]"""
+        nodes = np.arange(self._incoming.shape[0])
+        rows = np.repeat(nodes, np.diff(self._incoming.indptr))
+        return torch.from_numpy(np.concatenate([rows, nodes]).astype(np.int64))
+
+    @cached_property
+    def senders(self) -> Tensor:
+        """The sending end of every edge, self loops included.  # [E]"""
+        nodes = np.arange(self._incoming.shape[0])
+        return torch.from_numpy(np.concatenate([self._incoming.indices, nodes]).astype(np.int64))
+
+    @cached_property
+    def distance(self) -> Tensor:
+        """Steps to the nearest training node: 0, 1, or 2 for any more.  # [N]"""
+        beside = (self._incoming @ self._trained.astype(np.float32)) > 0
+        return torch.from_numpy(np.where(self._trained, 0, np.where(beside, 1, 2)))
 
 
 class Calibrator(nn.Module, ABC):
@@ -65,6 +79,10 @@ class Calibrator(nn.Module, ABC):
 
     listens: ClassVar[bool] = False
     """Whether a node's logits depend on its neighbours."""
+
+    distance_aware: ClassVar[bool] = False
+    """Whether it makes nodes unlike the training nodes less certain, so that detection of OOD nodes reads the
+    calibrated probabilities (:meth:`ClassPrediction.for_detection`)."""
 
     def __init__(self, classes: int, trained: Sequence[Any] = ()) -> None:
         super().__init__()
@@ -129,10 +147,13 @@ class Calibrator(nn.Module, ABC):
         with torch.no_grad():
             probs = torch.softmax(self(logits, surroundings), -1).numpy()
             # concentrations are divided differently
-            known = None if kind == "dirichlet" else self.known_state(logits, surroundings)
+            known = None
+            if kind != "dirichlet":
+                # what the model leaves unknown of the state, and what the calibrator does
+                left = logits if prediction.known_state is None else centred(prediction.known_state)
+                known = self.known_state(left, surroundings)
             if known is None and prediction.known_state is not None:
-                own = replace(prediction, probs=prediction.known_state)
-                known = self.likewise(centred_logits(own), logits, surroundings)
+                known = self.likewise(centred(prediction.known_state), logits, surroundings)
             elif known is not None and kind == "deterministic":
                 kind = "gaussian"
         alpha = prediction.alpha
@@ -144,6 +165,7 @@ class Calibrator(nn.Module, ABC):
             alpha=alpha,
             temperature=prediction.temperature * self.common_temperature,
             uncalibrated=prediction,
+            distance_aware=self.distance_aware,
             kind=kind,
             known_state=None if known is None else torch.softmax(known, -1).numpy().astype(prediction.probs.dtype),
         )

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from graphsde.graph.graph import Graph
-from graphsde.uncertainty.evidence import evidence_of
+from graphsde.uncertainty.evidence import evidence_of, validation_nodes
 
 COVARIATES = ("evidence", "degree", "hops")
 MOST_HOPS = 5
@@ -122,7 +122,9 @@ def raw_covariates(graph: Graph, nodes: FittedNodes, tail: TailShare | None = No
 
 
 def _raw(graph: Graph, nodes: FittedNodes, tail: TailShare) -> Tensor:
-    seen = nodes.seen_in(graph)
+    # on the graph fitted on, the evidence is the one that training and scores use
+    same = nodes == FittedNodes.of(graph, validation_nodes(graph))
+    seen = graph if same else nodes.seen_in(graph)
     trained = seen.role("train")
     surprise = np.zeros(graph.num_nodes)
     if (trained & seen.labelled).any():

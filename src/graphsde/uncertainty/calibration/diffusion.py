@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
+from graphsde.base.arguments import number
 from graphsde.base.errors import BadUsage
-from graphsde.graph.sparse import SparseMatrix
 from graphsde.uncertainty.calibration.base import Calibrator, Surroundings, register_calibrator
 from graphsde.uncertainty.calibration.covariates import (
     COVARIATES,
@@ -21,7 +21,7 @@ from graphsde.uncertainty.calibration.covariates import (
     scale_of,
     standardised,
 )
-from graphsde.uncertainty.calibration.diffusion_forms import DiffusionData, FittedForm, fit_form
+from graphsde.uncertainty.calibration.diffusion_forms import DiffusionData, FittedForm, fit_form, unit_noise
 
 if TYPE_CHECKING:
     from graphsde.graph.graph import Graph
@@ -30,17 +30,17 @@ DEFAULT_FILTER = (0.9, 10)
 """κ and K for a model without a linear drift: the usual ones of personalised PageRank."""
 
 
-@dataclass(frozen=True, eq=False)
 class DiffusedSurroundings(Surroundings):
-    """The graph with the covariates of the noise.
+    """The graph with the variances of its nodes.
 
     Args:
-        adjacency: Â.
-        covariates: φ.  # [N, 3]
+        around: of the graph.
+        variance: v under the calibrator that made it.  # [N]
     """
 
-    adjacency: SparseMatrix
-    covariates: Tensor
+    def __init__(self, around: Surroundings, variance: Tensor) -> None:
+        super().__init__(around._incoming, around._trained)
+        self.variance = variance
 
 
 @register_calibrator
@@ -103,6 +103,7 @@ class DiffusionTemperature(Calibrator):
         self.register_buffer("centre", torch.zeros(2, dtype=torch.float64))
         self.register_buffer("spread", torch.ones(2, dtype=torch.float64))
         self.nodes = FittedNodes(trained=tuple(trained), trained_classes=(-1,) * len(trained))
+        self.familiar_variance = 0.0
         self.tail = tail
 
     @property
@@ -125,27 +126,35 @@ class DiffusionTemperature(Calibrator):
         self.nodes = FittedNodes.of(graph, rows.numpy())
         raw = raw_covariates(graph, self.nodes, self.tail)
         centre, spread = scale_of(raw)
-        adjacency = graph.adjacency.operator
         chosen = DEFAULT_FILTER if linear_filter is None else linear_filter
-        data = DiffusionData.of(logits, rows, truth, standardised(raw, centre, spread), adjacency, chosen)
-        found = fit_form(self.form, data)
+        with torch.no_grad():
+            self.filter.copy_(torch.tensor(chosen, dtype=torch.float64))
+            self.centre.copy_(centre)
+            self.spread.copy_(spread)
+        found = fit_form(self.form, self.data_of(logits, graph, rows, truth))
         with torch.no_grad():
             self.log_temperature.fill_(found.parameters[0])
             self.log_variance.fill_(found.parameters[1])
             self.slopes.copy_(found.parameters[2:])
             self.scale.fill_(found.scale)
-            self.filter.copy_(torch.tensor(chosen, dtype=torch.float64))
             self.looseness.fill_(1.0 / found.ridge)
-            self.centre.copy_(centre)
-            self.spread.copy_(spread)
         return True
 
+    def data_of(self, logits: Tensor, graph: Graph, rows: Tensor, truth: Tensor) -> DiffusionData:
+        """What the form is fitted to.  # [S, N, C], [n], [n]"""
+        adjacency = graph.adjacency.operator
+        return DiffusionData.of(logits, rows, truth, self.covariates_of(graph), adjacency, self.linear_filter)
+
+    def covariates_of(self, graph: Graph) -> Tensor:
+        """φ of all nodes.  # [N, 3]"""
+        return standardised(raw_covariates(graph, self.nodes, self.tail), self.centre, self.spread)
+
+    def variance_on(self, graph: Graph) -> Tensor:
+        """v of all nodes.  # [N]"""
+        return self.fitted_form.variance(self.covariates_of(graph), graph.adjacency.operator)
+
     def surroundings(self, graph: Graph) -> DiffusedSurroundings:
-        around = super().surroundings(graph)
-        covariates = standardised(raw_covariates(graph, self.nodes, self.tail), self.centre, self.spread)
-        return DiffusedSurroundings(
-            around.receivers, around.senders, around.distance, graph.adjacency.operator, covariates
-        )
+        return DiffusedSurroundings(super().surroundings(graph), self.variance_on(graph))
 
     def forward(self, logits: Tensor, surroundings: Surroundings) -> Tensor:
         return logits / self.temperatures(surroundings)[None, :, None]
@@ -158,11 +167,12 @@ class DiffusionTemperature(Calibrator):
         """One per node.  # [N]"""
         if not isinstance(surroundings, DiffusedSurroundings):
             raise BadUsage(f"the calibrator '{self.name}' needs covariates", fix="pass calibrator.surroundings(graph)")
-        variance = self.fitted_form.variance(surroundings.covariates, surroundings.adjacency)
-        return torch.sqrt(self.log_temperature.exp().square() + variance)
+        return torch.sqrt(self.log_temperature.exp().square() + surroundings.variance)
 
     def known_state(self, logits: Tensor, surroundings: Surroundings) -> Tensor:
-        return logits / self.log_temperature.exp()
+        assert isinstance(surroundings, DiffusedSurroundings)
+        shared = surroundings.variance.clamp_max(self.familiar_variance)
+        return logits / torch.sqrt(self.log_temperature.exp().square() + shared)[None, :, None]
 
     def plain_values(self) -> dict[str, Any]:
         return {
@@ -182,10 +192,56 @@ class DistanceAwareTemperature(DiffusionTemperature):
     :math:`s_j^2 = e^a / p_j`, where :math:`p_j` is the share of validation nodes whose evidence is as low as that of
     node j. Only τ and a are fitted.
 
-    Entropy then tells nodes of unknown classes better; the score ``ood``, which reads the same evidence directly, is
+    Entropy then detects nodes of unknown classes better; the score ``ood``, which reads the same evidence directly, is
     better still (``docs/results/diffusion.md``).
+
+    Noise that validation nodes have as well can't be told from a temperature. So what would remain if the state were
+    known is the entropy at the variance :math:`\min(v_i, \bar v)`, :math:`\bar v` the mean over validation nodes: only
+    what a node has beyond that is epistemic, besides what the model itself does not know.
     """
 
     name = "distance-aware"
     summary = "a temperature per node: noise grows where a node looks unfamiliar, and spreads from there; keeps labels"
     form = "distance-aware"
+    distance_aware = True
+
+    def fit_to(
+        self, logits: Tensor, graph: Graph, rows: Tensor, truth: Tensor, linear_filter: tuple[float, int] | None
+    ) -> bool:
+        done = super().fit_to(logits, graph, rows, truth, linear_filter)
+        self.familiar_variance = float(self.variance_on(graph)[rows].mean())
+        return done
+
+    def plain_values(self) -> dict[str, Any]:
+        return super().plain_values() | {"familiar_variance": self.familiar_variance}
+
+    def recall(self, values: dict[str, Any]) -> None:
+        super().recall(values)
+        # calibrators of earlier versions, which nothing fitted by itself, have none
+        self.familiar_variance = number(values.get("familiar_variance", 0.0), "familiar_variance", at_least=0.0)
+
+    def data_of(self, logits: Tensor, graph: Graph, rows: Tensor, truth: Tensor) -> DiffusionData:
+        unit, adjacency = self._unit_on(graph), graph.adjacency.operator
+        return DiffusionData.with_fixed_slopes(
+            logits, rows, truth, self.covariates_of(graph), adjacency, self.linear_filter, unit
+        )
+
+    def variance_on(self, graph: Graph) -> Tensor:
+        return self.scale * self.log_variance.detach().exp() * self._unit_on(graph)
+
+    def _unit_on(self, graph: Graph) -> Tensor:
+        """v / c with a = 0: the same for every fit with these nodes and this filter.  # [N]"""
+
+        def build() -> Tensor:
+            return unit_noise(self.form, self.covariates_of(graph), graph.adjacency.operator, self.linear_filter)
+
+        if self.tail is not None:
+            return build()
+        kept, key = _KEPT.setdefault(graph, {}), (self.nodes, self.linear_filter)
+        if key not in kept:
+            kept.clear()
+            kept[key] = build()
+        return kept[key]
+
+
+_KEPT: WeakKeyDictionary[Graph, dict[tuple[FittedNodes, tuple[float, int]], Tensor]] = WeakKeyDictionary()

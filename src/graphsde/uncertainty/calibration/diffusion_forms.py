@@ -32,7 +32,7 @@ from graphsde.base.arguments import choice
 from graphsde.base.errors import Diverged
 from graphsde.base.seeds import derive, numpy_stream
 from graphsde.graph.sparse import SparseMatrix
-from graphsde.sde.marginals import exact_rows, propagated_variance, propagation_weights
+from graphsde.sde.marginals import exact_rows, propagated_variance, propagation_weights, unit_variance
 from graphsde.uncertainty.calibration.calibrators import best_temperature
 
 FORMS = ("temperature", "covariates", "closed", "sampled", "constant", "distance-aware")
@@ -72,21 +72,23 @@ class DiffusionData:
     Args:
         logits: of the nodes to fit to.  # [S, n, C] float64
         truth: their classes.  # [n]
-        weights: M, by which noise at any node reaches them.  # [n, N]
+        weights: M, by which noise at any node reaches them; ``None`` if the slopes are fixed.  # [n, N]
         covariates: φ of all nodes.  # [N, 3] float64
         rows: positions of the nodes to fit to.  # [n]
         scale: c = variance of the logits over nodes / mean of M's row sums: with a = 0 the noise is as large as the
             signal.
         filter: κ and K.
+        unit: v / c of the nodes to fit to with a = 0, if the slopes are fixed.  # [n] float64
     """
 
     logits: Tensor
     truth: Tensor
-    weights: Tensor
+    weights: Tensor | None
     covariates: Tensor
     rows: Tensor
     scale: float
     filter: tuple[float, int]
+    unit: Tensor | None = None
 
     def mean_variance(self, parameters: Tensor) -> float:
         """The mean of v over the nodes to fit to.  # [5]"""
@@ -94,6 +96,9 @@ class DiffusionData:
 
     def variance(self, parameters: Tensor) -> Tensor:
         """v of the nodes to fit to.  # [5] -> [n]"""
+        if self.unit is not None:
+            return self.scale * parameters[1].exp() * self.unit
+        assert self.weights is not None
         noise = noise_of(parameters, self.covariates)
         return self.scale * (self.weights @ noise.to(self.weights.dtype)).to(noise.dtype)
 
@@ -116,10 +121,25 @@ class DiffusionData:
             drawn = torch.from_numpy(np.sort(some))
             rows, truth = rows[drawn], truth[drawn]
         weights = propagation_weights(adjacency, kappa, steps, rows)
-        mean = logits.mean(0)
-        signal = float((mean - mean.mean(0)).square().mean())
-        scale = signal / float(weights.sum(1, dtype=torch.float64).mean())
+        scale = _signal(logits) / float(weights.sum(1, dtype=torch.float64).mean())
         return cls(logits[:, rows], truth, weights, covariates, rows, scale, linear_filter)
+
+    @classmethod
+    def with_fixed_slopes(
+        cls,
+        logits: Tensor,
+        rows: Tensor,
+        truth: Tensor,
+        covariates: Tensor,
+        adjacency: SparseMatrix,
+        linear_filter: tuple[float, int],
+        unit: Tensor,
+    ) -> DiffusionData:
+        """As :meth:`of` from all ``rows``, given v / c of all nodes with a = 0 (:func:`unit_noise`).
+        # [S, N, C], [n], [n], [N, 3], [N]"""
+        kappa, steps = linear_filter
+        scale = _signal(logits) / float(unit_variance(adjacency, kappa, steps)[rows].double().mean())
+        return cls(logits[:, rows], truth, None, covariates, rows, scale, linear_filter, unit[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +178,20 @@ class FittedForm:
             for part in torch.arange(logits.shape[1]).split(block)
         ]
         return torch.cat(parts).exp()
+
+
+def _signal(logits: Tensor) -> float:
+    """Variance over nodes of the mean logits.  # [S, N, C]"""
+    mean = logits.mean(0)
+    return float((mean - mean.mean(0)).square().mean())
+
+
+def unit_noise(form: str, covariates: Tensor, adjacency: SparseMatrix, linear_filter: tuple[float, int]) -> Tensor:
+    """v / c of all nodes with a = 0, for a form whose slopes are fixed.  # [N, 3] -> [N]"""
+    parameters = torch.tensor([0.0, 0.0, *_GIVEN[form]], dtype=torch.float64)
+    return propagated_variance(
+        adjacency, *linear_filter, noise_of(parameters, covariates), relative_error=PREDICTION_ERROR
+    )
 
 
 def has_state(form: str) -> bool:

@@ -71,7 +71,7 @@ def _reliability(prediction: ClassPrediction, graph: Graph) -> Picture:
 @PLOTS["entropy"].register(CLASSES)
 def _entropy(prediction: ClassPrediction, graph: Graph, by: str = "right") -> Picture:
     if by == "ood":
-        doubt = prediction.untempered().total
+        doubt = prediction.for_detection().total
         familiar, ood = _both(prediction, graph)
         edges = entropy_edges(prediction.num_classes)
         groups = {"known classes": doubt[familiar], "out-of-distribution": doubt[ood]}
@@ -129,7 +129,7 @@ def _per_class(prediction: ClassPrediction, graph: Graph) -> Picture:
 @PLOTS["detection"].register(CLASSES)
 def _detection(prediction: ClassPrediction, graph: Graph) -> Picture:
     familiar, ood = _both(prediction, graph)
-    doubt = prediction.untempered().total
+    doubt = prediction.for_detection().total
     return DetectionCurves.of({"entropy": (doubt[familiar], doubt[ood])})
 
 

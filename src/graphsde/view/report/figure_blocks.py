@@ -217,7 +217,7 @@ def _detection(content: ReportContent) -> FigureBlock:
         "By predictive entropy, any temperature undone. On the left every threshold, the diamond where 95 % of the "
         "in-distribution nodes are accepted; on the right how many of the nodes called OOD are."
     )
-    doubt = content.prediction.untempered().total
+    doubt = content.prediction.for_detection().total
     familiar, ood = familiar_and_ood(content.graph)
     title = "Are OOD nodes detected?"
     if not familiar.any():
