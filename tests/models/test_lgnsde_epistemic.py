@@ -31,7 +31,14 @@ MEMBERS = {one.name: one.settings for one in listed_candidates("lgnsde")}
 
 
 def fitted(graph: Graph, epochs: int = 4, **settings: Any) -> gs.LGNSDE:
-    return gs.LGNSDE(**{"preset": "auto", "race": False, "epochs": epochs, "seed": 0, **settings}).fit(graph)
+    """Without the calibrator, which has its own part in the split."""
+    given = {"preset": "auto", "race": False, "epochs": epochs, "seed": 0, "calibrator": None}
+    return gs.LGNSDE(**{**given, **settings}).fit(graph)
+
+
+def as_shipped(graph: Graph) -> ClassPrediction:
+    """What the default predicts, but for the race and the number of epochs."""
+    return answer(fitted(graph, epochs=60, calibrator="distance-aware"), graph)
 
 
 def answer(model: gs.LGNSDE, graph: Graph, samples: int = 8) -> ClassPrediction:
@@ -143,7 +150,7 @@ def test_going_on_from_a_model_makes_it_anew_from_the_labels_there_are(blocks: G
 
 
 def fitted_from(previous: gs.LGNSDE, graph: Graph) -> gs.LGNSDE:
-    return gs.LGNSDE(preset="auto", race=False, epochs=4, seed=0).start_from(previous).fit(graph)
+    return gs.LGNSDE(preset="auto", race=False, epochs=4, seed=0, calibrator=None).start_from(previous).fit(graph)
 
 
 def test_new_nodes_and_graphs_without_labels_have_it(blocks: Graph) -> None:
@@ -193,10 +200,10 @@ def test_it_falls_with_more_labels(name: str) -> None:
     means, shares = [], []
     for per_class in (5, 20, 60):
         given = with_labels(graph, per_class)
-        found = answer(fitted(given, epochs=60), given)
+        found = as_shipped(given)
         means.append(found.epistemic[test].mean())
         shares.append(found.epistemic[test].sum() / found.total[test].sum())
-    # 0.23, 0.10, 0.05 nats on Cora with 100 epochs: what is known grows faster than the entropy falls
+    # 0.22, 0.12, 0.05 nats on Cora: what is known grows faster than the entropy falls
     assert means[0] > 1.4 * means[1] > 1.4**2 * means[2]
     assert shares[0] > shares[1] > shares[2]
 
@@ -205,7 +212,7 @@ def test_it_falls_with_more_labels(name: str) -> None:
 def unknown_classes(name: str) -> tuple[Graph, ClassPrediction]:
     graph = gs.load(name)
     graph = make_split(graph, "label-leave-out").apply(graph)
-    return graph, answer(fitted(graph, epochs=60), graph)
+    return graph, as_shipped(graph)
 
 
 def ranked(values: np.ndarray, known: np.ndarray, unknown: np.ndarray) -> float:

@@ -127,6 +127,43 @@ def test_distance_aware_noise_has_the_planted_size() -> None:
     assert found.nll == pytest.approx(fit_form("constant", scaled).nll, abs=1e-5)
 
 
+def test_noise_by_a_rule_needs_no_matrix_of_weights() -> None:
+    """With slopes that are given, one variance per node holds all that the fit needs."""
+    data, graph, phi, _ = planted((1.0, 0.0, 0.0), nodes=400)
+    adjacency = graph.adjacency.operator
+    unit = diffusion_forms.unit_noise("distance-aware", phi, adjacency, FILTER)
+    short = DiffusionData.with_fixed_slopes(data.logits, data.rows, data.truth, phi, adjacency, FILTER, unit)
+    assert short.weights is None and short.scale == pytest.approx(data.scale, rel=1e-5)
+    found, other = fit_form("distance-aware", short), fit_form("distance-aware", data)
+    assert torch.allclose(found.parameters, other.parameters, atol=1e-3) and found.nll == pytest.approx(other.nll)
+    variance = found.variance(phi, adjacency)
+    torch.testing.assert_close(variance, found.scale * found.parameters[1].exp() * unit, rtol=1e-5, atol=0.0)
+
+
+@pytest.mark.usefixtures("no_evidence")
+def test_only_noise_beyond_that_of_validation_nodes_is_epistemic(tmp_path: Path) -> None:
+    graph = ring(200)
+    logits = 3 * np.random.default_rng(0).normal(size=(1, 200, CLASSES))
+    probs = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    prediction = ClassPrediction(probs, graph.node_ids, graph.class_names, "deterministic")
+    calibrator = fit_calibrator(prediction, graph, by="distance-aware")
+    assert isinstance(calibrator, DiffusionTemperature)
+    variance = calibrator.surroundings(graph).variance
+    assert calibrator.familiar_variance == pytest.approx(float(variance[graph.role("val")].mean()))
+    found = calibrator.apply_to(prediction, graph)
+    familiar = variance.numpy() <= calibrator.familiar_variance
+    assert found.kind == "gaussian" and 0 < familiar.sum() < 200
+    assert np.allclose(found.epistemic[familiar], 0.0, atol=1e-6) and (found.epistemic[~familiar] > 0).all()
+    kept = calibrator.plain_values()
+    again = CALIBRATORS.get("distance-aware")(CLASSES, calibrator.trained)
+    again.load_state_dict(calibrator.state_dict())
+    again.recall(kept)
+    assert np.array_equal(again.apply_to(prediction, graph).epistemic, found.epistemic)
+    kept.pop("familiar_variance")  # as in files of earlier versions, where all noise was epistemic
+    again.recall(kept)
+    assert (again.apply_to(prediction, graph).epistemic >= found.epistemic).all()
+
+
 def test_without_slopes_few_nodes_find_none() -> None:
     """Labels drawn from constant noise: chance alone must hardly ever look like slopes."""
     data, *_ = planted((0.0, 0.0, 0.0), nodes=600)

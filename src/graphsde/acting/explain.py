@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -316,6 +317,10 @@ def explain(
     row = position_of(graph, node)
     here = model.predict(graph, samples=samples, seed=seed) if prediction is None else prediction
     require_same_nodes(here, graph)
+    if model.calibrator is not None:
+        model = copy.copy(model)
+        assert model.calibrator is not None
+        model.calibrator = model.calibrator.for_changes_at(graph, row)
     return EXPLAINING.of(model)(model, graph, here, row, neighbours, features, samples, seed)
 
 

@@ -244,7 +244,9 @@ def _earlier_demo(folder: RunFolder) -> bool:
         asked = folder.work.request()
         return asked is not None and asked.get("config", {}).get("graph", {}).get("graph") == DEMO_GRAPH
     try:
-        command, calibrated = folder.read_environment()["command"], folder.load_model().calibrator is not None
+        command, model = folder.read_environment()["command"], folder.load_model()
     except GraphsdeError:
         return False
-    return "demo" in command[1:2] and not calibrated and not present_round(folder.path)
+    own = None if model.calibrator is None else model.calibrator.name
+    as_fitted = own == getattr(model.settings, "calibrator", None)
+    return "demo" in command[1:2] and as_fitted and not present_round(folder.path)

@@ -351,7 +351,16 @@ class Ensemble(Model):
                 found=settings["seed"],
                 fix="set the ensemble's own seed; members' seeds are derived from it",
             )
-        return MODELS.get(base)(**settings, seed=_member_seed(self.settings.seed, number))
+        if self._given.get("base_settings", {}).get("calibrator") is not None:
+            raise BadUsage(
+                "members of an ensemble are not calibrated one by one",
+                code="E-SETTING",
+                found=self._given["base_settings"]["calibrator"],
+                fix="calibrate the ensemble itself: model.calibrate(graph, by=...), or graphsde calibrate",
+            )
+        kind = MODELS.get(base)
+        plain = {"calibrator": None} if "calibrator" in kind.Settings.model_fields else {}
+        return kind(**{**settings, **plain}, seed=_member_seed(self.settings.seed, number))
 
 
 def _member_seed(seed: int, number: int) -> int:

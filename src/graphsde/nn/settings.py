@@ -76,9 +76,10 @@ def _in_words(cls: type[Settings], error: ValidationError, what: str) -> BadUsag
             expected=None if called_here(name, known) else "one of " + ", ".join(sorted(known)),
             fix=what_was_meant(name, known),
         )
+    expected = first["msg"].removeprefix("Value error, ")  # pydantic's words before those of a validator
     return BadUsage(
         f"setting '{name}' of {what} can't be {first['input']!r}",
         code="E-SETTING",
         found=first["input"],
-        expected=first["msg"][0].lower() + first["msg"][1:],
+        expected=expected[0].lower() + expected[1:],
     )

@@ -244,11 +244,10 @@ def learn(
         if work.begin(request):
             say(f"resuming the interrupted round in {folder.path}")
         successor, warm, seconds = _fit(folder, work, model, settings, target, fresh, callbacks, say)
-        if (
-            model.calibrator is not None
-        ):  # otherwise a calibrated "before" would be compared with an uncalibrated "after"
-            say(f"fitting the calibrator again ({model.calibrator.name})")
-            successor.calibrate(target, by=model.calibrator.name, samples=config["samples"])
+        wanted, found = (None if one.calibrator is None else one.calibrator.name for one in (model, successor))
+        if wanted != found:  # both sides of the comparison get the same one, whatever the settings say
+            say("fitting no calibrator, as before" if wanted is None else f"fitting the calibrator again ({wanted})")
+            successor.calibrate(target, by=wanted, samples=config["samples"])
         before = model.predict(target, samples=config["samples"])
         after = successor.predict(target, samples=config["samples"])
         assert target.train_mask is not None

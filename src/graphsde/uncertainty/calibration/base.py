@@ -121,6 +121,11 @@ class Calibrator(nn.Module, ABC):
         once.  # [1, N, C]: the mean over samples"""
         return lambda other: self.likewise(other, logits, surroundings)
 
+    def for_changes_at(self, graph: Graph, row: int) -> Calibrator:
+        """A calibrator for copies of ``graph`` with changed edges or features at the node ``row``, whose answer alone
+        is read: one that would look at the whole copy again may keep what it knows of ``graph``."""
+        return self
+
     def plain_values(self) -> dict[str, Any]:
         """What must be saved besides the tensors, such as ids, as JSON values."""
         return {}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
 
@@ -12,6 +14,7 @@ from torch import Tensor, nn
 
 from graphsde.base.arguments import number
 from graphsde.base.errors import BadUsage
+from graphsde.sde.marginals import propagated_variance
 from graphsde.uncertainty.calibration.base import Calibrator, Surroundings, register_calibrator
 from graphsde.uncertainty.calibration.covariates import (
     COVARIATES,
@@ -21,7 +24,7 @@ from graphsde.uncertainty.calibration.covariates import (
     scale_of,
     standardised,
 )
-from graphsde.uncertainty.calibration.diffusion_forms import DiffusionData, FittedForm, fit_form, unit_noise
+from graphsde.uncertainty.calibration.diffusion_forms import DiffusionData, FittedForm, fit_form, noise_of, unit_noise
 
 if TYPE_CHECKING:
     from graphsde.graph.graph import Graph
@@ -41,6 +44,27 @@ class DiffusedSurroundings(Surroundings):
     def __init__(self, around: Surroundings, variance: Tensor) -> None:
         super().__init__(around._incoming, around._trained)
         self.variance = variance
+
+
+@dataclass(frozen=True, eq=False)
+class HeldNoise:
+    """The noise of a graph, for copies of it that differ at one node.
+
+    Args:
+        noise: c s² of every node.  # [N]
+        variance: v of every node.  # [N]
+        row: the node.
+    """
+
+    noise: Tensor
+    variance: Tensor
+    row: int
+
+    def variance_on(self, changed: Graph, linear_filter: tuple[float, int]) -> Tensor:
+        """v with the node's own computed anew, exactly; the others' as they were.  # [N]"""
+        row = torch.tensor([self.row])
+        own = propagated_variance(changed.adjacency.operator, *linear_filter, self.noise, row, relative_error=0.0)
+        return self.variance.index_copy(0, row, own)
 
 
 @register_calibrator
@@ -89,6 +113,7 @@ class DiffusionTemperature(Calibrator):
     looseness: Tensor
     centre: Tensor
     spread: Tensor
+    held: HeldNoise | None
 
     def __init__(self, classes: int, trained: Sequence[Any] = (), *, tail: TailShare | None = None) -> None:
         super().__init__(classes, trained)
@@ -104,7 +129,7 @@ class DiffusionTemperature(Calibrator):
         self.register_buffer("spread", torch.ones(2, dtype=torch.float64))
         self.nodes = FittedNodes(trained=tuple(trained), trained_classes=(-1,) * len(trained))
         self.familiar_variance = 0.0
-        self.tail = tail
+        self.tail, self.held = tail, None
 
     @property
     def linear_filter(self) -> tuple[float, int]:
@@ -154,7 +179,16 @@ class DiffusionTemperature(Calibrator):
         return self.fitted_form.variance(self.covariates_of(graph), graph.adjacency.operator)
 
     def surroundings(self, graph: Graph) -> DiffusedSurroundings:
-        return DiffusedSurroundings(super().surroundings(graph), self.variance_on(graph))
+        held = self.held
+        variance = self.variance_on(graph) if held is None else held.variance_on(graph, self.linear_filter)
+        return DiffusedSurroundings(super().surroundings(graph), variance)
+
+    def for_changes_at(self, graph: Graph, row: int) -> Calibrator:
+        """The noise of every node stays that of ``graph``; how it reaches ``row`` follows from the changed edges."""
+        noise = self.scale * noise_of(self.fitted_form.parameters, self.covariates_of(graph))
+        twin = copy.copy(self)
+        twin.held = HeldNoise(noise, self.variance_on(graph), row)
+        return twin
 
     def forward(self, logits: Tensor, surroundings: Surroundings) -> Tensor:
         return logits / self.temperatures(surroundings)[None, :, None]
