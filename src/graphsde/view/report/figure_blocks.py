@@ -214,8 +214,8 @@ def _reliability(content: ReportContent, judged: JudgedNodes) -> FigureBlock:
 
 def _detection(content: ReportContent) -> FigureBlock:
     caption = (
-        "By predictive entropy, any temperature undone. On the left every threshold, the diamond where 95 % of the "
-        "in-distribution nodes are accepted; on the right how many of the nodes called OOD are."
+        "By predictive entropy, a common temperature undone. On the left every threshold, the diamond where 95 % of "
+        "the in-distribution nodes are accepted; on the right how many of the nodes called OOD are."
     )
     doubt = content.prediction.for_detection().total
     familiar, ood = familiar_and_ood(content.graph)
