@@ -34,7 +34,7 @@ from graphsde.nn.checkpoint import Checkpoint, under
 from graphsde.prediction import Kind, Trajectories, require_room_for_samples
 from graphsde.sde.brownian import keys_of
 from graphsde.sde.drift import DRIFTS
-from graphsde.uncertainty.calibration.calibrators import best_temperature
+from graphsde.uncertainty.calibration.calibrators import best_temperature, require_calibrator
 from graphsde.uncertainty.evidence import validation_nodes
 from graphsde.uncertainty.state_posterior import StatePosterior
 
@@ -168,8 +168,13 @@ class LGNSDE(NeuralModel):
 
     def _calibrated_on(self, graph: Graph) -> Self:
         """With the calibrator of the settings, if there are validation nodes to fit it on."""
-        by = self.settings.calibrator if self.target_kind == "classification" else None
+        by = self.settings.calibrator
         return self if by is None or not len(validation_nodes(graph)) else self.calibrate(graph, by=by)
+
+    def resolve(self, graph: Graph) -> None:
+        super().resolve(graph)
+        if self.settings.calibrator is not None:  # refused before training, not after it
+            require_calibrator(self.settings.calibrator, graph.target_kind)
 
     def learner_for(self, module: nn.Module) -> type[GraphLearner]:
         if self.settings.way != "batched":

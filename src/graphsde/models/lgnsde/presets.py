@@ -20,8 +20,8 @@ from graphsde.sde.prior import PRIORS
 
 T = TypeVar("T")
 
-# what changes for regression in every preset: consistency and temperature need class probabilities
-REGRESSION: dict[str, Any] = {"consistency": {"kind": "none"}, "temperature": False}
+# what changes for regression in every preset: these need class probabilities
+REGRESSION: dict[str, Any] = {"consistency": {"kind": "none"}, "temperature": False, "calibrator": None}
 
 PRESETS = {
     "auto": "the family: settings by the graph's own statistics, then a race of a few members (default)",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 import graphsde.sde.prior  # noqa: F401  (registers the priors)
 from graphsde.base.registry import Registry, unknown_name
@@ -16,7 +16,6 @@ from graphsde.sde.diffusion import DIFFUSIONS
 from graphsde.sde.drift import DRIFTS
 from graphsde.sde.prior import PRIORS
 from graphsde.sde.solvers import SOLVERS
-from graphsde.uncertainty.calibration import CALIBRATORS
 
 
 class Part(Settings):
@@ -163,14 +162,6 @@ class LGNSDESettings(NeuralSettings):
     neighbours: int | None = Field(None, ge=1, le=65_536)
     batch: int | None = Field(None, ge=1, le=100_000_000)
     predict_by: Literal["walk", "rows"] | None = None
-
-    @field_validator("calibrator")
-    @classmethod
-    def _of_classes(cls, name: str | None) -> str | None:
-        able = [one for one in CALIBRATORS if CALIBRATORS.get(one).target == "classification"]
-        if name is not None and name not in able:
-            raise ValueError("one of " + ", ".join(able))
-        return name
 
 
 class Namespace:

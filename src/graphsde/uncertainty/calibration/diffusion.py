@@ -61,7 +61,7 @@ class HeldNoise:
     row: int
 
     def variance_on(self, changed: Graph, linear_filter: tuple[float, int]) -> Tensor:
-        """v with the node's own computed anew, exactly; the others' as they were.  # [N]"""
+        """v, with the node's own for the changed edges, exactly; the others' unchanged.  # [N]"""
         row = torch.tensor([self.row])
         own = propagated_variance(changed.adjacency.operator, *linear_filter, self.noise, row, relative_error=0.0)
         return self.variance.index_copy(0, row, own)
@@ -229,9 +229,9 @@ class DistanceAwareTemperature(DiffusionTemperature):
     Entropy then detects nodes of unknown classes better; the score ``ood``, which reads the same evidence directly, is
     better still (``docs/results/diffusion.md``).
 
-    Noise that validation nodes have as well can't be told from a temperature. So what would remain if the state were
-    known is the entropy at the variance :math:`\min(v_i, \bar v)`, :math:`\bar v` the mean over validation nodes: only
-    what a node has beyond that is epistemic, besides what the model itself does not know.
+    Noise that validation nodes have as well can't be distinguished from a temperature. So what would remain if the
+    state were known is the entropy at the variance :math:`\min(v_i, \bar v)`, :math:`\bar v` the mean over validation
+    nodes: only what a node has beyond that is epistemic, besides what the model itself does not know.
     """
 
     name = "distance-aware"
