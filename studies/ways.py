@@ -11,8 +11,9 @@ an eighth of the nodes a step (``way=batched, parts=32``), cut by METIS, which m
 ``clusters-stream``: runs of the same where it was not. Predictions are exact, by the whole graph, for all of them.
 
 **Rules.** Preset ``auto`` by the rule, without a race, so that all ways train the same member; same epochs, same early
-stopping on validation nodes. Nothing is chosen on test nodes. Where the rule takes a member whose filter is learned
-(Tolokers), its solution operator is not known before training, and there are no batches of nodes.
+stopping on validation nodes, one temperature and no other calibrator. Nothing is chosen on test nodes. Where the rule
+takes a member whose filter is learned (Tolokers), its solution operator is not known before training, and there are no
+batches of nodes.
 
 One line of results/ways/runs.jsonl is one run: what is there is not run again. All graphs get a seed before any gets
 the next one, so that a journal which is not complete can be read.
@@ -76,7 +77,7 @@ def settings_of(way: str, graph: gs.Graph) -> dict[str, Any]:
 def measure(way: str, graph: gs.Graph, seed: int) -> dict[str, Any]:
     """One fit, and what the test nodes say."""
     begin = time.process_time()
-    model = gs.LGNSDE(race=False, seed=seed, **settings_of(way, graph)).fit(graph)
+    model = gs.LGNSDE(race=False, seed=seed, calibrator=None, **settings_of(way, graph)).fit(graph)
     spent = time.process_time() - begin
     found = evaluate(model.predict(graph), graph)
     record = {key: round(float(found[key]), 6) for key in ("accuracy", "nll", "ece")}
