@@ -200,9 +200,7 @@ def _summary(told: list[tuple[str, dict[str, str], dict[str, Runs]]]) -> list[st
                 f"{metric} {float(np.mean(list(by_metric[metric][OURS].values()))) - own:+.3f}"
                 for metric, own in OWN_RECIPES[name].items()
             ]
-            lines.append(
-                f"- {name} beside the first version's default with its recipe for this graph: {', '.join(gaps)}."
-            )
+            lines.append(f"- {name}, minus the first version's default with its recipe for it: {', '.join(gaps)}.")
     return lines
 
 
@@ -339,6 +337,8 @@ def _diffusion(records: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _ablations(records: Sequence[dict[str, Any]]) -> list[str]:
+    version = max((r["version"] for r in records if r["called"] == OURS), default=0)
+    records = [r for r in records if r["version"] == version]  # a variant of another version is compared with nothing
     others = [called for called in dict.fromkeys(r["called"] for r in records) if called.startswith(f"{OURS}:")]
     if not others:
         return []

@@ -220,7 +220,7 @@ def _print_decisions(decisions: Decisions) -> None:
 
 
 def _print_review(review: Review) -> None:
-    known = f"  ({review.known:,} with known labels left out)" if review.known else ""
+    known = f" ({review.known:,} with known labels left out)" if review.known else ""
     if not len(review):
         tell("", f"Nothing to review{known}.")
         return

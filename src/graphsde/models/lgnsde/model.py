@@ -34,12 +34,15 @@ from graphsde.nn.checkpoint import Checkpoint, under
 from graphsde.prediction import Kind, Trajectories, require_room_for_samples
 from graphsde.sde.brownian import keys_of
 from graphsde.sde.drift import DRIFTS
+from graphsde.uncertainty.calibration import CALIBRATORS, DiffusionTemperature
 from graphsde.uncertainty.calibration.calibrators import best_temperature, require_calibrator
 from graphsde.uncertainty.evidence import validation_nodes
 from graphsde.uncertainty.state_posterior import StatePosterior
 
 # floats of latent state that a chunk of prediction paths may hold
 CHUNK_FLOATS = 4_000_000
+# bytes per node of the evidence while it is fitted
+EVIDENCE = 1_000
 # how much faster than weights the coefficients of a filter learn
 FILTER_RATE = 3.0
 # prefix of the posterior's tensors in a model's file
@@ -330,8 +333,14 @@ class LGNSDE(NeuralModel):
         """Like every model, plus the validation paths of all nodes and the evidence, if used."""
         s = self.settings
         each = 12 * s.validation_paths * self.state_width(graph) if s.early_stop and s.noise_by == "paths" else 0
-        each += 1_000 if s.consistency.by_evidence and s.consistency.kind != "none" else 0
+        each += EVIDENCE if s.consistency.by_evidence and s.consistency.kind != "none" else 0
         return super().memory(graph) + each * graph.num_nodes
+
+    def prediction_memory(self, graph: Graph, samples: int) -> int:
+        """Like every model, plus the evidence, if the calibrator reads it."""
+        by = self.settings.calibrator
+        reads = by is not None and issubclass(CALIBRATORS.get(by), DiffusionTemperature)
+        return super().prediction_memory(graph, samples) + (EVIDENCE * graph.num_nodes if reads else 0)
 
     def state_width(self, graph: Graph) -> int:
         """d, for the classes of a graph."""
