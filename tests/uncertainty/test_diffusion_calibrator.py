@@ -132,7 +132,7 @@ def test_noise_by_a_rule_needs_no_matrix_of_weights() -> None:
     data, graph, phi, _ = planted((1.0, 0.0, 0.0), nodes=400)
     adjacency = graph.adjacency.operator
     unit = diffusion_forms.unit_noise("distance-aware", phi, adjacency, FILTER)
-    short = DiffusionData.with_fixed_slopes(data.logits, data.rows, data.truth, phi, adjacency, FILTER, unit)
+    short = DiffusionData.of(data.logits, data.rows, data.truth, phi, adjacency, FILTER, unit)
     assert short.weights is None and short.scale == pytest.approx(data.scale, rel=1e-5)
     found, other = fit_form("distance-aware", short), fit_form("distance-aware", data)
     assert torch.allclose(found.parameters, other.parameters, atol=1e-3) and found.nll == pytest.approx(other.nll)

@@ -256,9 +256,7 @@ class DistanceAwareTemperature(DiffusionTemperature):
 
     def data_of(self, logits: Tensor, graph: Graph, rows: Tensor, truth: Tensor) -> DiffusionData:
         unit, adjacency = self._unit_on(graph), graph.adjacency.operator
-        return DiffusionData.with_fixed_slopes(
-            logits, rows, truth, self.covariates_of(graph), adjacency, self.linear_filter, unit
-        )
+        return DiffusionData.of(logits, rows, truth, self.covariates_of(graph), adjacency, self.linear_filter, unit)
 
     def variance_on(self, graph: Graph) -> Tensor:
         return self.scale * self.log_variance.detach().exp() * self._unit_on(graph)

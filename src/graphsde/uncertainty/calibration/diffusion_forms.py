@@ -111,10 +111,16 @@ class DiffusionData:
         covariates: Tensor,
         adjacency: SparseMatrix,
         linear_filter: tuple[float, int],
+        unit: Tensor | None = None,
     ) -> DiffusionData:
         """From the logits of all nodes. If exact weights of all ``rows`` would take too long, as many of them as
-        don't are drawn at random: five numbers are found from a few hundred nodes.  # [S, N, C], [n], [n], [N, 3]"""
+        don't are drawn at random: five numbers are found from a few hundred nodes. With fixed slopes no weights are
+        needed, only ``unit``, v / c of all nodes with a = 0 (:func:`unit_noise`).
+        # [S, N, C], [n], [n], [N, 3], [N]"""
         kappa, steps = linear_filter
+        if unit is not None:
+            scale = _signal(logits) / float(unit_variance(adjacency, kappa, steps)[rows].double().mean())
+            return cls(logits[:, rows], truth, None, covariates, rows, scale, linear_filter, unit[rows])
         most = exact_rows(adjacency, steps)
         if len(rows) > most:
             some = numpy_stream(0, "diffusion", "rows").choice(len(rows), max(most, 1), replace=False)
@@ -123,23 +129,6 @@ class DiffusionData:
         weights = propagation_weights(adjacency, kappa, steps, rows)
         scale = _signal(logits) / float(weights.sum(1, dtype=torch.float64).mean())
         return cls(logits[:, rows], truth, weights, covariates, rows, scale, linear_filter)
-
-    @classmethod
-    def with_fixed_slopes(
-        cls,
-        logits: Tensor,
-        rows: Tensor,
-        truth: Tensor,
-        covariates: Tensor,
-        adjacency: SparseMatrix,
-        linear_filter: tuple[float, int],
-        unit: Tensor,
-    ) -> DiffusionData:
-        """As :meth:`of` from all ``rows``, given v / c of all nodes with a = 0 (:func:`unit_noise`).
-        # [S, N, C], [n], [n], [N, 3], [N]"""
-        kappa, steps = linear_filter
-        scale = _signal(logits) / float(unit_variance(adjacency, kappa, steps)[rows].double().mean())
-        return cls(logits[:, rows], truth, None, covariates, rows, scale, linear_filter, unit[rows])
 
 
 @dataclass(frozen=True, eq=False)
