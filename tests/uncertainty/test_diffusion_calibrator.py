@@ -149,7 +149,7 @@ def test_only_noise_beyond_that_of_validation_nodes_is_epistemic(tmp_path: Path)
     calibrator = fit_calibrator(prediction, graph, by="distance-aware")
     assert isinstance(calibrator, DiffusionTemperature)
     variance = calibrator.surroundings(graph).variance
-    assert calibrator.familiar_variance == pytest.approx(float(variance[graph.role("val")].mean()))
+    assert calibrator.familiar_variance == pytest.approx(float(variance.numpy()[graph.role("val")].mean()))
     found = calibrator.apply_to(prediction, graph)
     familiar = variance.numpy() <= calibrator.familiar_variance
     assert found.kind == "gaussian" and 0 < familiar.sum() < 200
