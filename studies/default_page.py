@@ -174,8 +174,10 @@ def _summary(told: list[tuple[str, dict[str, str], dict[str, Runs]]]) -> list[st
     for metric in METRICS:
         tested = [name for name, said, _ in told if said[metric] in ("best", "tied", "behind")]
         good = [name for name, said, _ in told if said[metric] in ("best", "tied")]
+        alone = [name for name, said, _ in told if said[metric] == "best"]
         few = f"; {len(told) - len(tested)} have too few runs for a test" if len(tested) < len(told) else ""
-        lines.append(f"- {metric}: best or tied on {len(good)} of {len(tested)} ({', '.join(good) or 'none'}){few}.")
+        first = f"- {metric}: best or tied on {len(good)} of {len(tested)} ({', '.join(good) or 'none'}){few};"
+        lines.append(f"{first} no rival is tied on {', '.join(alone) or 'any'}.")
     behind = []
     for name, _, by_metric in told:
         ours, gaps = by_metric["accuracy"].get(OURS, {}), []
