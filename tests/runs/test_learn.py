@@ -22,6 +22,7 @@ from graphsde.datasets.source import GraphSource
 from graphsde.graph.graph import Graph
 from graphsde.nn.callbacks import Callback, EpochRecord
 from graphsde.runs.fit import FitRequest, fit_run
+from graphsde.runs.calibrate import calibrate_run
 from graphsde.runs.folder import RunFolder
 from graphsde.runs.learn import Learned, learn
 from graphsde.runs.new_labels import GivenLabels
@@ -197,8 +198,6 @@ def test_fit_knows_a_run_that_has_learned_and_overwriting_forgets_it(run: Path) 
 
 
 def test_a_calibrator_is_fitted_anew_not_lost(run: Path) -> None:
-    from graphsde.runs.calibrate import calibrate_run
-
     calibrate_run(RunFolder(run), "gats")
     before = RunFolder(run).load_model().calibrator
     said: list[str] = []
@@ -210,6 +209,19 @@ def test_a_calibrator_is_fitted_anew_not_lost(run: Path) -> None:
 
 
 # a graph that has grown
+
+
+def test_a_calibrator_that_was_removed_stays_removed(tmp_path: Path) -> None:
+    """A fit of the default has one; a run without it is compared with a successor without it."""
+    run = fit(half_known(), tmp_path / "run", model="lgnsde", race=False, epochs=3)
+    assert RunFolder(run).load_model().calibrator is not None
+    learn(run, {7: "class 0"})
+    kept = RunFolder(run).load_model().calibrator
+    assert kept is not None and kept.name == "distance-aware"
+    calibrate_run(RunFolder(run), None)
+    said: list[str] = []
+    learn(run, {18: "class 1"}, say=said.append)
+    assert RunFolder(run).load_model().calibrator is None and any("without a calibrator" in one for one in said)
 
 
 def grown(folder: Path, extra: int = 4, columns: int = 8) -> Path:

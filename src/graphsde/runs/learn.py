@@ -246,7 +246,7 @@ def learn(
         successor, warm, seconds = _fit(folder, work, model, settings, target, fresh, callbacks, say)
         wanted, found = (None if one.calibrator is None else one.calibrator.name for one in (model, successor))
         if wanted != found:  # both sides of the comparison get the same one, whatever the settings say
-            say("fitting no calibrator, as before" if wanted is None else f"fitting the calibrator again ({wanted})")
+            say("without a calibrator, as before" if wanted is None else f"fitting the calibrator again ({wanted})")
             successor.calibrate(target, by=wanted, samples=config["samples"])
         before = model.predict(target, samples=config["samples"])
         after = successor.predict(target, samples=config["samples"])
