@@ -21,8 +21,8 @@ from graphsde.base.interrupt import Interrupted
 from graphsde.datasets.source import GraphSource
 from graphsde.graph.graph import Graph
 from graphsde.nn.callbacks import Callback, EpochRecord
-from graphsde.runs.fit import FitRequest, fit_run
 from graphsde.runs.calibrate import calibrate_run
+from graphsde.runs.fit import FitRequest, fit_run
 from graphsde.runs.folder import RunFolder
 from graphsde.runs.learn import Learned, learn
 from graphsde.runs.new_labels import GivenLabels
