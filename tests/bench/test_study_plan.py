@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from graphsde.base.errors import BadUsage
+from graphsde.base.storage import read_json
 from graphsde.bench.cells import Cell
 from graphsde.bench.folder import BenchFolder
 from graphsde.bench.journal import Journal, Outcome, make_record
 from graphsde.bench.paper import TABLES
 from graphsde.bench.plan import Costs, Plan, Study, next_cells, read_plan
 from graphsde.bench.reproduce import cells_of
+from graphsde.bench.search import read_settings
 
 PLAN = Path(__file__).resolve().parents[2] / "studies" / "paper.yaml"
 
@@ -104,3 +106,34 @@ def test_the_plan_of_the_paper_names_tables_and_systems_that_exist() -> None:
     assert set(TABLES) - told == {"figure-active"}  # which is drawn from the journals of two other tables
     with pytest.raises(BadUsage):
         Plan.parse({"steps": [{"tabel": "standard"}]}, "plan")
+
+
+def test_a_plan_is_run_on_some_of_its_graphs(tmp_path: Path) -> None:
+    plan = Plan.parse({"steps": [{"table": "standard", "graphs": ["digits", "cora"], "seeds": 1}]}, "plan")
+    assert [step.graphs for step in plan.on(["cora"]).steps] == [("cora",)]
+    with pytest.raises(BadUsage, match="no such graph"):
+        plan.on(["karate"])
+
+
+def test_an_ensemble_takes_what_the_search_of_its_member_found(tmp_path: Path) -> None:
+    """Settings held and parameters left out are those of every trial."""
+    searches = {
+        "graphs": ["digits"],
+        "models": ["gcn"],
+        "members": {"ensemble": "gcn"},
+        "trials": 2,
+        "around": 0,
+        "runs": 1,
+        "without": ["hidden", "epochs"],
+        "held": {"gcn": {"epochs": 3, "hidden": 4}},
+    }
+    configs = tmp_path / "configs"
+    study = Study(Plan.parse({"searches": [searches]}, "plan"), tmp_path / "results", configs)
+    study.run(0.1, 1, lambda text: None)
+    gcn = read_settings(configs / "gcn-digits.yaml")
+    assert (gcn["epochs"], gcn["hidden"]) == (3, 4)
+    trial = tmp_path / "results" / "search-equal" / "gcn-digits" / "trial-001" / "choice.json"
+    assert not {"epochs", "hidden"} & set(read_json(trial)["chosen"])
+    member = read_settings(configs / "ensemble-digits.yaml")["base_settings"]
+    assert member == gcn
+    assert not study.status()[0].missing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
@@ -13,13 +13,22 @@ from typing import Any
 from pydantic import Field
 
 from graphsde.base import storage
+from graphsde.base.errors import BadUsage
 from graphsde.bench.cells import Cell, ModelSpec
 from graphsde.bench.engines import Limits
 from graphsde.bench.folder import BenchFolder
 from graphsde.bench.paper import TABLES, PaperTable
 from graphsde.bench.reproduce import cells_of, rows_to_be_searched, specs_of, with_found
 from graphsde.bench.run import BenchRequest, run_bench
-from graphsde.bench.search import SearchRequest, best_trial, place_of, read_trials, run_search, write_best
+from graphsde.bench.search import (
+    SearchRequest,
+    best_trial,
+    place_of,
+    read_trials,
+    run_search,
+    settings_of,
+    write_best,
+)
 from graphsde.io.graph_yaml import load_plain_yaml
 from graphsde.nn.settings import Settings
 
@@ -36,8 +45,10 @@ class Searches(Settings):
 
     Args:
         graphs, models: every pair is searched.
-        trials, around, runs, cpu_minutes: see :class:`~graphsde.bench.search.SearchRequest`.
+        trials, around, runs, cpu_minutes, without: see :class:`~graphsde.bench.search.SearchRequest`.
         also: settings to try in addition to the grid, by model.
+        held: settings that stay as they are in every trial, by model.
+        members: ensembles that are not searched but take the settings of a member's search: ensemble to member.
         folder: where trials are kept, under the folder of results.
     """
 
@@ -47,7 +58,10 @@ class Searches(Settings):
     around: int = 4
     runs: int = 2
     cpu_minutes: float = 120.0
+    without: tuple[str, ...] = ()
     also: dict[str, dict[str, list[Any]]] = Field(default_factory=dict)
+    held: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    members: dict[str, str] = Field(default_factory=dict)
     folder: str = "search-equal"
 
 
@@ -86,8 +100,21 @@ class Plan(Settings):
     steps: tuple[Step, ...] = ()
     seconds: dict[str, dict[str, float]] = Field(default_factory=dict)
 
+    def on(self, graphs: Sequence[str]) -> Plan:
+        """The part of it that is about some graphs."""
+        known = {graph for one in (*self.searches, *self.steps) for graph in one.graphs}
+        if strange := [graph for graph in graphs if graph not in known]:
+            raise BadUsage("the plan has no such graph", found=strange, expected=", ".join(sorted(known)))
+        searches = (one.model_copy(update={"graphs": _kept(one.graphs, graphs)}) for one in self.searches)
+        steps = (one.model_copy(update={"graphs": _kept(one.graphs, graphs)}) for one in self.steps)
+        return self.model_copy(update={"searches": tuple(searches), "steps": tuple(steps)})
+
     def systems_of(self, step: Step) -> list[str]:
         return list(dict.fromkeys(name for one in step.systems for name in self.groups.get(one, (one,))))
+
+
+def _kept(planned: Sequence[str], asked: Sequence[str]) -> tuple[str, ...]:
+    return tuple(graph for graph in planned if graph in asked)
 
 
 def read_plan(path: Path) -> Plan:
@@ -290,10 +317,11 @@ class Study:
     def _request(self, searches: Searches, model: str, graph: str, workers: int | None = 1) -> SearchRequest:
         return SearchRequest(
             graph,
-            ModelSpec.parse(model),
+            ModelSpec.parse(model, searches.held.get(model)),
             trials=searches.trials,
             around=searches.around,
             runs=searches.runs,
+            without=searches.without,
             also=searches.also.get(model, {}),
             cpu_minutes=searches.cpu_minutes,
             workers=workers,
@@ -302,8 +330,14 @@ class Study:
     def _search(self, searches: Searches, model: str, graph: str, workers: int | None, until: float, say: Say) -> None:
         request = self._request(searches, model, graph, workers)
         done = run_search(request, self.results / searches.folder / place_of(model, graph), say=say, until=until)
-        if _finished(searches, done):
-            write_best(self.configs / f"{place_of(model, graph)}.yaml", request, best_trial(done), len(done))
+        if not _finished(searches, done):
+            return
+        best = best_trial(done)
+        write_best(self.configs / f"{place_of(model, graph)}.yaml", request, best, len(done))
+        for ensemble in (name for name, member in searches.members.items() if member == model):
+            spec = ModelSpec.parse(ensemble, {"base_settings": searches.held.get(model, {})})
+            own = replace(best, settings=settings_of(spec.name, best.chosen, spec.settings))
+            write_best(self.configs / f"{place_of(ensemble, graph)}.yaml", replace(request, model=spec), own, len(done))
 
     def _searched(self, searches: Searches, graph: str) -> Line:
         """Trials of all models on a graph; a search that has used up its time has finished too."""

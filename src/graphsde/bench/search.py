@@ -46,9 +46,12 @@ WORDS: dict[str, tuple[tuple[str, ...], ...]] = {
 
 
 def space_of(
-    model: str, settings: dict[str, Any] | None = None, also: Mapping[str, Sequence[Any]] = MappingProxyType({})
+    model: str,
+    settings: dict[str, Any] | None = None,
+    also: Mapping[str, Sequence[Any]] = MappingProxyType({}),
+    without: Sequence[str] = (),
 ) -> dict[str, tuple[Any, ...]]:
-    """The grid's parameters that a model has, and values of settings that are ``also`` tried.
+    """The grid's parameters that a model has, ``without`` some, and values of settings that are ``also`` tried.
 
     Example:
         >>> sorted(space_of("gcn"))
@@ -57,7 +60,7 @@ def space_of(
     fields = _fields(model, settings)
     space = {}
     for name, values in GRID.items():
-        if any(set(words) <= fields for words in WORDS.get(name, ((name,),))):
+        if name not in without and any(set(words) <= fields for words in WORDS.get(name, ((name,),))):
             space[name] = values
     return space | {name: tuple(values) for name, values in also.items()}
 
@@ -195,6 +198,7 @@ class SearchRequest:
         seed: of the trials' training and of the sampler.
         runs: trainings of each trial, with seeds from ``seed`` on; the mean counts.
         also: settings to try in addition to the grid, with their values in order.
+        without: parameters of the grid that are not searched.
         sampler: ``random`` or ``tpe``.
         select: what is minimised or maximised, on validation nodes.
         cpu_minutes: of all trials together; no new one is started beyond.
@@ -208,6 +212,7 @@ class SearchRequest:
     seed: int = 0
     runs: int = 1
     also: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    without: Sequence[str] = ()
     sampler: Literal["random", "tpe"] = "random"
     select: Select = "nll"
     cpu_minutes: float = 20.0
@@ -235,7 +240,8 @@ class SearchRequest:
         """What only some searches have, so that the others are what they were."""
         several = {"runs": self.runs} if self.runs > 1 else {}
         nearby = {"trials": self.trials, "around": self.around} if self.around else {}
-        return several | nearby | ({"also": dict(self.also)} if self.also else {})
+        fewer = {"without": list(self.without)} if self.without else {}
+        return several | nearby | fewer | ({"also": dict(self.also)} if self.also else {})
 
 
 def claim(folder: Path, request: SearchRequest) -> None:
@@ -269,7 +275,7 @@ FIRST_AT_RANDOM = 3
 
 def next_point(request: SearchRequest, trials: Sequence[Trial]) -> dict[str, Any]:
     """An untried point of the space; the first one is empty: the model's own settings."""
-    space = space_of(request.model.name, request.model.settings, request.also)
+    space = space_of(request.model.name, request.model.settings, request.also, request.without)
     if not trials:
         return {}
     if request.around and len(trials) >= request.trials:

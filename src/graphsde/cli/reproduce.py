@@ -49,7 +49,7 @@ def reproduce(
 ) -> None:
     """Reproduce a table or figure of the paper and print both results, cell by cell. Run it again to resume."""
     if plan is not None:
-        _follow(plan, out, configs, hours, workers, json)
+        _follow(plan, out, configs, names_of(datasets, "--datasets") if datasets else [], hours, workers, json)
         return
     if table is None:
         raise BadUsage("name a table, or a file with --plan", fix="graphsde list tables")
@@ -114,12 +114,15 @@ def reproduce(
     tell("", f"Wrote Markdown, CSV and a figure to {out}.")
 
 
-def _follow(file: Path, out: Path, configs: Path, hours: float, workers: int | None, json: bool) -> None:
+def _follow(
+    file: Path, out: Path, configs: Path, graphs: list[str], hours: float, workers: int | None, json: bool
+) -> None:
     """The plan with what is there and what is missing, after running for some hours."""
     from graphsde.bench.plan import Study, read_plan
     from graphsde.view.figures.paper import PAPER_FIGURES
 
-    study = Study(read_plan(file), out, configs)
+    whole = read_plan(file)
+    study = Study(whole.on(graphs) if graphs else whole, out, configs)
     if hours:
         for step, part in study.run(hours, workers, say):
             folder = study.folder(step, part)
