@@ -26,6 +26,7 @@ from graphsde.bench.search import (
 )
 from graphsde.bench.tasks import TASKS
 from graphsde.bench.tasks.tuning import RUNGS
+from graphsde.datasets.source import open_graph
 from graphsde.models import GCN
 from graphsde.models.ensemble import Ensemble
 
@@ -69,6 +70,22 @@ def test_tpe_thinks_within_a_search_of_eight() -> None:
     good = {sampler: sum(point["lr"] == 0.001 for point in found) for sampler, found in points.items()}
     assert good["tpe"] > good["random"]
     assert next_point(request(sampler="tpe"), trials[:3]) == next_point(request(), trials[:3])  # at random at first
+
+
+def test_near_changes_a_few_of_the_own_settings_and_every_parameter_equally_often() -> None:
+    asked = request(sampler="near", trials=8, also={"temperature": (False, True)})
+    before = [Trial(0, {}, {}, 1.0, "", (), 1.0, False)] * 8
+    points = [next_point(asked, before[:number]) for number in range(1, 8)]
+    model = GCN()
+    model.resolve(open_graph(GRAPH))
+    own = {name: getattr(model.settings, name) for name in ("lr", "weight_decay", "dropout", "hidden")}
+    assert len({repr(sorted(point.items())) for point in points}) == 7
+    for name in (*own, "epochs", "temperature"):
+        changed = [point[name] for point in points if name in point]
+        assert len(changed) in (2, 3), name
+        assert name == "temperature" or len(set(changed)) >= 2
+        assert own.get(name) not in changed
+    assert {len(point) for point in points} <= {1, 2, 3, 4}
 
 
 def test_the_median_of_four_trials_is_what_a_fifth_must_reach() -> None:

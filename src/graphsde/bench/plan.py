@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -17,6 +17,7 @@ from graphsde.base.errors import BadUsage
 from graphsde.bench.cells import Cell, ModelSpec
 from graphsde.bench.engines import Limits
 from graphsde.bench.folder import BenchFolder
+from graphsde.bench.kept_fits import keeping_fits
 from graphsde.bench.paper import TABLES, PaperTable
 from graphsde.bench.reproduce import cells_of, rows_to_be_searched, specs_of, with_found
 from graphsde.bench.run import BenchRequest, run_bench
@@ -38,6 +39,8 @@ Say = Callable[[str], None]
 UNKNOWN_SECONDS = 60.0
 USUAL = "misclassification"
 TUNED = " (tuned)"
+# under the folder of results; a cache, which may be deleted
+KEPT_FITS = ".fits"
 
 
 class Searches(Settings):
@@ -45,7 +48,7 @@ class Searches(Settings):
 
     Args:
         graphs, models: every pair is searched.
-        trials, around, runs, cpu_minutes, without: see :class:`~graphsde.bench.search.SearchRequest`.
+        trials, around, runs, cpu_minutes, sampler, without: see :class:`~graphsde.bench.search.SearchRequest`.
         also: settings to try in addition to the grid, by model.
         held: settings that stay as they are in every trial, by model.
         members: ensembles that are not searched but take the settings of a member's search: ensemble to member.
@@ -58,6 +61,7 @@ class Searches(Settings):
     around: int = 4
     runs: int = 2
     cpu_minutes: float = 120.0
+    sampler: Literal["random", "tpe", "near"] = "random"
     without: tuple[str, ...] = ()
     also: dict[str, dict[str, list[Any]]] = Field(default_factory=dict)
     held: dict[str, dict[str, Any]] = Field(default_factory=dict)
@@ -102,7 +106,8 @@ class Plan(Settings):
 
     def on(self, graphs: Sequence[str]) -> Plan:
         """The part of it that is about some graphs."""
-        known = {graph for one in (*self.searches, *self.steps) for graph in one.graphs}
+        parts: list[Searches | Step] = [*self.searches, *self.steps]
+        known = {graph for one in parts for graph in one.graphs}
         if strange := [graph for graph in graphs if graph not in known]:
             raise BadUsage("the plan has no such graph", found=strange, expected=", ".join(sorted(known)))
         searches = (one.model_copy(update={"graphs": _kept(one.graphs, graphs)}) for one in self.searches)
@@ -230,13 +235,14 @@ class Study:
                     if time.monotonic() < until:
                         self._search(searches, model, graph, workers, until, say)
         touched: dict[str, tuple[Step, PaperTable]] = {}
-        for step in self.plan.steps:
-            for table, graph in self._parts(step):
-                while (left := until - time.monotonic()) > 0 and (missing := self._missing(step, table, graph)):
-                    seeds, labels = next_cells(missing, self._seconds, left * (workers or 1))
-                    say(f"{table.name} on {graph}: seeds {', '.join(map(str, seeds))} of {', '.join(labels)}")
-                    self._run(step, table, graph, seeds, labels, workers, say)
-                    touched[table.name] = step, table
+        with keeping_fits(self.results / KEPT_FITS):  # tables ask different things of the same fits
+            for step in self.plan.steps:
+                for table, graph in self._parts(step):
+                    while (left := until - time.monotonic()) > 0 and (missing := self._missing(step, table, graph)):
+                        seeds, labels = next_cells(missing, self._seconds, left * (workers or 1))
+                        say(f"{table.name} on {graph}: seeds {', '.join(map(str, seeds))} of {', '.join(labels)}")
+                        self._run(step, table, graph, seeds, labels, workers, say)
+                        touched[table.name] = step, table
         return list(touched.values())
 
     def _parts(self, step: Step) -> Iterator[tuple[PaperTable, str]]:
@@ -321,6 +327,7 @@ class Study:
             trials=searches.trials,
             around=searches.around,
             runs=searches.runs,
+            sampler=searches.sampler,
             without=searches.without,
             also=searches.also.get(model, {}),
             cpu_minutes=searches.cpu_minutes,

@@ -199,7 +199,8 @@ class SearchRequest:
         runs: trainings of each trial, with seeds from ``seed`` on; the mean counts.
         also: settings to try in addition to the grid, with their values in order.
         without: parameters of the grid that are not searched.
-        sampler: ``random`` or ``tpe``.
+        sampler: ``random`` in the whole grid, ``tpe``, or ``near``: the model's own settings with a few of them
+            changed, every parameter in as many trials as the others and to another value each time.
         select: what is minimised or maximised, on validation nodes.
         cpu_minutes: of all trials together; no new one is started beyond.
         engine, workers, address: as of a bench.
@@ -213,7 +214,7 @@ class SearchRequest:
     runs: int = 1
     also: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     without: Sequence[str] = ()
-    sampler: Literal["random", "tpe"] = "random"
+    sampler: Literal["random", "tpe", "near"] = "random"
     select: Select = "nll"
     cpu_minutes: float = 20.0
     engine: str = "processes"
@@ -280,6 +281,8 @@ def next_point(request: SearchRequest, trials: Sequence[Trial]) -> dict[str, Any
         return {}
     if request.around and len(trials) >= request.trials:
         return neighbour(request, trials, space)
+    if request.sampler == "near":
+        return _near(request, space, len(trials))
     try:
         import optuna
     except ImportError:
@@ -311,6 +314,28 @@ def next_point(request: SearchRequest, trials: Sequence[Trial]) -> dict[str, Any
         if asked.params not in tried:
             break
     return dict(asked.params)
+
+
+def _near(request: SearchRequest, space: dict[str, tuple[Any, ...]], number: int) -> dict[str, Any]:
+    """Trial ``number`` of a design in which every parameter is changed in a third of the trials.
+
+    A model's own settings are its authors': most points of the whole grid are far worse, above all if it has many
+    parameters.
+    """
+    own, trials = _own_point(request, space), range(1, max(request.trials, number + 1))
+    changes: dict[int, dict[str, Any]] = {trial: {} for trial in trials}
+    rng = numpy_stream(request.seed, "search", "near", request.model.name, request.dataset)
+    for name, values in space.items():
+        usual = values[_nearest(values, own[name])] if name in own else None
+        others = [values[place] for place in rng.permutation(len(values)) if values[place] != usual]
+        often = max(1, round(len(trials) / 3))
+        for turn, trial in enumerate(rng.permutation(list(trials))[:often].tolist()):
+            changes[trial][name] = others[turn % len(others)]
+    for trial, point in changes.items():  # none repeats the model's own settings, or another trial
+        while not point or any(point == changes[earlier] for earlier in range(1, trial)):
+            name = str(rng.choice(list(space)))
+            point[name] = space[name][int(rng.integers(len(space[name])))]
+    return changes[number]
 
 
 def neighbour(request: SearchRequest, trials: Sequence[Trial], space: dict[str, tuple[Any, ...]]) -> dict[str, Any]:

@@ -387,7 +387,7 @@ def search(
         typer.Option("--also", metavar="[MODEL.]KEY=[A,B]", help="Values of a setting to try besides the grid."),
     ] = [],  # noqa: B006
     cpu_minutes: Annotated[float, typer.Option("--cpu-minutes", help="CPU minutes per model and graph.")] = 20.0,
-    sampler: Annotated[str, typer.Option("--sampler", help="random or tpe.")] = "random",
+    sampler: Annotated[str, typer.Option("--sampler", help="random, tpe or near.")] = "random",
     select: Annotated[str, typer.Option("--select", help="nll or accuracy, on validation nodes.")] = "nll",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of training and of the sampler.")] = 0,
     engine: Annotated[str, ENGINE] = "processes",
@@ -404,9 +404,11 @@ def search(
     from graphsde.bench.search import SearchRequest, best_trial, place_of, run_search, write_best
     from graphsde.datasets.source import GraphSource
 
-    if sampler not in ("random", "tpe") or select not in ("nll", "accuracy"):
+    if sampler not in ("random", "tpe", "near") or select not in ("nll", "accuracy"):
         raise BadUsage(
-            "unknown --sampler or --select", found=f"{sampler}, {select}", expected="random or tpe, nll or accuracy"
+            "unknown --sampler or --select",
+            found=f"{sampler}, {select}",
+            expected="random, tpe or near; nll or accuracy",
         )
     texts = names_of(models, "--models")
     beside = {text: spec.settings for text, spec in zip(texts, _models(texts, key_values(also, "--also")), strict=True)}

@@ -80,7 +80,7 @@ class ActiveLearning(Task):
         assert graph.train_mask is not None
         begin = int(graph.train_mask.sum())
         rounds = o.rounds or max(1, begin // o.batch)
-        model, cost = self.fit_timed(make, graph)
+        model, cost = self.fit_anew(make, graph)
         curves: dict[str, list[float]] = {"labels": []}
         for done in range(rounds + 1):
             prediction = self.predict_classes(model, graph)

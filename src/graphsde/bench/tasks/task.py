@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from pydantic import Field
 
 from graphsde.base.errors import BadUsage
 from graphsde.base.registry import Registry, Rules
+from graphsde.bench.kept_fits import fitted, timed
 from graphsde.datasets.splits import default_split, make_split
 from graphsde.graph.graph import Graph
 from graphsde.metrics.calibration import nll
@@ -107,12 +107,14 @@ class Task(ABC):
     def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
         """Train on ``graph`` as :meth:`prepare` left it, and measure."""
 
-    def fit_timed(self, make: ModelMaker, graph: Graph, **watched: Any) -> tuple[Model, dict[str, float]]:
-        """A fitted model and the cost of the fit: CPU seconds, epochs; ``watched`` is passed to the fit."""
-        begin = time.process_time()
-        model = make().fit(graph, **watched)
-        spent = time.process_time() - begin
-        return model, {"fit_cpu_seconds": spent, "epochs": float(len(model.history))}
+    def fit_timed(self, make: ModelMaker, graph: Graph) -> tuple[Model, dict[str, float]]:
+        """A fitted model and the cost of the fit: CPU seconds, epochs. It may have been kept by another task."""
+        return fitted(make, graph)
+
+    def fit_anew(self, make: ModelMaker, graph: Graph, **watched: Any) -> tuple[Model, dict[str, float]]:
+        """As :meth:`fit_timed`, for tasks that watch the fit (``watched`` is passed to it) or train on from it."""
+        model = make()
+        return model, timed(model, graph, **watched)
 
     def predict(self, model: Model, graph: Graph) -> Prediction:
         """With as many samples as the options say."""

@@ -67,7 +67,7 @@ class Tuning(Task):
     def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
         pruner = _Pruner(self.options)
         try:
-            model, cost = self.fit_timed(make, graph, callbacks=[pruner])
+            model, cost = self.fit_anew(make, graph, callbacks=[pruner])
         except _Behind:
             best = pruner.best if self.options.select == "nll" else -pruner.best
             return Measurement({f"val_{self.options.select}": best, "pruned": 1.0}, {"reached": pruner.reached})
