@@ -325,16 +325,17 @@ def _near(request: SearchRequest, space: dict[str, tuple[Any, ...]], number: int
     own, trials = _own_point(request, space), range(1, max(request.trials, number + 1))
     changes: dict[int, dict[str, Any]] = {trial: {} for trial in trials}
     rng = numpy_stream(request.seed, "search", "near", request.model.name, request.dataset)
+    others: dict[str, list[Any]] = {}
     for name, values in space.items():
         usual = values[_nearest(values, own[name])] if name in own else None
-        others = [values[place] for place in rng.permutation(len(values)) if values[place] != usual]
+        others[name] = [values[place] for place in rng.permutation(len(values)) if values[place] != usual]
         often = max(1, round(len(trials) / 3))
         for turn, trial in enumerate(rng.permutation(list(trials))[:often].tolist()):
-            changes[trial][name] = others[turn % len(others)]
+            changes[trial][name] = others[name][turn % len(others[name])]
     for trial, point in changes.items():  # none repeats the model's own settings, or another trial
         while not point or any(point == changes[earlier] for earlier in range(1, trial)):
             name = str(rng.choice(list(space)))
-            point[name] = space[name][int(rng.integers(len(space[name])))]
+            point[name] = others[name][int(rng.integers(len(others[name])))]
     return changes[number]
 
 
