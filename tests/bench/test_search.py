@@ -88,6 +88,16 @@ def test_near_changes_a_few_of_the_own_settings_and_every_parameter_equally_ofte
     assert {len(point) for point in points} <= {1, 2, 3, 4}
 
 
+def test_without_pruning_no_trial_is_given_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(study, "run_bench", lambda bench, *_, **__: asked.append(bench.options["thresholds"]))
+    monkeypatch.setattr(study, "thresholds", lambda trials: (0.5,))
+    monkeypatch.setattr(study, "read_trials", lambda *_: [Trial(0, {}, {}, 1.0, "", (), 1.0, False)])
+    for prune in (True, False):
+        study._try(request(prune=prune), tmp_path / str(prune), [], 60.0, lambda text: None)
+    assert asked == [(0.5,), ()]
+
+
 def test_the_median_of_four_trials_is_what_a_fifth_must_reach() -> None:
     def trial(*reached: float) -> Trial:
         return Trial(0, {}, {}, 1.0, "", reached, 1.0, False)

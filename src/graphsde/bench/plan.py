@@ -48,7 +48,7 @@ class Searches(Settings):
 
     Args:
         graphs, models: every pair is searched.
-        trials, around, runs, cpu_minutes, sampler, without: see :class:`~graphsde.bench.search.SearchRequest`.
+        trials, around, runs, cpu_minutes, sampler, prune, without: see :class:`~graphsde.bench.search.SearchRequest`.
         also: settings to try in addition to the grid, by model.
         held: settings that stay as they are in every trial, by model.
         members: ensembles that are not searched but take the settings of a member's search: ensemble to member.
@@ -62,6 +62,7 @@ class Searches(Settings):
     runs: int = 2
     cpu_minutes: float = 120.0
     sampler: Literal["random", "tpe", "near"] = "random"
+    prune: bool = True
     without: tuple[str, ...] = ()
     also: dict[str, dict[str, list[Any]]] = Field(default_factory=dict)
     held: dict[str, dict[str, Any]] = Field(default_factory=dict)
@@ -328,6 +329,7 @@ class Study:
             around=searches.around,
             runs=searches.runs,
             sampler=searches.sampler,
+            prune=searches.prune,
             without=searches.without,
             also=searches.also.get(model, {}),
             cpu_minutes=searches.cpu_minutes,

@@ -199,6 +199,7 @@ class SearchRequest:
         runs: trainings of each trial, with seeds from ``seed`` on; the mean counts.
         also: settings to try in addition to the grid, with their values in order.
         without: parameters of the grid that are not searched.
+        prune: give up a trial that is behind the median of earlier ones; it may only have been slower at first.
         sampler: ``random`` in the whole grid, ``tpe``, or ``near``: the model's own settings with a few of them
             changed, every parameter in as many trials as the others and to another value each time.
         select: what is minimised or maximised, on validation nodes.
@@ -214,6 +215,7 @@ class SearchRequest:
     runs: int = 1
     also: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     without: Sequence[str] = ()
+    prune: bool = True
     sampler: Literal["random", "tpe", "near"] = "random"
     select: Select = "nll"
     cpu_minutes: float = 20.0
@@ -241,7 +243,7 @@ class SearchRequest:
         """What only some searches have, so that the others are what they were."""
         several = {"runs": self.runs} if self.runs > 1 else {}
         nearby = {"trials": self.trials, "around": self.around} if self.around else {}
-        fewer = {"without": list(self.without)} if self.without else {}
+        fewer = ({"without": list(self.without)} if self.without else {}) | ({} if self.prune else {"prune": False})
         return several | nearby | fewer | ({"also": dict(self.also)} if self.also else {})
 
 
@@ -328,7 +330,7 @@ def _near(request: SearchRequest, space: dict[str, tuple[Any, ...]], number: int
     others: dict[str, list[Any]] = {}
     for name, values in space.items():
         usual = values[_nearest(values, own[name])] if name in own else None
-        others[name] = [values[place] for place in rng.permutation(len(values)) if values[place] != usual]
+        others[name] = [values[place] for place in rng.permutation(len(values)) if values[place] != usual] or [usual]
         often = max(1, round(len(trials) / 3))
         for turn, trial in enumerate(rng.permutation(list(trials))[:often].tolist()):
             changes[trial][name] = others[name][turn % len(others[name])]
@@ -437,7 +439,11 @@ def _try(request: SearchRequest, folder: Path, trials: list[Trial], cpu_seconds:
         datasets=(request.dataset,),
         models=(ModelSpec(request.model.name, settings),),
         seeds=tuple(range(request.seed, request.seed + request.runs)),
-        options={**request.options, "thresholds": thresholds(trials), "select": request.select},
+        options={
+            **request.options,
+            "thresholds": thresholds(trials) if request.prune else (),
+            "select": request.select,
+        },
         engine=request.engine,
         address=request.address,
         workers=request.workers,

@@ -388,6 +388,9 @@ def search(
     ] = [],  # noqa: B006
     cpu_minutes: Annotated[float, typer.Option("--cpu-minutes", help="CPU minutes per model and graph.")] = 20.0,
     sampler: Annotated[str, typer.Option("--sampler", help="random, tpe or near.")] = "random",
+    prune: Annotated[
+        bool, typer.Option("--prune/--no-prune", help="Give up trials that are behind the median of earlier ones.")
+    ] = True,
     select: Annotated[str, typer.Option("--select", help="nll or accuracy, on validation nodes.")] = "nll",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of training and of the sampler.")] = 0,
     engine: Annotated[str, ENGINE] = "processes",
@@ -424,6 +427,7 @@ def search(
                 runs=runs,
                 also=_values(beside[text]),
                 sampler=sampler,  # type: ignore[arg-type]
+                prune=prune,
                 select=select,  # type: ignore[arg-type]
                 cpu_minutes=cpu_minutes,
                 engine=engine,
