@@ -7,8 +7,8 @@ size of the graph (Bojchevski et al., "Scaling graph neural networks with approx
 
 **Clusters** have few edges between them (Chiang et al., "Cluster-GCN: an efficient algorithm for training deep and
 large graph convolutional networks", KDD 2019). A step uses a few random ones and the edges among them, so that over the
-epochs the edges between clusters are used too. Entries of the operator are those of the whole graph:
-neighbours have the same weight as there, and neighbours outside the step are ignored.
+epochs the edges between clusters are used too. Degrees are those among the nodes of the step: with the whole graph's a
+walk would lose most of its mass in a dense graph, and what was trained would not fit the whole graph's operator.
 """
 
 from __future__ import annotations
@@ -417,6 +417,7 @@ class ClusterLearner(LGNSDELearner):
         self.members = np.split(order, np.searchsorted(cluster[order], np.arange(1, parts)))
         self.together = max(1, round(batch * parts / nodes))
         self.operator = graph.adjacency.normalized
+        self.roots = degree_roots(self.operator)
         role = np.full(nodes, -1, dtype=np.int64)
         role[self.train.cpu().numpy()] = np.arange(len(self.train))
         self.place_in_train, self.is_val = role, np.zeros(nodes, dtype=bool)
@@ -461,7 +462,7 @@ class ClusterLearner(LGNSDELearner):
         """This learner restricted to these nodes (ascending positions) and their edges."""
         part = copy.copy(self)
         at = torch.from_numpy(nodes).to(self.device)
-        operator = _among(self.operator, nodes)
+        operator = _renormalised(_among(self.operator, nodes), self.roots[nodes])
         symmetric = self.inputs.adjacency.symmetric
         part.inputs = Inputs(
             rows_of(self.inputs.features, at), SparseMatrix.from_scipy(operator, symmetric=symmetric).on(self.device)
@@ -474,6 +475,19 @@ class ClusterLearner(LGNSDELearner):
         part.keys, part.num_nodes = self.keys[at], len(nodes)
         part.resemblance = None if self.resemblance is None else self.resemblance[at]
         return part
+
+
+def _renormalised(among: sp.csr_array, roots: np.ndarray) -> sp.csr_array:
+    """Entries a_ij / √(d_i d_j) with degrees among these nodes in place of those in the whole graph.
+
+    Args:
+        among: the operator's entries among some nodes.
+        roots: √d of these nodes in the whole graph.
+    """
+    kept = np.sqrt((among @ roots) / roots)
+    rows = np.repeat(kept, np.diff(among.indptr))
+    scaled = (among.data / (rows * kept[among.indices])).astype(among.dtype)
+    return sp.csr_array((scaled, among.indices, among.indptr), shape=among.shape)
 
 
 def _among(operator: sp.csr_array, nodes: np.ndarray) -> sp.csr_array:
