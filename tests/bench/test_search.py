@@ -18,6 +18,7 @@ from graphsde.bench.search import (
     SearchRequest,
     Trial,
     _trial,
+    best_trial,
     next_point,
     read_trials,
     run_search,
@@ -86,6 +87,17 @@ def test_near_changes_a_few_of_the_own_settings_and_every_parameter_equally_ofte
         assert name == "temperature" or len(set(changed)) >= 2
         assert own.get(name) not in changed
     assert {len(point) for point in points} <= {1, 2, 3, 4}
+
+
+def test_of_trials_that_are_about_as_good_the_fastest_wins() -> None:
+    def trial(number: int, value: float | None, seconds: float) -> Trial:
+        return Trial(number, {}, {}, value, "", (), seconds, False)
+
+    trials = [trial(0, 1.0, 1.0), trial(1, 0.500, 90.0), trial(2, 0.504, 9.0), trial(3, 0.51, 1.0), trial(4, None, 0.0)]
+    assert best_trial(trials).number == 1
+    assert best_trial(trials, within=0.01).number == 2
+    accuracies = [trial(0, 0.80, 9.0), trial(1, 0.795, 1.0), trial(2, 0.7, 0.1)]
+    assert [best_trial(accuracies, "accuracy", within).number for within in (0.0, 0.01)] == [0, 1]
 
 
 def test_without_pruning_no_trial_is_given_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,8 @@ class Searches(Settings):
 
     Args:
         graphs, models: every pair is searched.
-        trials, around, runs, cpu_minutes, sampler, prune, without: see :class:`~graphsde.bench.search.SearchRequest`.
+        trials, around, runs, cpu_minutes, sampler, prune, within, without: of a
+            :class:`~graphsde.bench.search.SearchRequest`.
         also: settings to try in addition to the grid, by model.
         held: settings that stay as they are in every trial, by model.
         members: ensembles that are not searched but take the settings of a member's search: ensemble to member.
@@ -63,6 +64,7 @@ class Searches(Settings):
     cpu_minutes: float = 120.0
     sampler: Literal["random", "tpe", "near"] = "random"
     prune: bool = True
+    within: float = 0.0
     without: tuple[str, ...] = ()
     also: dict[str, dict[str, list[Any]]] = Field(default_factory=dict)
     held: dict[str, dict[str, Any]] = Field(default_factory=dict)
@@ -330,6 +332,7 @@ class Study:
             runs=searches.runs,
             sampler=searches.sampler,
             prune=searches.prune,
+            within=searches.within,
             without=searches.without,
             also=searches.also.get(model, {}),
             cpu_minutes=searches.cpu_minutes,
@@ -341,7 +344,7 @@ class Study:
         done = run_search(request, self.results / searches.folder / place_of(model, graph), say=say, until=until)
         if not _finished(searches, done):
             return
-        best = best_trial(done)
+        best = best_trial(done, within=searches.within)
         write_best(self.configs / f"{place_of(model, graph)}.yaml", request, best, len(done))
         for ensemble in (name for name, member in searches.members.items() if member == model):
             spec = ModelSpec.parse(ensemble, {"base_settings": searches.held.get(model, {})})

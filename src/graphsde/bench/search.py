@@ -162,15 +162,21 @@ def _together(runs: Sequence[Trial]) -> Trial:
     )
 
 
-def best_trial(trials: Sequence[Trial], select: Select = "nll") -> Trial:
-    """The finished trial with the best validation metric; the earlier one in a tie."""
+def best_trial(trials: Sequence[Trial], select: Select = "nll", within: float = 0.0) -> Trial:
+    """The finished trial with the best validation metric; the earlier one in a tie.
+
+    Of trials that are worse by a share of up to ``within``, the one that took the least time.
+    """
     done = [trial for trial in trials if trial.value is not None]
     if not done:
         causes = sorted({trial.cause for trial in trials if trial.cause})
         told = "; ".join(causes) or None
         raise BadUsage("no trial has finished", found=told, fix="fix the cause, or allow more time")
     sign = 1.0 if select == "nll" else -1.0
-    return min(done, key=lambda trial: (sign * (trial.value or 0.0), trial.number))
+    best = min(done, key=lambda trial: (sign * (trial.value or 0.0), trial.number))
+    limit = sign * (best.value or 0.0) + within * abs(best.value or 0.0)
+    near = [trial for trial in done if within and sign * (trial.value or 0.0) <= limit]
+    return min(near, key=lambda trial: (trial.cpu_seconds, trial.number), default=best)
 
 
 def _trial(
@@ -199,6 +205,7 @@ class SearchRequest:
         runs: trainings of each trial, with seeds from ``seed`` on; the mean counts.
         also: settings to try in addition to the grid, with their values in order.
         without: parameters of the grid that are not searched.
+        within: of trials whose metric is worse than the best one by no more than this share, the fastest one wins.
         prune: give up a trial that is behind the median of earlier ones; it may only have been slower at first.
         sampler: ``random`` in the whole grid, ``tpe``, or ``near``: the model's own settings with a few of them
             changed, every parameter in as many trials as the others and to another value each time.
@@ -215,6 +222,7 @@ class SearchRequest:
     runs: int = 1
     also: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     without: Sequence[str] = ()
+    within: float = 0.0
     prune: bool = True
     sampler: Literal["random", "tpe", "near"] = "random"
     select: Select = "nll"
@@ -241,10 +249,15 @@ class SearchRequest:
 
     def _more(self) -> dict[str, Any]:
         """What only some searches have, so that the others are what they were."""
-        several = {"runs": self.runs} if self.runs > 1 else {}
+        optional = {
+            "runs": (self.runs, 1),
+            "without": (list(self.without), []),
+            "prune": (self.prune, True),
+            "within": (self.within, 0.0),
+            "also": (dict(self.also), {}),
+        }
         nearby = {"trials": self.trials, "around": self.around} if self.around else {}
-        fewer = ({"without": list(self.without)} if self.without else {}) | ({} if self.prune else {"prune": False})
-        return several | nearby | fewer | ({"also": dict(self.also)} if self.also else {})
+        return nearby | {name: value for name, (value, usual) in optional.items() if value != usual}
 
 
 def claim(folder: Path, request: SearchRequest) -> None:
@@ -343,7 +356,7 @@ def _near(request: SearchRequest, space: dict[str, tuple[Any, ...]], number: int
 
 def neighbour(request: SearchRequest, trials: Sequence[Trial], space: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
     """A point next to the best one so far that was not tried: one parameter, or two, by one place in the grid."""
-    best = best_trial(trials, request.select).chosen
+    best = best_trial(trials, request.select, request.within).chosen
     own = _own_point(request, space)
     tried = [trial.chosen for trial in trials]
     rng = numpy_stream(request.seed, "search", "around", request.model.name, request.dataset, len(trials))
