@@ -215,10 +215,10 @@ takes random clusters until it has about `batch` nodes (8,192 by default), and t
 degrees among them. An earlier version kept the degrees of the whole graph: in a dense graph a walk then loses most of
 its mass at every step, and the network learns for another operator than the one it predicts with. One of its three runs
 on Computers ended near chance. The change was chosen by the validation NLL of one seed that is not in the tables; two
-other repairs (rows that sum to 1 again, a walk that stays where it is instead of leaving) were about as good. It gains on
-Computers and PubMed and costs more than a point on Tolokers, where degrees tell something.
-Validation and prediction use the whole graph. Setting `parts` selects clusters for linear drifts too. Setting
-`neighbours` if they are not possible raises an error that explains why (`E-SETTING`).
+other repairs (rows that sum to 1 again, a walk that stays where it is instead of leaving) were about as good. It gains
+on Computers and PubMed and costs more than a point on Tolokers. Validation and prediction use the whole graph. Setting
+`parts` selects clusters for linear drifts too. Setting `neighbours` if they are not possible raises an error that
+explains why (`E-SETTING`).
 """
 TABLE = (
     "| training with | accuracy, % | difference | NLL | difference | mass dropped, error of H(T) | CPU s | seeds |",
