@@ -14,10 +14,11 @@ from graphsde.bench.cells import Cell
 from graphsde.bench.folder import BenchFolder
 from graphsde.bench.journal import Journal, Outcome, make_record
 from graphsde.bench.paper import TABLES
-from graphsde.bench.plan import Costs, Plan, Study, next_cells, read_plan
+from graphsde.bench.plan import Costs, Plan, Step, Study, next_cells, read_plan
 from graphsde.bench.reproduce import cells_of
 from graphsde.bench.search import read_settings
 
+FEW = {"epochs": 3, "hidden": 4}
 PLAN = Path(__file__).resolve().parents[2] / "studies" / "paper.yaml"
 
 
@@ -60,6 +61,14 @@ def test_what_cells_will_take_is_what_such_cells_took(tmp_path: Path) -> None:
     assert costs.of("misclassification", "photo", "hinted") == 7.0
 
 
+def test_what_earlier_versions_of_a_model_took_is_not_counted(tmp_path: Path) -> None:
+    old, new = (replace(cell("gcn", 0), versions={"model": version}) for version in (1, 2))
+    for order in ((old, new), (new, old)):
+        folder = tmp_path / str(order[0].versions["model"])
+        write(folder / "standard", *((one, 100.0 if one is old else 4.0) for one in order))
+        assert Costs(folder, {}).of("misclassification", "cora", "gcn") == 4.0
+
+
 def small(**step: Any) -> Plan:
     given = {"table": "standard", "graphs": ["digits"], "systems": ["quick"], "seeds": 2, **step}
     return Plan.parse({"groups": {"quick": ["gcn", "lgnsde@paper (tuned)"]}, "steps": [given]}, "plan")
@@ -99,10 +108,11 @@ def test_rows_of_an_earlier_version_are_set_aside_and_run_again(tmp_path: Path) 
 
 def test_the_plan_of_the_paper_names_tables_and_systems_that_exist() -> None:
     plan = read_plan(PLAN)
-    for step in plan.steps:
+    rows = [step for step in plan.steps if isinstance(step, Step)]
+    for step in rows:
         known = {system.name for table in TABLES.get(step.table) for system in table.systems}
         assert set(plan.systems_of(step)) <= known, step.table
-    told = {step.table for step in plan.steps}
+    told = {step.table for step in rows}
     assert set(TABLES) - told == {"figure-active"}  # which is drawn from the journals of two other tables
     with pytest.raises(BadUsage):
         Plan.parse({"steps": [{"tabel": "standard"}]}, "plan")
@@ -115,6 +125,19 @@ def test_a_plan_is_run_on_some_of_its_graphs(tmp_path: Path) -> None:
         plan.on(["karate"])
 
 
+def test_a_row_takes_its_settings_from_a_search_that_comes_before_it(tmp_path: Path) -> None:
+    rows = {"table": "standard-searched", "graphs": ["digits"], "systems": ["gcn (tuned)"], "seeds": 1}
+    search = {"graphs": ["digits"], "models": ["gcn"], "trials": 1, "around": 0, "runs": 1, "held": {"gcn": FEW}}
+    for steps, found in (([rows, search], 0), ([search, rows], 1)):
+        place = tmp_path / str(found)
+        study = Study(Plan.parse({"steps": steps}, "plan"), place / "results", place / "configs")
+        assert [line.table == "search" for line in study.status()] == ["models" in step for step in steps]
+        study.run(0.1, 1, lambda text: None)
+        journal = BenchFolder(place / "results" / "standard-searched").journal
+        assert len(journal.read().records) == found
+    assert journal.read().records[0]["cell"]["settings"] == FEW
+
+
 def test_an_ensemble_takes_what_the_search_of_its_member_found(tmp_path: Path) -> None:
     """Settings held and parameters left out are those of every trial."""
     searches = {
@@ -125,10 +148,10 @@ def test_an_ensemble_takes_what_the_search_of_its_member_found(tmp_path: Path) -
         "around": 0,
         "runs": 1,
         "without": ["hidden", "epochs"],
-        "held": {"gcn": {"epochs": 3, "hidden": 4}},
+        "held": {"gcn": FEW},
     }
     configs = tmp_path / "configs"
-    study = Study(Plan.parse({"searches": [searches]}, "plan"), tmp_path / "results", configs)
+    study = Study(Plan.parse({"steps": [searches]}, "plan"), tmp_path / "results", configs)
     study.run(0.1, 1, lambda text: None)
     gcn = read_settings(configs / "gcn-digits.yaml")
     assert (gcn["epochs"], gcn["hidden"]) == (3, 4)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from graphsde.base import storage
 from graphsde.base.errors import BadUsage
@@ -92,30 +93,34 @@ class Step(Settings):
     folder: str = ""
 
 
+def _kind(given: Any) -> str:
+    """A step that names models is a search; any other is rows of a table."""
+    models = given.get("models") if isinstance(given, Mapping) else getattr(given, "models", None)
+    return "rows" if models is None else "search"
+
+
 class Plan(Settings):
     """What is to be run, in order.
 
     Args:
         groups: names of systems, by the name of the group.
-        searches: come first, as tables take their settings from them.
-        steps: rows of tables.
+        steps: searches, and rows of tables; a row takes its settings from a search that comes before it.
         seconds: of a fit, by system and graph, where no journal knows them.
     """
 
     groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    searches: tuple[Searches, ...] = ()
-    steps: tuple[Step, ...] = ()
+    steps: tuple[
+        Annotated[Annotated[Searches, Tag("search")] | Annotated[Step, Tag("rows")], Discriminator(_kind)], ...
+    ] = ()
     seconds: dict[str, dict[str, float]] = Field(default_factory=dict)
 
     def on(self, graphs: Sequence[str]) -> Plan:
         """The part of it that is about some graphs."""
-        parts: list[Searches | Step] = [*self.searches, *self.steps]
-        known = {graph for one in parts for graph in one.graphs}
+        known = {graph for one in self.steps for graph in one.graphs}
         if strange := [graph for graph in graphs if graph not in known]:
             raise BadUsage("the plan has no such graph", found=strange, expected=", ".join(sorted(known)))
-        searches = (one.model_copy(update={"graphs": _kept(one.graphs, graphs)}) for one in self.searches)
         steps = (one.model_copy(update={"graphs": _kept(one.graphs, graphs)}) for one in self.steps)
-        return self.model_copy(update={"searches": tuple(searches), "steps": tuple(steps)})
+        return self.model_copy(update={"steps": tuple(steps)})
 
     def systems_of(self, step: Step) -> list[str]:
         return list(dict.fromkeys(name for one in step.systems for name in self.groups.get(one, (one,))))
@@ -134,7 +139,7 @@ class Line:
     """How far one table is on one graph; a search counts its trials.
 
     Args:
-        step: its number in the plan, from 1; searches are 0.
+        step: its number in the plan, from 1.
         wanted: cells that the plan asks for.
         failed: of those that are there.
         missing: that are not there.
@@ -166,11 +171,16 @@ class Costs:
 
     def __init__(self, results: Path, hints: Mapping[str, Mapping[str, float]]) -> None:
         kept: dict[tuple[str, str, str], list[float]] = {}
+        newest: dict[tuple[str, str, str], int] = {}
         for journal in sorted(results.rglob("journal.jsonl")):
             for record in BenchFolder(journal.parent).journal.read().records:
                 cell = Cell(**record["cell"])
                 key = (cell.task, cell.dataset, cell.label.partition("[")[0])
-                kept.setdefault(key, []).append(float(record["seconds"].get("cpu") or 0.0))
+                version = cell.versions.get("model", 0)
+                if version > newest.get(key, -1):  # what earlier versions took says little about this one
+                    newest[key], kept[key] = version, []
+                if version == newest[key]:
+                    kept[key].append(float(record["seconds"].get("cpu") or 0.0))
         for label, graphs in hints.items():
             for graph, seconds in graphs.items():
                 kept.setdefault((USUAL, graph, label), [seconds])
@@ -222,24 +232,24 @@ class Study:
     def status(self) -> list[Line]:
         """Every search and table with what is there and what is missing."""
         found = []
-        for searches in self.plan.searches:
-            found += [self._searched(searches, graph) for graph in searches.graphs]
         for number, step in enumerate(self.plan.steps, start=1):
-            for table, graph in self._parts(step):
-                found.append(self._line(number, step, table, graph))
+            if isinstance(step, Searches):
+                found += [self._searched(number, step, graph) for graph in step.graphs]
+            else:
+                found += [self._line(number, step, table, graph) for table, graph in self._parts(step)]
         return found
 
     def run(self, hours: float, workers: int | None, say: Say) -> list[tuple[Step, PaperTable]]:
         """Do what is missing, in order, until the time is used up; tables that have new cells are returned."""
         until = time.monotonic() + 3600 * hours
-        for searches in self.plan.searches:
-            for graph in searches.graphs:
-                for model in searches.models:
-                    if time.monotonic() < until:
-                        self._search(searches, model, graph, workers, until, say)
         touched: dict[str, tuple[Step, PaperTable]] = {}
         with keeping_fits(self.results / KEPT_FITS):  # tables ask different things of the same fits
             for step in self.plan.steps:
+                if isinstance(step, Searches):
+                    for graph, model in itertools.product(step.graphs, step.models):
+                        if time.monotonic() < until:
+                            self._search(step, model, graph, workers, until, say)
+                    continue
                 for table, graph in self._parts(step):
                     while (left := until - time.monotonic()) > 0 and (missing := self._missing(step, table, graph)):
                         seeds, labels = next_cells(missing, self._seconds, left * (workers or 1))
@@ -251,7 +261,7 @@ class Study:
     def _parts(self, step: Step) -> Iterator[tuple[PaperTable, str]]:
         for graph in step.graphs:
             for table in TABLES.get(step.table):
-                yield with_found(table, self.configs), graph
+                yield with_found(table, self.configs, [graph]), graph
 
     def folder(self, step: Step, table: PaperTable) -> BenchFolder:
         return BenchFolder(self.results / step.folder / table.name.replace(":", "-"))
@@ -351,7 +361,7 @@ class Study:
             own = replace(best, settings=settings_of(spec.name, best.chosen, spec.settings))
             write_best(self.configs / f"{place_of(ensemble, graph)}.yaml", replace(request, model=spec), own, len(done))
 
-    def _searched(self, searches: Searches, graph: str) -> Line:
+    def _searched(self, number: int, searches: Searches, graph: str) -> Line:
         """Trials of all models on a graph; a search that has used up its time has finished too."""
         total, missing, failed, seconds, counts = searches.trials + searches.around, 0, 0, 0.0, []
         for model in searches.models:
@@ -365,7 +375,7 @@ class Study:
                 seconds += min(rest * each, 60 * searches.cpu_minutes - sum(trial.cpu_seconds for trial in done))
         told = f"{min(counts)} to {max(counts)} of {total} trials"
         wanted = total * len(searches.models)
-        return Line(0, "search", graph, len(counts), told, wanted, failed, missing, seconds / 3600)
+        return Line(number, "search", graph, len(counts), told, wanted, failed, missing, seconds / 3600)
 
 
 def _finished(searches: Searches, done: Sequence[Any]) -> bool:

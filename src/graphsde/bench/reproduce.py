@@ -46,16 +46,17 @@ class Beside:
         return asdict(self)
 
 
-def with_found(table: PaperTable, configs: Path | None) -> PaperTable:
+def with_found(table: PaperTable, configs: Path | None, graphs: Sequence[str] = ()) -> PaperTable:
     """The table with the settings that searches have left in ``configs`` for its tuned rows.
 
-    A row that is to be tuned is there on the graphs that have been searched, and on no other.
+    A row that is to be tuned is there on the graphs that have been searched, and on no other. ``graphs`` are looked for
+    besides those of the table itself.
     """
-    systems = []
+    systems, known = [], dict.fromkeys((*table.datasets, *graphs))
     for system in table.systems:
         if system.tuned:
-            graphs = [] if configs is None else [g for g in table.datasets if kept_settings(configs, system.model, g)]
-            spec = tuned(ModelSpec.parse(system.model), system.model, graphs, configs or Path())
+            searched = [] if configs is None else [g for g in known if kept_settings(configs, system.model, g)]
+            spec = tuned(ModelSpec.parse(system.model), system.model, searched, configs or Path())
             system = replace(system, found=spec.found, found_on=spec.found_on)
         systems.append(system)
     return replace(table, systems=tuple(systems))

@@ -69,9 +69,9 @@ def reproduce(
         )
     rows: list[Beside] = []
     journals: dict[str, list[tuple[Any, list[Any]]]] = {}
-    for part in (with_found(one, configs) for one in TABLES.get(table)):
-        named = names_of(datasets, "--datasets") if datasets else list(part.datasets)
-        graphs = [GraphSource.typed(name).graph for name in named]
+    chosen = [GraphSource.typed(name).graph for name in names_of(datasets, "--datasets")] if datasets else []
+    for part in (with_found(one, configs, chosen) for one in TABLES.get(table)):
+        graphs = chosen or [GraphSource.typed(name).graph for name in part.datasets]
         wanted = seeds_of(seeds) if seeds else tuple(range(part.seeds))
         folder = out / part.name.replace(":", "-")
         for graph in () if show else graphs:  # one at a time: a tuned row is only on graphs that have been searched

@@ -66,15 +66,15 @@ FEATURES_SWEEP, EDGES_SWEEP = (
         name=f"noise-sweep:{on}",
         experiment="",
         task="noise",
-        options={"severities": severities, "draws": 3} | ({} if on == "features" else {"on": on}),
+        options={"severities": severities, "draws": 2, "samples": 32} | ({} if on == "features" else {"on": on}),
         datasets=FIVE,
         systems=(GCN, ENSEMBLE, *(row for row in MAIN if row.model.startswith("lgnsde")), APPNP),
         metrics={
             f"{name} at {one:g}": f"{name}@{one:g}" for name in ("accuracy", "aurc") for one in (0.0, *severities)
         },
         seeds=5,
-        about=f"Noise of several severities on the {on}, three draws that are the same for every system: multiples of "
-        "the features' standard deviation, or shares of the edges; 0 is the clean graph.",
+        about=f"Noise of several severities on the {on}, two draws that are the same for every system, 32 samples a "
+        "prediction: multiples of the features' standard deviation, or shares of the edges; 0 is the clean graph.",
     )
     for on, severities in SEVERITIES.items()
 )
