@@ -17,11 +17,13 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
+from results_pages import CONFIGS, rows_of
 
 import graphsde as gs
 from graphsde.bench.compare import compare
 from graphsde.bench.folder import BenchFolder
 from graphsde.bench.paper import TABLES
+from graphsde.bench.reproduce import with_found
 from graphsde.bench.theory import TheoryOptions, measure_theory
 from graphsde.prediction.plots import PLOTS
 from graphsde.view.figures import of_prediction  # noqa: F401  (importing it registers the plots)
@@ -69,16 +71,17 @@ def of_numbers(name: str) -> Picture:
 def paper(name: str) -> Picture:
     """A figure of the paper from its journals."""
     journals = []
-    for plan in TABLES.get(name):
+    for plan in (with_found(one, CONFIGS) for one in TABLES.get(name)):
         folders = [RESULTS / "figures" / plan.name.replace(":", "-"), RESULTS / plan.name.replace(":", "-")]
         home = next(folder for folder in folders if (folder / "journal.jsonl").is_file())
-        records = BenchFolder(home).read()[1].records  # also those of an earlier version of a model
-        journals.append((plan, [record for record in records if record["cell"]["dataset"] == GRAPH]))
+        records = [one for one in BenchFolder(home).read()[1].records if one["cell"]["dataset"] == GRAPH]
+        journals.append((plan, rows_of(plan, records)))
     return PAPER_FIGURES[name](journals)
 
 
 def intervals() -> Picture:
-    records = BenchFolder(RESULTS / "standard").read()[1].records
+    (plan,) = (with_found(one, CONFIGS) for one in TABLES.get("standard"))
+    records = rows_of(plan, BenchFolder(RESULTS / "standard").read()[1].records)
     return MetricIntervals.of(records, compare(records), GRAPH, "accuracy")
 
 

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from graphsde.bench.cells import Cell
-from graphsde.bench.compare import Row, compare, headline
+from graphsde.bench.compare import Row, compare, headline, standings
 from graphsde.bench.folder import BenchFolder
 from graphsde.bench.paper import TABLES, PaperTable
-from graphsde.bench.reproduce import beside_table, cells_of, markdown_table, with_found
+from graphsde.bench.plan import Step, read_plan
+from graphsde.bench.reproduce import beside_table, by_system, markdown_table, with_found
 from graphsde.cli.reproduce import everything, write_results
 from graphsde.io.table_export import write_table
 from graphsde.view.figures.bench import MetricIntervals
@@ -25,7 +26,8 @@ from graphsde.view.figures.style import save_figure
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS, PAGES, CONFIGS = ROOT / "results", ROOT / "docs" / "results", ROOT / "configs" / "equal"
 MACHINE = "two cores of an AMD EPYC, 24 GB, torch 2.13 on the CPU"
-OURS = ("lgnsde", "lgnsde@paper", "lgnsde@open-world", "lgnsde@universal")
+# the two models that are judged against every other
+SUBJECTS = {"lgnsde@paper (tuned)": "The network of the text", "lgnsde": "The default model"}
 
 
 def page(table: str, pages: Path, draw: bool = True) -> str:
@@ -52,17 +54,98 @@ def page(table: str, pages: Path, draw: bool = True) -> str:
             text.append(f"Not run yet: {', '.join(missing)}.")
         if drawn:
             text.append(f"![Our figures and the published ones]({name}.png)")
-        compared = compare(records, figures_of(plan, records))
+        judged = rows_of(plan, records)
+        compared = compare(judged, figures_of(plan, judged))
         if len({row.model for row in compared}) > 1:
-            text += ["### Leaders", verdict_table(compared), summary(compared)]
-        text.append(f"{commands(command, records)}; {machines(records)} {journal_of(folder)}")
-        text += [*fewer_seeds(records), *beyond_the_table(plan, records)]
+            text += ["### Leaders", verdict_table(compared), *rivals(judged, figures_of(plan, judged))]
+        text.append(f"{commands(command, judged)}; {machines(judged)} {journal_of(folder)}")
+        text += fewer_seeds(judged)
         parts.append("\n\n".join(text))
     return "\n\n".join(parts)
 
 
 def write_rows(rows: list[dict[str, Any]], path: Path) -> None:
     write_table({name: [row[name] for row in rows] for name in rows[0]}, path)
+
+
+def rows_of(plan: PaperTable, records: list[Any]) -> list[Any]:
+    """The records of the table's rows, under the names of these rows; each record once."""
+    seeds = sorted({record["cell"]["seed"] for record in records})
+    found: dict[str, Any] = {}
+    for graph in dict.fromkeys(record["cell"]["dataset"] for record in records):
+        for system, own in by_system(plan, records, graph, [], seeds):
+            for record in own:
+                found.setdefault(record["id"], record | {"cell": record["cell"] | {"called": system.name}})
+    return list(found.values())
+
+
+def rivals(records: list[Any], figures: list[str]) -> list[str]:
+    """What the network of the text and the default model are ahead of, tied with and behind."""
+    text = []
+    for subject, title in SUBJECTS.items():
+        lines = []
+        for one in standings(records, subject, figures):
+            rivals = len(one.ahead) + len(one.tied) + len(one.behind)
+            line = {"graph": one.dataset, "metric": one.metric}
+            for word, named in (("ahead of", one.ahead), ("tied with", one.tied), ("behind", one.behind)):
+                line[word] = f"all {rivals}" if len(named) == rivals > 1 else ", ".join(named)
+            lines.append(line | {"pairs": spread(one.fewest, one.most)})
+        if lines:
+            text += [f"### {title}, rival by rival", markdown_table(lines)]
+    return text
+
+
+def spread(fewest: int, most: int) -> str:
+    return str(most) if fewest == most else f"{fewest} to {most}"
+
+
+def overview() -> str:
+    """One line for each table: where it was run, and how often our two models are ahead, tied and behind."""
+    lines = []
+    for plan in (with_found(part, CONFIGS) for name in PAGES_OF_TABLES for part in TABLES.get(name)):
+        folder = BenchFolder(RESULTS / plan.name.replace(":", "-"))
+        if not folder.question.is_file():
+            continue
+        records = rows_of(plan, folder.read()[1].records)
+        page, _, part = plan.name.partition(":")
+        if page.startswith("growth"):
+            page, part = "growth", page.removeprefix("growth-")
+        told = f"[{page}]({page}.md)" + (f", {part.replace('-', ' ')}" if part else "")
+        lines.append({"table": told, "graphs (seeds)": ", ".join(seeds_by_graph(plan, records))} | tally(plan, records))
+    return markdown_table(lines)
+
+
+def seeds_by_graph(plan: PaperTable, records: list[Any]) -> list[str]:
+    """Every graph with the fewest and most seeds that a row has there."""
+    seeds: dict[str, dict[str, set[int]]] = {}
+    for record in records:
+        cell = Cell(**record["cell"])
+        seeds.setdefault(cell.dataset, {}).setdefault(cell.label, set()).add(cell.seed)
+    counts = {graph: sorted(map(len, own.values())) for graph, own in seeds.items()}
+    order = [graph for graph in plan.datasets if graph in counts]
+    return [f"{graph} {spread(counts[graph][0], counts[graph][-1])}" for graph in order]
+
+
+def tally(plan: PaperTable, records: list[Any]) -> dict[str, str]:
+    """Ahead / tied / behind over graphs, figures and rivals, variants of LGNSDE left out."""
+    line = {}
+    for subject, title in SUBJECTS.items():
+        found = standings(records, subject, figures_of(plan, records))
+        counts = [
+            sum(not rival.startswith("lgnsde") for one in found for rival in getattr(one, word))
+            for word in ("ahead", "tied", "behind")
+        ]
+        line[title.lower()] = " / ".join(map(str, counts)) if any(counts) else ""
+    return line
+
+
+MARKS = ("<!-- made by: python studies/results_pages.py -->", "<!-- end -->")
+
+
+def with_overview(text: str) -> str:
+    """The page that sums up, with its table as the journals give it."""
+    head, rest = text.split(MARKS[0])
+    return f"{head}{MARKS[0]}\n{overview()}{MARKS[1]}{rest.split(MARKS[1], 1)[1]}"
 
 
 def journal_of(folder: BenchFolder) -> str:
@@ -94,23 +177,6 @@ def fewer_seeds(records: list[Any]) -> list[str]:
     return [f"Cells not run: {'; '.join(found)}."] if found else []
 
 
-def beyond_the_table(plan: PaperTable, records: list[Any]) -> list[str]:
-    """Systems in the journal that the command above does not run."""
-    graph, seed = (records[0]["cell"][key] for key in ("dataset", "seed"))
-    own = {cell.label for cell in cells_of(plan, [graph], [], [seed])}
-    more = sorted({label for record in records if (label := Cell(**record["cell"]).label) not in own})
-    if not more:
-        return []
-    options = " ".join(f"--option {name}={_typed(value)}" for name, value in plan.options.items())
-    named = ",".join(label for label in more if "[" not in label)  # a label with settings is no name of a model
-    typed = f" (`graphsde bench {plan.task} --models {named} {options}` into the same folder)" if named else ""
-    return [f"Included in the comparison above, but not part of that command: {', '.join(more)}{typed}."]
-
-
-def _typed(value: Any) -> str:
-    return f"[{','.join(map(str, value))}]" if isinstance(value, list | tuple) else str(value).lower()
-
-
 @dataclass(frozen=True)
 class Study:
     """A bench that no printed table has: the folder under results, and what was asked."""
@@ -121,21 +187,6 @@ class Study:
 
 
 STUDIES = {
-    "leave-one-class-out": Study(
-        "ood-every-class",
-        "Every class is left out in turn, where the paper leaves out the last one: a model never sees the class, and "
-        "should be uncertain about its nodes. Test nodes only, by entropy; figures are means over the classes, "
-        "± the standard deviation over seeds. `propagated`: the entropy averaged over neighbours first.",
-        "graphsde bench ood --datasets {graphs} --models {models} --seeds {seeds} --out results/ood-every-class",
-    ),
-    "standard-tuned": Study(
-        "standard-tuned",
-        "The standard protocol with hyperparameters from equal searches for these six systems: 8 trials (the system's "
-        "own settings and 7 at random), one seed, chosen by validation NLL (`graphsde search`, saved under "
-        "configs). Public split, test nodes only.",
-        "graphsde bench misclassification --datasets {graphs} --models {models} --configs configs --seeds {seeds} "
-        "--out results/standard-tuned",
-    ),
     "controls": Study(
         "controls",
         "Single models and presets in the standard setting: public split of the citation graphs, the given split of "
@@ -150,8 +201,6 @@ STUDIES = {
         "--set kl_unit=elbo --seeds {seeds} --out results/full-elbo",
     ),
 }
-# tables whose journal a study shows, and figures, which have no cells of their own
-ELSEWHERE = {study.folder for study in STUDIES.values()}
 
 
 def study_page(name: str, study: Study, pages: Path, draw: bool = True) -> str:
@@ -165,7 +214,7 @@ def study_page(name: str, study: Study, pages: Path, draw: bool = True) -> str:
     write_rows([row.as_dict() | {"causes": ", ".join(row.causes)} for row in rows], pages / f"{name}.csv")
     text = [study.about, figures_table(rows)]
     if len({row.model for row in rows}) > 1:
-        text += ["### Leaders", verdict_table(rows), summary(rows)]
+        text += ["### Leaders", verdict_table(rows)]
         first = rows[0].metric
         for graph in dict.fromkeys(row.dataset for row in rows):
             picture = pages / f"{name}-{graph}.png"
@@ -232,17 +281,6 @@ def verdict_table(rows: list[Row]) -> str:
     return markdown_table(lines)
 
 
-def summary(rows: list[Row]) -> str:
-    """In words: where our own model wins, ties and loses."""
-    counts: dict[str, list[str]] = {"wins": [], "ties": [], "loses": [], "unsettled": []}
-    for row in rows:
-        if plain(row.model) not in OURS or row.mean is None:
-            continue
-        kind = {"best": "wins", "tied": "ties", "behind": "loses"}.get(row.verdict, "unsettled")
-        counts[kind].append(f"{row.metric} on {row.dataset} ({row.model})")
-    return "\n".join(f"* LGNSDE {kind}: {', '.join(found) or '—'}." for kind, found in counts.items() if found)
-
-
 def machines(records: list[dict[str, Any]]) -> str:
     done = [record for record in records if record["status"] == "done"]
     failed = len(records) - len(done)
@@ -250,7 +288,14 @@ def machines(records: list[dict[str, Any]]) -> str:
     return f"{len(done)} cells, {failed} failed, {hours:.1f} processor hours; {MACHINE}."
 
 
-PAGES_OF_TABLES = [name for name in TABLES if not name.startswith("figure-") and name not in ELSEWHERE]
+# in the order of the plan that runs them
+PAGES_OF_TABLES = [
+    name
+    for name in dict.fromkeys(
+        step.table for step in read_plan(ROOT / "studies" / "paper.yaml").steps if isinstance(step, Step)
+    )
+    if not name.startswith("figure-")
+]
 
 
 def write_page(name: str, pages: Path, draw: bool = True) -> bool:
@@ -263,3 +308,5 @@ def write_page(name: str, pages: Path, draw: bool = True) -> bool:
 
 if __name__ == "__main__":
     print("\n".join(name for name in (*PAGES_OF_TABLES, *STUDIES) if write_page(name, PAGES)))
+    front = PAGES / "README.md"
+    front.write_text(with_overview(front.read_text(encoding="utf-8")), encoding="utf-8")

@@ -8,7 +8,7 @@ import pytest
 
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.bench.cells import Cell
-from graphsde.bench.compare import collect, compare, headline, pairwise, rank_models
+from graphsde.bench.compare import collect, compare, headline, pairwise, rank_models, standings
 from graphsde.bench.direction import aim_of, first_judged, in_words, within_range
 from graphsde.bench.tasks import TASKS
 from graphsde.view.report.bench import leaders
@@ -31,6 +31,20 @@ def test_mean_std_rank_and_verdict() -> None:
     assert gcn.std == pytest.approx(0.01290994)
     assert gcn.ci_low is not None and gcn.ci_low < 0.815 < gcn.ci_high  # type: ignore[operator]
     assert rows["gcn", "nll"].rank == 1.0 and rows["mlp", "nll"].verdict == "behind"
+
+
+def test_one_model_among_its_rivals() -> None:
+    """Each metric in its own direction, on the seeds that both have; a rival with one of them is not judged."""
+    noise = (0.0, 0.004, -0.003, 0.002, -0.001)
+    records = [record("gcn", s, accuracy=0.8 + e, nll=0.6 + e) for s, e in enumerate(noise)]
+    records += [record("mlp", s, accuracy=0.6 - e, nll=0.9 - e) for s, e in enumerate(noise)]
+    records += [record("appnp", s, accuracy=0.8 + noise[-s], nll=0.4 - noise[-s]) for s in range(1, 4)]
+    records += [record("gat", 0, accuracy=0.1, nll=9.0)]
+    accuracy, nll = standings(records, "gcn", ["accuracy", "nll"])
+    assert (accuracy.ahead, accuracy.tied, accuracy.behind) == (["mlp"], ["appnp"], [])
+    assert (nll.ahead, nll.tied, nll.behind) == (["mlp"], [], ["appnp"])
+    assert (nll.dataset, nll.metric, nll.fewest, nll.most) == ("digits", "nll", 3, 5)
+    assert standings(records, "gat", ["accuracy"]) == standings(records, "sgc", ["accuracy"]) == []
 
 
 def test_failed_cells_are_counted_with_their_cause() -> None:

@@ -9,9 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from graphsde.bench.cells import Cell
-from graphsde.bench.folder import BenchFolder
-
 from support import needs_real_data
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,16 +42,11 @@ def test_every_journal_that_a_page_names_is_there() -> None:
     assert [(page, place) for page, place in sorted(named) if not (ROOT / place).exists()] == []
 
 
-def test_as_many_systems_are_told_as_the_journal_has() -> None:
-    records = BenchFolder(ROOT / "results" / "systems" / "planetoid").read()[1].records
-    systems: dict[str, set[str]] = {}
-    for record in records:
-        cell = Cell(**record["cell"])
-        systems.setdefault(cell.dataset, set()).add(cell.label)
+@needs_real_data
+def test_the_page_that_sums_up_is_short_and_its_table_is_what_the_journals_give() -> None:
     text = (PAGES / "README.md").read_text(encoding="utf-8")
-    told = re.search(r"(\d+) systems on Cora, (\d+) on CiteSeer, (\d+) on PubMed", text)
-    assert told is not None
-    assert [int(count) for count in told.groups()] == [len(systems[graph]) for graph in ("cora", "citeseer", "pubmed")]
+    assert len(text.splitlines()) <= 60
+    assert results_pages.with_overview(text) == text, "python studies/results_pages.py"
 
 
 def test_the_table_of_the_propositions_is_what_was_measured() -> None:

@@ -8,6 +8,7 @@ from scipy import stats
 
 from graphsde.base.seeds import numpy_stream
 from graphsde.bench.statistics import (
+    against,
     average_ranks,
     bootstrap_interval,
     compare_pairs,
@@ -91,6 +92,27 @@ def test_verdict_words() -> None:
     assert verdicts(as_runs(table[:, 1:]), higher_is_better=False) == {"m0": "behind", "m1": "best"}
     assert verdicts(as_runs(table[:, :1]), higher_is_better=True) == {"m0": "only"}
     assert set(verdicts(as_runs(table[:1]), higher_is_better=True).values()) == {"too few"}
+
+
+def test_a_model_against_each_of_its_rivals() -> None:
+    """Paired t-tests on common pairs with Holm over the rivals, as by scipy and by hand."""
+    rng = np.random.default_rng(3)
+    base = rng.normal(size=12)
+    runs = as_runs(np.stack([base, base - 1 + 0.1 * rng.normal(size=12), base + 0.5 + 0.1 * rng.normal(size=12)], 1))
+    runs["even"] = {pair: value + 0.3 * float(rng.normal()) for pair, value in runs["m0"].items()}
+    runs["once"] = {"0": -9.0}
+    said = against(runs, "m0", higher_is_better=True)
+    assert said == {"m1": "ahead", "m2": "behind", "even": "tied", "once": "too few"}
+    turned = against(runs, "m0", higher_is_better=False)
+    assert turned == {"m1": "behind", "m2": "ahead", "even": "tied", "once": "too few"}
+    # a p of .03 alone is a lead; beside three others that tie, it is none
+    d = np.array([0.3, 1.0, 2.0, 1.0, 0.2])
+    assert 0.0125 < (paired_t(d) or 0.0) < 0.05
+    zero = {str(i): 0.0 for i in range(5)}
+    near = {name: {str(i): float(v) for i, v in enumerate(rng.normal(size=5))} for name in "xyz"}
+    low = {str(i): -float(v) for i, v in enumerate(d)}
+    assert against({"own": zero, "low": low}, "own", higher_is_better=True) == {"low": "ahead"}
+    assert against({"own": zero, "low": low, **near}, "own", higher_is_better=True)["low"] == "tied"
 
 
 def test_a_model_whose_runs_failed_keeps_the_others_from_being_best() -> None:

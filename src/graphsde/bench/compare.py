@@ -16,6 +16,7 @@ from graphsde.bench.cells import Cell
 from graphsde.bench.direction import judged_values, within_range
 from graphsde.bench.statistics import (
     Comparison,
+    against,
     average_ranks,
     bootstrap_interval,
     compare_pairs,
@@ -115,6 +116,40 @@ def compare(records: Iterable[Mapping[str, Any]], metrics: Sequence[str] | None 
             known = sorted({name for record in records for name in record.get("metrics") or {}})
             raise BadUsage("unknown metric", code="E-NAME", found=metric, expected=", ".join(known))
     return rows
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where one model stands among its rivals on one graph under one metric.
+
+    Args:
+        ahead, tied, behind: the rivals that it is ahead of, statistically tied with, and behind.
+        fewest, most: pairs of runs that a test had.
+    """
+
+    dataset: str
+    metric: str
+    ahead: list[str]
+    tied: list[str]
+    behind: list[str]
+    fewest: int
+    most: int
+
+
+def standings(records: Iterable[Mapping[str, Any]], subject: str, metrics: Sequence[str]) -> list[Standing]:
+    """One model against every other, on every graph that has it, under every metric that can be ranked."""
+    found = []
+    for dataset, models in sorted(collect(records).items()):
+        for metric in metrics:
+            turned = judged_values(metric, _known(models, metric))
+            if turned is None or not turned.get(subject):
+                continue
+            said = against(turned, subject, higher_is_better=True)
+            pairs = [len(set(turned[subject]) & set(turned[name])) for name, word in said.items() if word != "too few"]
+            by = {word: [name for name, own in said.items() if own == word] for word in ("ahead", "tied", "behind")}
+            if pairs:
+                found.append(Standing(dataset, metric, **by, fewest=min(pairs), most=max(pairs)))
+    return found
 
 
 def headline(records: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

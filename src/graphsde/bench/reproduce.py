@@ -101,7 +101,7 @@ def beside(
     records = list(records)
     rows = []
     for dataset in datasets:
-        for system, found in _by_system(table, records, dataset, models, seeds):
+        for system, found in by_system(table, records, dataset, models, seeds):
             rows += [_beside(table, dataset, system, metric, found) for metric in table.metrics]
     return rows
 
@@ -110,12 +110,13 @@ def records_of(
     table: PaperTable, records: Iterable[Mapping[str, Any]], dataset: str, models: Sequence[str], seeds: Sequence[int]
 ) -> list[Mapping[str, Any]]:
     """The records of the cells that a table needs on one graph, in the order of its rows."""
-    return [record for _, found in _by_system(table, records, dataset, models, seeds) for record in found]
+    return [record for _, found in by_system(table, records, dataset, models, seeds) for record in found]
 
 
-def _by_system(
+def by_system(
     table: PaperTable, records: Iterable[Mapping[str, Any]], dataset: str, models: Sequence[str], seeds: Sequence[int]
 ) -> Iterator[tuple[System, list[Mapping[str, Any]]]]:
+    """The rows that a table has on one graph, each with its records."""
     records, graphs = list(records), dict[str, Graph]()
     for system in _rows(table, dataset, models):
         cells = plan_cells(table.task, table.options, [dataset], [spec_of(system)], seeds, graphs)

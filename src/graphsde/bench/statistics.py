@@ -167,6 +167,20 @@ def verdicts(runs: Mapping[str, Mapping[str, float]], *, higher_is_better: bool)
     return result
 
 
+def against(runs: Mapping[str, Mapping[str, float]], subject: str, *, higher_is_better: bool) -> dict[str, str]:
+    """How a model stands to each of its rivals: ``ahead``, ``tied``, ``behind`` or ``too few``.
+
+    Paired t-tests on the pairs that both have, Holm's correction over the rivals.
+    """
+    own = runs[subject]
+    leads = {name: _lead(own, values, higher_is_better) for name, values in runs.items() if name != subject}
+    p_values = {name: p for name, lead in leads.items() if (p := paired_t(lead)) is not None}
+    adjusted, result = holm(p_values), dict.fromkeys(leads, "too few")
+    for name, p in adjusted.items():
+        result[name] = "tied" if p >= LEVEL else "ahead" if leads[name].mean() > 0 else "behind"
+    return result
+
+
 def paired_ranks(runs: Mapping[str, Mapping[str, float]], *, higher_is_better: bool) -> dict[str, float]:
     """Ranks from 1 up, ties shared: one more than the number of rivals that are better on common pairs.
 
