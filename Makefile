@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= 2
 
+# tests start some hundred processes of Python: each would compile the package anew where a shell forbids compiled files
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help install demo test lint docs search slow bench systems reliability mutants clean
 
 help:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import typer.main
+import typer.testing
 from hypothesis import HealthCheck, settings
 
 from graphsde.graph.adjacency import Adjacency
@@ -24,8 +27,11 @@ settings.register_profile("same", derandomize=True, **_UNHURRIED)
 settings.register_profile("search", print_blob=True, **_UNHURRIED)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
+# a process builds its command line once, however many commands the tests give in it
+typer.testing._get_command = functools.cache(typer.main.get_command)
+
 # the files that take a minute or more: a worker that begins one of them last leaves the other waiting
-LONGEST = ("test_page_browser.py", "test_ray_engine.py", "test_faults.py")
+LONGEST = ("test_page_browser.py", "test_ray_engine.py", "test_faults.py", "test_engines.py", "test_workers.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

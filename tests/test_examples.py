@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from warm_process import start
+
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 SAYS = {
     "01_own_files.py": "test nodes are right",
@@ -31,7 +33,14 @@ def test_every_example_is_tried() -> None:
 
 
 @pytest.mark.parametrize("name", list(SAYS))
-def test_example(name: str) -> None:
+def test_example(name: str, tmp_path: Path) -> None:
+    done = start(EXAMPLES / name, folder=tmp_path)
+    assert done.ended() == 0, done.errors.read_text()
+    assert SAYS[name] in done.out.read_text()
+
+
+def test_an_example_as_people_start_it() -> None:
+    name = "04_noisy_graph_resnet.py"  # the quickest
     done = subprocess.run([sys.executable, EXAMPLES / name], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert SAYS[name] in done.stdout

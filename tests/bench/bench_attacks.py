@@ -101,6 +101,6 @@ def survives_failing_disks(graph: Path, folder: Path, whole: Path, **engine: Any
             with pytest.raises(GraphsdeError, match="E-IO") as caught:
                 bench(graph, out, **engine)
         assert disk.calls >= number and caught.value.exit_code == 74 and str(out) in str(caught.value)
-        bench(graph, out, **engine)
+        bench(graph, out)  # here: what is missing is in the journal alone, and a worker takes seconds to start
         assert table(out) == table(whole)
         assert len({record["id"] for record in written(out)}) == len(written(out)) == 6

@@ -13,10 +13,12 @@ from graphsde.cli.show import KINDS
 HEAVY = {"torch", "numpy", "scipy", "sklearn", "pyarrow", "pandas"}
 
 
-def test_the_catalogue_says_what_the_registries_say() -> None:
-    """If this fails, run studies/catalogue.py."""
+@pytest.fixture(scope="module")
+def told() -> list[str]:
+    """By a process that has imported every registry, as workers of a bench do: what differs from the catalogue, and
+    what was loaded."""
     lines = [  # another process: tests of this one may have registered parts
-        "import json",
+        "import json, sys",
         "from importlib import import_module",
         "from graphsde.cli.output import cell",
         "from graphsde.cli.show import KINDS, rows_of",
@@ -29,9 +31,22 @@ def test_the_catalogue_says_what_the_registries_say() -> None:
         "differ = [kind for kind in KINDS if json.dumps(kept[kind]) != json.dumps(live[kind])]",
         "differ += [kind for kind in KINDS if shown(kept[kind], KINDS[kind][2]) != shown(live[kind], KINDS[kind][2])]",
         "print('DIFFER', *differ)",
+        "print('LOADED', *sys.modules)",
     ]
     done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["DIFFER"]
+    return done.stdout.splitlines()
+
+
+def test_the_catalogue_says_what_the_registries_say(told: list[str]) -> None:
+    """If this fails, run studies/catalogue.py."""
+    assert told[0].split() == ["DIFFER"]
+
+
+def test_a_worker_of_a_bench_starts_without_what_few_cells_need(told: list[str]) -> None:
+    """All of scipy.stats takes as long to import as a third of torch."""
+    loaded = set(told[1].split())
+    assert "graphsde.bench.tasks.adaptive_depth" in loaded
+    assert not loaded & {"torch._dynamo", "sympy", "pandas", "sklearn", "scipy.stats"}
 
 
 def test_lists_load_nothing_heavy() -> None:

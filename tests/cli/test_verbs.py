@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -18,6 +16,7 @@ import graphsde as gs
 from cli_support import answer, graphsde
 from graphsde.cli.app import app
 from graphsde.runs.folder import RunFolder
+from warm_process import start
 
 from support import block_graph, needs_real_data
 
@@ -221,22 +220,22 @@ InterruptGuard.__enter__ = entered
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_a_signal_ends_a_fit_with_its_code_and_a_way_to_go_on(tmp_path: Path, number: int, code: int) -> None:
+def test_a_signal_ends_a_fit_with_its_code_and_a_way_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, code: int
+) -> None:
     out = tmp_path / "run"
-    command = [sys.executable, "-m", "graphsde", "fit", "digits", "--out", str(out)]
+    command = ["-m", "graphsde", "fit", "digits", "--out", out]
     command += ["--set", "epochs=100000", "--set", "patience=100000"]
     (tmp_path / "tells.py").write_text(TELLS_WHEN_IT_LISTENS)
-    told = {"GRAPHSDE_PLUGINS": "tells", "LISTENING": str(tmp_path / "listening")}
-    path = os.pathsep.join([*sys.path, str(tmp_path)])
-    process = subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, env={**os.environ, **told, "PYTHONPATH": path}
-    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    fit = start(*command, folder=tmp_path, GRAPHSDE_PLUGINS="tells", LISTENING=str(tmp_path / "listening"))
     deadline = time.monotonic() + 600
-    while not (tmp_path / "listening").exists() and process.poll() is None and time.monotonic() < deadline:
+    while not (tmp_path / "listening").exists() and fit.process.is_alive() and time.monotonic() < deadline:
         time.sleep(0.05)
-    process.send_signal(number)
-    _, words = process.communicate(timeout=600)
-    assert process.returncode == code
+    assert fit.process.pid is not None and fit.process.is_alive(), fit.errors.read_text()
+    os.kill(fit.process.pid, number)
+    assert fit.ended() == code
+    words = fit.errors.read_text()
     assert "same command again" in words and "Traceback" not in words
     assert RunFolder(out).work.checkpoint.path.exists()
 

@@ -197,9 +197,8 @@ def test_a_cluster_gives_the_same_run(ray: Any, run_alone: Path, tmp_path: Path)
     ],
 )
 def test_options_that_do_not_fit_together_are_one_line(tmp_path: Path, words: list[str], place: str) -> None:
-    command = [sys.executable, "-m", "graphsde", "fit", "digits", "--out", str(tmp_path / "run"), *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == BadUsage.exit_code and place in done.stderr and len(done.stderr.splitlines()) == 1
+    done = graphsde("fit", "digits", "--out", tmp_path / "run", *words)
+    assert done.exit_code == BadUsage.exit_code and place in done.stderr and len(done.stderr.splitlines()) == 1
     assert not (tmp_path / "run").exists()
 
 

@@ -120,7 +120,7 @@ def nodes_for_power(max_error: float, error: float, delta: float, power: float) 
         >>> nodes_for_power(0.05, 0.0, 0.05, 0.8), nodes_for_power(0.05, 0.05, 0.05, 0.8)
         (59, None)
     """
-    from scipy.special import ndtri
+    from scipy.special import bdtr, ndtri
 
     if error >= max_error:
         return None
@@ -129,6 +129,33 @@ def nodes_for_power(max_error: float, error: float, delta: float, power: float) 
     if about > MOST_NODES:
         return None
     # twice as far as the normal approximation says: the teeth shrink, and no deeper one follows
-    nodes = np.arange(1, 2 * max(nodes_to_certify(max_error, delta), math.ceil(about)) + 1)
-    below = np.flatnonzero(power_of_test(nodes, error, max_error, delta) < power)
-    return int(nodes[below[-1]]) + 1 if len(below) else 1
+    most = 2 * max(nodes_to_certify(max_error, delta), math.ceil(about))
+    allowed = np.arange(int(most_errors(most, max_error, delta)) + 1)
+    first = _fewest_nodes(allowed, max_error, delta)
+    last = np.append(first[1:] - 1, most)  # of each tooth, along which the power falls
+    below = np.flatnonzero(bdtr(allowed.astype(np.float64), last, error) < power)
+    return int(last[below[-1]]) + 1 if len(below) else int(first[0])
+
+
+def _fewest_nodes(errors: np.ndarray, max_error: float, delta: float) -> np.ndarray:
+    """:func:`nodes_to_certify` for many numbers of errors at once.  # [K] int64"""
+    from scipy.special import bdtr, ndtri
+
+    def passes(nodes: np.ndarray) -> np.ndarray:
+        return np.asarray(bdtr(errors.astype(np.float64), nodes, max_error) <= delta)
+
+    # begins where the normal approximation passes, which is wrong by some multiple of 1 / max_error
+    spread = -ndtri(delta) * math.sqrt(1 - max_error)
+    about = ((spread + np.sqrt(spread**2 + 4 * (errors + 0.5))) / (2 * math.sqrt(max_error))) ** 2
+    step = math.ceil(4 / max_error)
+    low = np.maximum(errors, about.astype(np.int64) - step)  # as many errors as nodes never pass
+    high = low + 2 * step
+    while (early := passes(low) & (low > errors)).any():
+        low = np.where(early, np.maximum(errors, low - step), low)
+    while (late := ~passes(high)).any():
+        low, high = np.where(late, high, low), np.where(late, high + step, high)
+    while (high - low > 1).any():
+        middle = (low + high) // 2
+        enough = passes(middle)
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return high

@@ -7,7 +7,6 @@ from typing import Literal
 import numpy as np
 import torch
 from pydantic import Field
-from scipy.stats import spearmanr
 
 from graphsde.base.errors import BadUsage
 from graphsde.base.seeds import numpy_stream
@@ -72,6 +71,8 @@ class AdaptiveDepth(Task):
         steps, error = curves["steps"], curves["error"]
         metrics |= {"steps_easiest": steps[0], "steps_hardest": steps[-1]}
         metrics |= {"error_easiest": error[0], "error_hardest": error[-1]}
+        from scipy.stats import spearmanr  # takes a second to import, and every worker process imports this module
+
         constant = len(set(steps)) == 1 or len(set(error)) == 1
         metrics["rank_correlation"] = float("nan") if constant else float(spearmanr(steps, error).statistic)
         return Measurement(metrics, curves)
