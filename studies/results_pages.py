@@ -39,7 +39,10 @@ def page(table: str, pages: Path, draw: bool = True) -> str:
         if not folder.question.is_file():
             continue
         records = folder.read()[1].records
-        graphs = {record["cell"]["dataset"] for record in records}
+        judged = rows_of(plan, records)
+        if not judged:
+            continue
+        graphs = {record["cell"]["dataset"] for record in judged}
         command = f"graphsde reproduce {table} --datasets {{graphs}} --seeds {{seeds}} --out results"
         rows = everything(plan, records)
         write_rows([row.as_dict() for row in rows], pages / f"{name}.csv")
@@ -54,7 +57,6 @@ def page(table: str, pages: Path, draw: bool = True) -> str:
             text.append(f"Not run yet: {', '.join(missing)}.")
         if drawn:
             text.append(f"![Our figures and the published ones]({name}.png)")
-        judged = rows_of(plan, records)
         compared = compare(judged, figures_of(plan, judged))
         if len({row.model for row in compared}) > 1:
             text += ["### Leaders", verdict_table(compared), *rivals(judged, figures_of(plan, judged))]
@@ -106,7 +108,8 @@ def overview() -> str:
         folder = BenchFolder(RESULTS / plan.name.replace(":", "-"))
         if not folder.question.is_file():
             continue
-        records = rows_of(plan, folder.read()[1].records)
+        if not (records := rows_of(plan, folder.read()[1].records)):
+            continue
         page, _, part = plan.name.partition(":")
         if page.startswith("growth"):
             page, part = "growth", page.removeprefix("growth-")

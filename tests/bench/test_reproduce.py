@@ -92,11 +92,12 @@ def test_a_row_of_an_earlier_version_stands_until_it_is_run_again() -> None:
 def test_a_tuned_row_is_there_where_its_search_has_left_settings(tmp_path: Path) -> None:
     (plan,) = TABLES.get("standard-searched")
     plan = replace(plan, datasets=("digits", "synthetic"))
-    assert cells_of(with_found(plan, tmp_path), ["digits"], [], [0]) == []
+    tuned = ["gcn (tuned)", "appnp (tuned)"]
+    assert cells_of(with_found(plan, tmp_path), ["digits"], tuned, [0]) == []
     text = "model: gcn\ndataset: digits\nsettings: {hidden: 5}\n"
     (tmp_path / "gcn-digits.yaml").write_text(text, encoding="utf-8")
     found = with_found(plan, tmp_path)
-    (cell,) = cells_of(found, ["digits", "synthetic"], [], [0])
+    (cell,) = cells_of(found, ["digits", "synthetic"], tuned, [0])
     assert (cell.label, cell.settings, cell.dataset) == ("gcn (tuned)", {"hidden": 5}, "digits")
 
 
