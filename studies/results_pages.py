@@ -103,19 +103,20 @@ def spread(fewest: int, most: int) -> str:
 
 def overview() -> str:
     """One line for each table: where it was run, and how often our two models are ahead, tied and behind."""
-    lines = []
+    lines, others = [], []
     for plan in (with_found(part, CONFIGS) for name in PAGES_OF_TABLES for part in TABLES.get(name)):
         folder = BenchFolder(RESULTS / plan.name.replace(":", "-"))
-        if not folder.question.is_file():
-            continue
-        if not (records := rows_of(plan, folder.read()[1].records)):
+        if not folder.question.is_file() or not (records := rows_of(plan, folder.read()[1].records)):
             continue
         page, _, part = plan.name.partition(":")
-        if page.startswith("growth"):
-            page, part = "growth", page.removeprefix("growth-")
-        told = f"[{page}]({page}.md)" + (f", {part.replace('-', ' ')}" if part else "")
-        lines.append({"table": told, "graphs (seeds)": ", ".join(seeds_by_graph(plan, records))} | tally(plan, records))
-    return markdown_table(lines)
+        told = f"[{page}]({'growth' if page.startswith('growth') else page}.md)"
+        told += f", {part.replace('-', ' ')}" if part else ""
+        graphs, counts = ", ".join(seeds_by_graph(plan, records)), tally(plan, records)
+        if any(counts.values()):
+            lines.append({"table": told, "graphs (seeds)": graphs} | counts)
+        else:
+            others.append(f"{told} ({graphs})")
+    return f"{markdown_table(lines)}\nNothing to count in: {', '.join(others)}.\n"
 
 
 def seeds_by_graph(plan: PaperTable, records: list[Any]) -> list[str]:
