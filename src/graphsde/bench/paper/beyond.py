@@ -104,7 +104,7 @@ GROWTH = tuple(
         task="cost",
         options={"growth": axis},
         datasets=("synthetic",),
-        systems=(GNODE, TEXT, DEFAULT),
+        systems=(GNODE, replace(TEXT, settings={}), DEFAULT),
         metrics={"exponent": f"exponent_{axis}"},
         seeds=2,
         about=f"How the time of an epoch grows with {axis}, as an exponent on made graphs: 1 is linear.",
