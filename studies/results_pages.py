@@ -119,13 +119,18 @@ def overview() -> str:
     return f"{markdown_table(lines)}\nNothing to count in: {', '.join(others)}.\n"
 
 
-def seeds_by_graph(plan: PaperTable, records: list[Any]) -> list[str]:
-    """Every graph with the fewest and most seeds that a row has there."""
+def seeds_run(records: list[Any]) -> dict[str, dict[str, set[int]]]:
+    """Seeds by graph and system."""
     seeds: dict[str, dict[str, set[int]]] = {}
     for record in records:
         cell = Cell(**record["cell"])
         seeds.setdefault(cell.dataset, {}).setdefault(cell.label, set()).add(cell.seed)
-    counts = {graph: sorted(map(len, own.values())) for graph, own in seeds.items()}
+    return seeds
+
+
+def seeds_by_graph(plan: PaperTable, records: list[Any]) -> list[str]:
+    """Every graph with the fewest and most seeds that a row has there."""
+    counts = {graph: sorted(map(len, own.values())) for graph, own in seeds_run(records).items()}
     order = [graph for graph in plan.datasets if graph in counts]
     return [f"{graph} {spread(counts[graph][0], counts[graph][-1])}" for graph in order]
 
@@ -167,13 +172,9 @@ def figures_of(plan: PaperTable, records: list[Any]) -> list[str]:
 
 def fewer_seeds(records: list[Any]) -> list[str]:
     """Which systems have fewer cells on a graph than the command above stands for."""
-    cells: dict[str, dict[str, set[int]]] = {}
-    for record in records:
-        cell = Cell(**record["cell"])
-        cells.setdefault(cell.dataset, {}).setdefault(cell.label, set()).add(cell.seed)
     found = [
         f"{label} on {graph} {len(seeds)} of {most} seeds"
-        for graph, models in cells.items()
+        for graph, models in seeds_run(records).items()
         for most in [max(len(seeds) for seeds in models.values())]
         for label, seeds in models.items()
         if len(seeds) < most
