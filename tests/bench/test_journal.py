@@ -52,6 +52,17 @@ def test_a_folder_without_a_journal_has_no_records(tmp_path: Path) -> None:
     assert Journal(tmp_path).read().records == []
 
 
+def test_what_is_interrupted_before_its_first_record_leaves_no_journal(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    with pytest.raises(KeyboardInterrupt), journal.appending():
+        raise KeyboardInterrupt
+    assert not journal.path.exists()
+    appended(tmp_path, RECORDS[0])
+    with pytest.raises(KeyboardInterrupt), journal.appending():
+        raise KeyboardInterrupt
+    assert journal.read().records == [RECORDS[0]]
+
+
 def test_cut_at_every_byte_every_whole_record_is_read(quick: None) -> None:
     starts = np.cumsum([0, *map(len, LINES)])
     for cut in range(len(WHOLE) + 1):

@@ -209,7 +209,11 @@ class Journal:
                 storage.sync_folder(self.path.parent)
             yield Appender(self.path, handle, contents.latest)
         finally:
+            begun = os.fstat(handle).st_size > 0
             os.close(handle)
+            if not begun:  # interrupted before its first record: as if it had not been started
+                with contextlib.suppress(OSError):
+                    self.path.unlink()
 
     def set_aside(self, which: Callable[[Record], bool]) -> int:
         """Move records into ``journal.former.jsonl``, and say how many; only for who holds the folder's lock."""
