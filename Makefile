@@ -51,8 +51,9 @@ lint: install
 	$(BIN)/mypy
 
 test: lint
-	# one thread per worker: two workers on two cores would otherwise wait for each other; a file stays in one worker
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+	# one thread per worker: two workers on two cores would otherwise wait for each other, and a test that asks for two
+	# threads must not spin while it waits (twenty times slower on busy cores); a file stays in one worker
+	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 # no network; notebooks are shown as they were run last (python studies/tutorials.py runs them again)
 docs: install

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -20,9 +21,15 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 PICKLE_READER = PACKAGE / "datasets" / "planetoid.py"
 
 
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
 def imported_modules(path: Path) -> set[str]:
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
@@ -57,7 +64,7 @@ def test_the_ground_floor_is_small() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_nothing_unpickles_or_evaluates(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = tree_of(path)
     modules = {m.split(".")[0] for m in imported_modules(path)}
     if path != PICKLE_READER:
         assert not modules & {"pickle", "cPickle", "dill", "joblib", "cloudpickle", "shelve", "marshal"}
@@ -79,7 +86,7 @@ def test_no_global_random_state(path: Path) -> None:
         "RandomState",
         "get_state",
     }  # the last only looks
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Call):
             name = ast.unparse(node.func)
             assert name not in forbidden
@@ -120,7 +127,7 @@ def _bare(node: ast.AST) -> list[ast.AST]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_what_a_graph_is_called_decides_nothing(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = tree_of(path)
     assert chosen_by_name(tree) == []
     if path.relative_to(PACKAGE).as_posix() not in ("datasets/benchmarks.py", "bench/engines/ray_cluster.py"):
         # nobody else says which benchmark a graph is: the one proves it, the other hands it on
