@@ -88,6 +88,27 @@ def test_a_cell_out_of_time_takes_its_process_with_it(graph_folder: Path, tmp_pa
     assert process[12] == process[7] != process[13]
 
 
+def test_workers_have_one_thread_and_keep_freed_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Seen(Exception):
+        pass
+
+    def started(command: list[str], *, env: dict[str, str], **rest: object) -> None:
+        raise Seen(env)
+
+    def environment() -> dict[str, str]:
+        with pytest.raises(Seen) as seen:
+            worker_process.WorkerProcess(PATIENT)
+        return dict(seen.value.args[0])
+
+    monkeypatch.setattr(worker_process.subprocess, "Popen", started)
+    monkeypatch.setenv("OMP_NUM_THREADS", "8")
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
+    found = environment()
+    assert found["OMP_NUM_THREADS"] == "1" and int(found["MALLOC_TRIM_THRESHOLD_"]) > 1 << 30
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "131072")
+    assert environment()["MALLOC_TRIM_THRESHOLD_"] == "131072"
+
+
 def test_time_is_not_up_in_the_middle_of_an_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "slow_module.py").write_text(
         "import time\nend = time.process_time() + 0.5\nwhile time.process_time() < end:\n    pass\nwhole = True\n"
