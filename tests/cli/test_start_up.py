@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -71,3 +72,28 @@ def test_a_fit_loads_what_it_needs(model: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     loaded = set(done.stdout.partition("LOADED")[2].split())
     assert "torch" in loaded and not loaded & {"torch._dynamo", "sympy", "pandas", "sklearn", "scipy.stats"}
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({}, ["1000", "4"]),
+        ({"GOMP_SPINCOUNT": "7", "OPENBLAS_THREAD_TIMEOUT": "20"}, ["7", "20"]),
+        ({"OMP_WAIT_POLICY": "active"}, ["None", "4"]),
+    ],
+)
+def test_threads_sleep_soon_unless_told_otherwise(given: dict[str, str], kept: list[str]) -> None:
+    """Whoever sets one of the variables is obeyed; neither torch nor numpy may have been imported by then."""
+    lines = [
+        "import os, sys",
+        "from graphsde.cli import app as program",
+        "names = 'GOMP_SPINCOUNT', 'OPENBLAS_THREAD_TIMEOUT'",
+        "loaded = {'torch', 'numpy'} & set(sys.modules)",
+        "program.app = lambda **words: print(*map(os.environ.get, names), *loaded)",
+        "program.main()",
+    ]
+    ours = {"GOMP_SPINCOUNT", "OPENBLAS_THREAD_TIMEOUT", "OMP_WAIT_POLICY"}
+    free = {name: value for name, value in os.environ.items() if name not in ours}
+    command = [sys.executable, "-c", "\n".join(lines)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=free | given)
+    assert done.stdout.split() == kept

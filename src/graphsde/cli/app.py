@@ -50,12 +50,27 @@ def main() -> None:
     # the garbage collector would scan everything that torch and others allocate, over and over, while they are imported
     gc.set_threshold(20_000, 20, 50)
     guard_output()  # stays on: a traceback is printed after everything else has ended
+    _yield_to_others()
     if "TORCHELASTIC_RUN_ID" in os.environ:
         from graphsde.runs.workers import run_under_torchrun, started_by_torchrun
 
         if started_by_torchrun():
             run_under_torchrun(app)
     app(prog_name="graphsde")  # as shells know it, also under python -m
+
+
+# how long threads of torch (GNU OpenMP) and of numpy (OpenBLAS) spin before they sleep
+SPIN_BRIEFLY = {"GOMP_SPINCOUNT": "1000", "OPENBLAS_THREAD_TIMEOUT": "4"}
+
+
+def _yield_to_others() -> None:
+    """Let threads that wait for each other sleep soon; torch and numpy read this when they are imported.
+
+    By default they spin for long: on a machine whose cores are all busy, a fit takes many times as long.
+    """
+    policy = {"GOMP_SPINCOUNT"} if "OMP_WAIT_POLICY" in os.environ else set()
+    for name in SPIN_BRIEFLY.keys() - policy:
+        os.environ.setdefault(name, SPIN_BRIEFLY[name])
 
 
 def _version(asked: bool) -> None:
