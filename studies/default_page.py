@@ -9,12 +9,12 @@ from typing import Any
 
 import graphs
 import numpy as np
+import study_table
 
 from graphsde.bench.statistics import verdicts
 
 PAGE = graphs.ROOT / "docs" / "results" / "default.md"
 README = graphs.ROOT / "README.md"
-TABLE_MARKS = ("<!-- made by: python studies/default.py page -->", "<!-- end -->")
 TITLES = {
     "cora": "Cora", "citeseer": "CiteSeer", "pubmed": "PubMed", "photo": "Amazon Photo",
     "computers": "Amazon Computers",
@@ -86,7 +86,6 @@ def page_text(records: Sequence[dict[str, Any]]) -> str:
 def with_table(readme: str, records: Sequence[dict[str, Any]]) -> str:
     """The README with the table of the standard setting between its two marks."""
     records = latest(records)
-    head, rest = readme.split(TABLE_MARKS[0])
     columns = ("graph (seeds)", "LGNSDE, default", "best rival, figure by figure", "rivals with fewer seeds, left out")
     lines = [f"| {' | '.join(columns)} |", "|---|---|---|---|"]
     for name in (*graphs.KNOWN, *graphs.UNKNOWN):
@@ -101,7 +100,7 @@ def with_table(readme: str, records: Sequence[dict[str, Any]]) -> str:
             best.append(_short([max(means) if higher else min(means)]))
         missing = ", ".join(rival for rival in RIVALS if len(figures["accuracy"].get(rival, [])) < seeds)
         lines.append(f"| {TITLES[name]} ({seeds}) | {' / '.join(ours)} | {' / '.join(best)} | {missing} |")
-    return "\n".join([head + TABLE_MARKS[0], *lines, TABLE_MARKS[1] + rest.split(TABLE_MARKS[1])[1]])
+    return study_table.with_table(readme, "python studies/default.py page", "\n".join(lines) + "\n")
 
 
 def _short(values: Sequence[float]) -> str:

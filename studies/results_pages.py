@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from study_table import with_table
+
 from graphsde.bench.cells import Cell
 from graphsde.bench.compare import Row, compare, headline, standings
 from graphsde.bench.folder import BenchFolder
@@ -116,7 +118,7 @@ def overview() -> str:
             lines.append({"table": told, "graphs (seeds)": graphs} | counts)
         else:
             others.append(f"{told} ({graphs})")
-    return f"{markdown_table(lines)}\nNothing to count in: {', '.join(others)}.\n"
+    return f"{markdown_table(lines)}\nNo verdicts to count: {', '.join(others)}.\n"
 
 
 def seeds_run(records: list[Any]) -> dict[str, dict[str, set[int]]]:
@@ -148,13 +150,9 @@ def tally(plan: PaperTable, records: list[Any]) -> dict[str, str]:
     return line
 
 
-MARKS = ("<!-- made by: python studies/results_pages.py -->", "<!-- end -->")
-
-
 def with_overview(text: str) -> str:
     """The page that sums up, with its table as the journals give it."""
-    head, rest = text.split(MARKS[0])
-    return f"{head}{MARKS[0]}\n{overview()}{MARKS[1]}{rest.split(MARKS[1], 1)[1]}"
+    return with_table(text, "python studies/results_pages.py", overview())
 
 
 def journal_of(folder: BenchFolder) -> str:
@@ -164,9 +162,14 @@ def journal_of(folder: BenchFolder) -> str:
 
 
 def figures_of(plan: PaperTable, records: list[Any]) -> list[str]:
-    """What the table shows, then what its task shows first; each once, as far as it was measured."""
+    """What the table shows, then what its task shows first; each once, as far as it was measured.
+
+    Of a table whose rows have scores of their own, only what is measured by the same score in all of them.
+    """
     measured = {name for record in records for name in record.get("metrics") or {}}
-    own = [] if any(system.score or system.value for system in plan.systems) else list(plan.metrics.values())
+    own = list(plan.metrics.values())
+    if any(system.score or system.value for system in plan.systems):
+        own = [name for name in own if name.startswith("ood_default_")]
     return [name for name in dict.fromkeys([*own, *headline(records)]) if name in measured]
 
 
@@ -194,9 +197,17 @@ class Study:
 STUDIES = {
     "controls": Study(
         "controls",
-        "Single models and presets in the standard setting: public split of the citation graphs, the given split of "
-        "`digits`, test nodes only; the default settings of each model or preset.",
+        "Simple models in the standard setting: public split of the citation graphs, the given split of "
+        "`digits`, test nodes only; the default settings of each model.",
         "graphsde bench misclassification --datasets {graphs} --models {models} --seeds {seeds} --out results/controls",
+    ),
+    "regression": Study(
+        "regression",
+        "Numeric targets; each seed has its own split (50 % training, 15 % validation, 35 % test) and initialisation, "
+        "on test nodes only. [What they say](../regression.md#results).",
+        "graphsde bench regression --datasets {graphs} --models {models} --seeds {seeds} --option split=fractions "
+        "--option split_options.train=0.5 --option split_options.val=0.15 --option split_options.calibration=0 "
+        "--option split_options.test=0.35 --out results/regression",
     ),
     "full-elbo": Study(
         "full-elbo",

@@ -1,7 +1,8 @@
-"""What the small studies share: run the missing cells, read the journal, mean and spread in per cent."""
+"""What the small studies share: run the missing cells, read the journal, mean and spread, tables inside pages."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -55,3 +56,20 @@ def mean_and_spread(values: Sequence[float]) -> str:
         return f"{100 * mean:.1f} %"
     spread = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
     return f"{100 * mean:.1f} ± {100 * spread:.1f} %"
+
+
+def append_line(journal: Path, line: dict[str, Any]) -> None:
+    """Add one finished run to a journal of lines."""
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    with open(journal, "a", encoding="utf-8") as stream:
+        stream.write(json.dumps(line, sort_keys=True) + "\n")
+
+
+def read_lines(journal: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines()] if journal.is_file() else []
+
+
+def with_table(text: str, command: str, table: str) -> str:
+    """A page with the table that ``command`` makes between its two marks."""
+    head, rest = text.split(f"<!-- made by: {command} -->")
+    return f"{head}<!-- made by: {command} -->\n{table}<!-- end -->{rest.split('<!-- end -->', 1)[1]}"

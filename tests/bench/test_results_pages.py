@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,11 @@ from support import needs_real_data
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "studies"))
 
+import calibrators  # noqa: E402
+import ood_score  # noqa: E402
 import results_pages  # noqa: E402
+import systems  # noqa: E402
+from study_table import with_table  # noqa: E402
 
 PAGES = ROOT / "docs" / "results"
 
@@ -47,6 +52,18 @@ def test_the_page_that_sums_up_is_short_and_its_table_is_what_the_journals_give(
     text = (PAGES / "README.md").read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 60
     assert results_pages.with_overview(text) == text, "python studies/results_pages.py"
+
+
+@pytest.mark.parametrize("study", [calibrators, ood_score], ids=lambda study: study.__name__)
+def test_a_table_inside_a_page_is_what_its_journal_gives(study: Any) -> None:
+    text = study.PAGE.read_text(encoding="utf-8")
+    assert with_table(text, study.COMMAND, study.table()) == text, study.COMMAND
+    assert study.JOURNAL.relative_to(ROOT).as_posix() in text
+
+
+@needs_real_data
+def test_the_table_of_all_systems_is_what_its_journals_give() -> None:
+    assert systems.page(seeds=5) == systems.PAGE.read_text(encoding="utf-8"), "python studies/systems.py --show"
 
 
 def test_the_table_of_the_propositions_is_what_was_measured() -> None:

@@ -121,8 +121,7 @@ def by_system(
     for system in _rows(table, dataset, models):
         cells = plan_cells(table.task, table.options, [dataset], [spec_of(system)], seeds, graphs)
         found = standing(cells, records)
-        told = _told(found[0]["cell"]["versions"], cells[0].versions) if found else ""
-        yield replace(system, former=told), found
+        yield replace(system, former=former_version(found, cells)), found
 
 
 def standing(cells: Sequence[Cell], records: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -138,8 +137,11 @@ def standing(cells: Sequence[Cell], records: Iterable[Mapping[str, Any]]) -> lis
     return [record for record in former if record["cell"]["versions"] == former[0]["cell"]["versions"]]
 
 
-def _told(then: Mapping[str, int], now: Mapping[str, int]) -> str:
-    """Which version made a row that has not been run by the present one."""
+def former_version(found: Sequence[Mapping[str, Any]], cells: Sequence[Cell]) -> str:
+    """Which version made a row that has not been run by the present one; empty for one that has."""
+    if not found:
+        return ""
+    then, now = found[0]["cell"]["versions"], cells[0].versions
     return ", ".join(f"version {then.get(kind, 0)} of the {kind}" for kind in now if then.get(kind, 0) != now[kind])
 
 
