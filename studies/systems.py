@@ -225,6 +225,7 @@ def run(protocol: Protocol, dataset: str, seeds: int, workers: int | None, conso
         seeds=tuple(range(seeds)),
         options=protocol.options,
         workers=1 if protocol.task == "cost" else workers,
+        renew=True,
     )
     run_bench(request, RESULTS / protocol.name, progress=show, say=console.print)
 
