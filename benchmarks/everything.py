@@ -55,7 +55,7 @@ def steps() -> list[Step]:
         Step("memory", "memory.py", minutes=1),
         Step("kept", "kept.py", minutes=2),
         Step("wide_csv", "wide_csv.py", minutes=1),
-        Step("race", "race.py", minutes=1.5),
+        Step("race", "race.py", minutes=5),
         Step("reading", "reading.py", minutes=1.5),
         Step("limits", "limits.py", minutes=12),
         Step("ways", "ways.py", minutes=12),

@@ -1,6 +1,6 @@
 """What a race costs: processor time of the default fit over that of a fit which takes the winner's settings at once.
 
-python benchmarks/race.py [--json] [--quick] [--out DIR] [--graphs digits,synthetic:2000] [--seeds 3]
+python benchmarks/race.py [--json] [--quick] [--out DIR] [--graphs digits,cora] [--seeds 3]
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def print_table(result: dict[str, Any]) -> None:
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--graphs", default="digits,synthetic:2000")
+    parser.add_argument("--graphs", default="digits,cora,citeseer,photo")
     parser.add_argument("--seeds", type=int, default=3)
     given = parser.parse_args()
     graphs, seeds = (["synthetic:200"], 1) if given.quick else (given.graphs.split(","), given.seeds)

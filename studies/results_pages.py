@@ -73,13 +73,14 @@ def write_rows(rows: list[dict[str, Any]], path: Path) -> None:
 
 
 def rows_of(plan: PaperTable, records: list[Any]) -> list[Any]:
-    """The records of the table's rows, under the names of these rows; each record once."""
+    """The records of the table's rows, under the names of these rows, earlier versions marked; each record once."""
     seeds = sorted({record["cell"]["seed"] for record in records})
     found: dict[str, Any] = {}
     for graph in dict.fromkeys(record["cell"]["dataset"] for record in records):
         for system, own in by_system(plan, records, graph, [], seeds):
+            called = f"{system.name} ({system.former})" if system.former else system.name
             for record in own:
-                found.setdefault(record["id"], record | {"cell": record["cell"] | {"called": system.name}})
+                found.setdefault(record["id"], record | {"cell": record["cell"] | {"called": called}})
     return list(found.values())
 
 
@@ -92,7 +93,7 @@ def rivals(records: list[Any], figures: list[str]) -> list[str]:
             rivals = len(one.ahead) + len(one.tied) + len(one.behind)
             line = {"graph": one.dataset, "metric": one.metric}
             for word, named in (("ahead of", one.ahead), ("tied with", one.tied), ("behind", one.behind)):
-                line[word] = f"all {rivals}" if len(named) == rivals > 1 else ", ".join(named)
+                line[word] = f"all {rivals}" if len(named) == rivals > 1 else "; ".join(named)
             lines.append(line | {"pairs": spread(one.fewest, one.most)})
         if lines:
             text += [f"### {title}, rival by rival", markdown_table(lines)]
@@ -289,8 +290,8 @@ def verdict_table(rows: list[Row]) -> str:
                 "metric": metric,
                 "leader": f"{leader.model} {leader.mean:.4f}",
                 "alone": "yes" if leader.verdict == "best" else "no",
-                "statistically tied with it": ", ".join(tied),
-                "behind": ", ".join(behind),
+                "statistically tied with it": "; ".join(tied),
+                "behind": "; ".join(behind),
                 "n": leader.n,
             }
         )

@@ -32,20 +32,24 @@ def run_cells(
         seeds=tuple(seeds),
         options=options,
         engine="serial",
+        renew=True,  # rows of an earlier version are run again
     )
     run_bench(request, out, progress=show, say=console.print)
 
 
 def records_of(folder: Path, graph: str, model: str, seeds: Sequence[int]) -> list[dict[str, Any]]:
-    """Metrics of the finished cells, the latest of each."""
+    """Metrics of the finished cells, of the newest version alone."""
     latest = {record["id"]: record for record in BenchFolder(folder).read()[1].records}
-    return [
-        record["metrics"]
+    own = [
+        record
         for record in latest.values()
         if record["status"] == "done"
         and (record["cell"]["dataset"], record["cell"]["model"]) == (graph, model)
         and record["cell"]["seed"] in seeds
     ]
+    versions = [record["cell"]["versions"] for record in own]
+    newest = max(versions, key=lambda one: (one["model"], one["task"]), default={})
+    return [record["metrics"] for record, version in zip(own, versions, strict=True) if version == newest]
 
 
 def mean_and_spread(values: Sequence[float]) -> str:

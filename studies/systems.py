@@ -238,7 +238,9 @@ def page(seeds: int) -> str:
             continue
         latest = {record["id"]: record for record in folder.read()[1].records}
         rows = [row(protocol, claim, latest, seeds) for claim in protocol.claims]
-        parts.append(f"## {protocol.title}\n\n{markdown_table(rows)}")
+        place = folder.path.relative_to(ROOT)
+        told = f"Journal: [{place}](../{place}/journal.jsonl), `graphsde compare {place}`."
+        parts.append(f"## {protocol.title}\n\n{markdown_table(rows)}\n{told}\n")
     return "\n".join(parts)
 
 

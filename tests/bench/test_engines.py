@@ -122,6 +122,17 @@ def test_time_is_not_up_in_the_middle_of_an_import(tmp_path: Path, monkeypatch: 
     assert sys.modules["slow_module"] is slow_module and slow_module.whole
 
 
+def test_time_that_was_up_in_the_middle_of_an_import_is_up_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "slow_last_module.py").write_text(
+        "import time\nend = time.process_time() + 0.1\nwhile time.process_time() < end:\n    pass\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(CellTimeout), cpu_limit(0.02):
+        import slow_last_module  # noqa: F401
+
+
 def test_closing_the_engine_ends_its_workers(graph_folder: Path, plugins: None) -> None:
     before = {child.pid for child in psutil.Process().children()}
     running = ProcessEngine(1).run(cells_of(graph_folder, range(3)), PATIENT, stopper=Stopper(), say=lambda text: None)

@@ -11,7 +11,7 @@ import pytest
 
 import graphsde as gs
 from graphsde.bench.cells import Cell
-from graphsde.bench.kept_fits import COST, VARIABLE, fitted, keeping_fits
+from graphsde.bench.kept_fits import COST, OPTIMISER, VARIABLE, fitted, keeping_fits
 from graphsde.datasets.shifts import drop_edges
 from graphsde.datasets.source import open_graph
 from graphsde.models import MODELS, Model
@@ -50,6 +50,23 @@ def test_a_fit_that_was_kept_predicts_the_same_bits(name: str, digits: gs.Graph,
     assert again is not first and not again.history and same == cost
     one, other = (model.predict(digits, samples=4) for model in (first, again))
     np.testing.assert_array_equal(one.mean, other.mean)
+
+
+@pytest.mark.parametrize("name", ["gcn", "ensemble", "lgnsde"])
+def test_training_goes_on_from_a_kept_fit_as_from_the_fit_itself(name: str, digits: gs.Graph, fits: Path) -> None:
+    fitted(of(name, seed=3), digits)
+    for place in fits.iterdir():  # as one of a bench that did not go on
+        (place / OPTIMISER).unlink()
+    anew, _ = fitted(of(name, seed=3), digits, to_go_on=True)
+    assert anew.history
+    again, _ = fitted(of(name, seed=3), digits, to_go_on=True)
+    assert not again.history
+    further = [of(name, seed=4)().start_from(model, momentum=True).fit(digits) for model in (anew, again)]
+    one, other, without = (
+        model.predict(digits, samples=4).mean for model in (*further, of(name, seed=4)().start_from(again).fit(digits))
+    )
+    np.testing.assert_array_equal(one, other)
+    assert not np.array_equal(one, without)  # without its optimiser it goes elsewhere
 
 
 @pytest.mark.parametrize("change", ["seed", "setting", "masks", "edges"])

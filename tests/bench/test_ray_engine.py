@@ -62,6 +62,10 @@ def test_the_session_wants_a_token_and_tells_nobody(session: Any) -> None:
     assert not session._private.worker._global_node.webui_url  # no dashboard
 
 
+def test_workers_are_not_behind_every_other_process(session: Any) -> None:
+    assert session.get(session.remote(num_cpus=0)(lambda: os.nice(0)).remote()) == os.nice(0)
+
+
 @pytest.mark.parametrize("right", [True, False])
 def test_whoever_has_not_the_token_is_refused(session: Any, right: bool) -> None:
     code = "import sys; from ray._raylet import GcsClient; GcsClient(address=sys.argv[1]); print('in')"

@@ -16,6 +16,10 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "studies"))
 
 import calibrators  # noqa: E402
+import conformal  # noqa: E402
+import decide  # noqa: E402
+import figure_tables  # noqa: E402
+import one_backbone  # noqa: E402
 import ood_score  # noqa: E402
 import results_pages  # noqa: E402
 import systems  # noqa: E402
@@ -54,7 +58,17 @@ def test_the_page_that_sums_up_is_short_and_its_table_is_what_the_journals_give(
     assert results_pages.with_overview(text) == text, "python studies/results_pages.py"
 
 
-@pytest.mark.parametrize("study", [calibrators, ood_score], ids=lambda study: study.__name__)
+@needs_real_data
+def test_the_tables_of_the_figures_are_what_the_journals_give() -> None:
+    text = figure_tables.PAGE.read_text(encoding="utf-8")
+    assert figure_tables.with_tables(text) == text, "python studies/figure_tables.py"
+
+
+@pytest.mark.parametrize(
+    "study",
+    [calibrators, conformal, decide, pytest.param(one_backbone, marks=needs_real_data), ood_score],
+    ids=lambda study: study.__name__,
+)
 def test_a_table_inside_a_page_is_what_its_journal_gives(study: Any) -> None:
     text = study.PAGE.read_text(encoding="utf-8")
     assert with_table(text, study.COMMAND, study.table()) == text, study.COMMAND

@@ -89,6 +89,32 @@ def test_near_changes_a_few_of_the_own_settings_and_every_parameter_equally_ofte
     assert {len(point) for point in points} <= {1, 2, 3, 4}
 
 
+def trials_at(*points: dict[str, Any]) -> list[Trial]:
+    return [Trial(number, point, {}, 1.0 - number / 100, "", (), 1.0, False) for number, point in enumerate(points)]
+
+
+@pytest.mark.parametrize("sampler", ["near", "random", "tpe"])
+def test_named_points_come_first_and_those_named_later_last(sampler: str) -> None:
+    named = [{"dropout": 0.1}, {"hidden": 33}]  # one is not in the grid
+    asked = request(sampler=sampler, trials=4, around=2, named=named)
+    assert next_point(asked, []) == {}
+    assert [next_point(asked, trials_at({}, *named[:done])) for done in range(2)] == named
+    assert next_point(asked, trials_at({}, *named)) not in ({}, *named)
+    ended = trials_at({}, *({"lr": lr, "dropout": drop} for lr in (0.001, 0.1) for drop in (0.0, 0.1, 0.3)))
+    assert next_point(asked, ended) == named[0]
+    assert asked.question() == request(sampler=sampler, trials=4, around=2).question()  # the others stay what they were
+
+
+def test_a_step_beyond_the_grid_is_not_tried_as_a_new_point() -> None:
+    """A GCN's own dropout is the last of the grid: a step further ends where it began."""
+    model = GCN()
+    model.resolve(open_graph(GRAPH))
+    assert model.settings.dropout == space_of("gcn")["dropout"][-1]
+    for seed in range(30):
+        point = next_point(request(sampler="near", trials=1, around=1, seed=seed), trials_at({}))
+        assert any(getattr(model.settings, name) != value for name, value in point.items()), seed
+
+
 def test_of_trials_that_are_about_as_good_the_fastest_wins() -> None:
     def trial(number: int, value: float | None, seconds: float) -> Trial:
         return Trial(number, {}, {}, value, "", (), seconds, False)

@@ -57,8 +57,15 @@ def test_what_cells_will_take_is_what_such_cells_took(tmp_path: Path) -> None:
     costs = Costs(tmp_path, {"hinted": {"photo": 7.0}})
     assert costs.of("misclassification", "cora", "gcn") == 2.0
     assert costs.of("misclassification", "photo", "slow") == 80.0  # as much dearer as a GCN
+    near = [(cell("gcn", 0, graph="computers"), 25.0), (cell("slow", 0, graph="computers"), 5.0)]
+    write(tmp_path / "more" / "standard", *near)
+    assert Costs(tmp_path, {}).of("misclassification", "photo", "slow") == 4.0  # by the graph that is most like it
     assert costs.of("active", "cora", "slow (tuned)") == 40.0  # as much dearer as the task
     assert costs.of("misclassification", "photo", "hinted") == 7.0
+    write(tmp_path / "more", (cell("gcn[steps=1]", 0), 9.0))
+    costs = Costs(tmp_path, {})
+    assert costs.of("misclassification", "cora", "gcn[steps=1]") == 9.0
+    assert costs.of("misclassification", "cora", "gcn[steps=2]") == pytest.approx(13 / 3)  # all that is known of it
 
 
 def test_what_earlier_versions_of_a_model_took_is_not_counted(tmp_path: Path) -> None:
@@ -67,6 +74,26 @@ def test_what_earlier_versions_of_a_model_took_is_not_counted(tmp_path: Path) ->
         folder = tmp_path / str(order[0].versions["model"])
         write(folder / "standard", *((one, 100.0 if one is old else 4.0) for one in order))
         assert Costs(folder, {}).of("misclassification", "cora", "gcn") == 4.0
+
+
+def test_a_fit_that_several_tables_ask_for_is_counted_once(tmp_path: Path) -> None:
+    """Half of a cell of noise is the fit, as the journal has it, whether it was made there or read."""
+    for number, (seconds, fit) in enumerate([(20.0, 10.0), (10.0, 10.5)]):  # the second was read
+        folder = tmp_path / "noise"
+        folder.mkdir(exist_ok=True)
+        with Journal(folder).appending() as journal:
+            outcome = Outcome("done", metrics={"fit_cpu_seconds": fit}, seconds={"cpu": seconds})
+            journal.append(make_record(cell("gcn", number, "noise", "digits"), outcome, "serial", {}))
+    costs = Costs(tmp_path, {})
+    assert costs.of("noise", "digits", "gcn") == pytest.approx((20 + 20.5) / 2)
+    assert costs.without_fit("noise", "digits", "gcn") == pytest.approx(
+        costs.of("noise", "digits", "gcn") / 2, rel=0.02
+    )
+    steps = [{"table": name, "graphs": ["digits"], "systems": ["gcn"], "seeds": 2} for name in ("noise", "noise-edges")]
+    lines = Study(Plan.parse({"steps": steps}, "plan"), tmp_path / "none", tmp_path).status()
+    assert lines[0].hours == lines[1].hours  # nothing is known: nothing is saved
+    first, second = Study(Plan.parse({"steps": steps}, "plan"), tmp_path, tmp_path).status()
+    assert second.hours == pytest.approx(first.hours / 2, rel=0.02) and second.missing == first.missing == 2
 
 
 def small(**step: Any) -> Plan:
@@ -104,6 +131,23 @@ def test_rows_of_an_earlier_version_are_set_aside_and_run_again(tmp_path: Path) 
     study.run(0.1, 1, lambda text: None)
     assert [Cell(**record["cell"]) for record in Journal(folder).read().records] == [old[1], gcn]
     assert (folder / "journal.former.jsonl").read_bytes().count(b"\n") == 1
+
+
+def test_rows_whose_settings_a_search_has_replaced_are_run_again(tmp_path: Path) -> None:
+    results, configs = tmp_path / "results", tmp_path / "configs"
+    rows = {"table": "standard-searched", "graphs": ["digits"], "systems": ["gcn (tuned)"], "seeds": 1}
+    configs.mkdir()
+    for hidden in (4, 5):
+        found = f"model: gcn\ndataset: digits\nsettings: {{epochs: 3, hidden: {hidden}}}\n"
+        (configs / "gcn-digits.yaml").write_text(found)
+        Study(Plan.parse({"steps": [rows]}, "plan"), results, configs).run(0.1, 1, lambda text: None)
+        records = Journal(results / "standard-searched").read().records
+        assert [record["cell"]["settings"]["hidden"] for record in records] == [hidden]
+    assert (results / "standard-searched" / "journal.former.jsonl").read_bytes().count(b"\n") == 1
+    study = Study(Plan.parse({"steps": [rows]}, "plan"), results, configs)
+    assert study.status()[0].missing == 0
+    (configs / "gcn-digits.yaml").write_text("model: gcn\ndataset: digits\nsettings: {epochs: 3, hidden: 6}\n")
+    assert study.status()[0].missing == 1  # what was planned before is not remembered
 
 
 def test_the_plan_of_the_paper_names_tables_and_systems_that_exist() -> None:

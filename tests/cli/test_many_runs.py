@@ -13,6 +13,7 @@ from graphsde.base.lock import exclusive
 from graphsde.bench.cells import Cell
 from graphsde.bench.search import Trial, best_trial, read_settings, read_trials, settings_of, space_of
 from graphsde.io.write import write_tables
+from graphsde.models.files import load_model
 
 from support import block_graph
 
@@ -147,6 +148,28 @@ def test_search_starts_with_the_defaults_and_goes_on_where_it_was(tmp_path: Path
     assert first[0]["trials"] == 2 and again[0]["trials"] == 3
     assert again[0]["val_nll"] <= again[0]["val_nll_of_defaults"]
     assert read_settings(tmp_path / "configs" / "gcn-digits.yaml") == best_trial(trials).settings
+
+
+def test_fit_takes_what_a_search_has_found(tmp_path: Path) -> None:
+    recipe = tmp_path / "gcn-digits.yaml"
+    recipe.write_text("model: gcn\nsettings: {hidden: 5, epochs: 40}\n")
+    words = ["fit", "digits", "--config", recipe, "--no-controls", "--out"]
+    assert graphsde(*words, tmp_path / "run", "--set", "epochs=2").exit_code == 0
+    model = load_model(tmp_path / "run")
+    assert (model.name, model.settings.hidden, model.settings.epochs) == ("gcn", 5, 2)
+    other = graphsde(*words, tmp_path / "other", "--model", "gat")
+    assert other.exit_code == 2 and "another model's" in other.output
+    recipe.write_text("model: ensemble\nsettings: {members: 2, base_settings: {hidden: 5, epochs: 40}}\n")
+    assert graphsde(*words, tmp_path / "both", "--set", "base_settings.epochs=2").exit_code == 0
+    both = load_model(tmp_path / "both").settings.base_settings
+    assert (both["hidden"], both["epochs"]) == (5, 2)
+    recipe.write_text("model: nobody\nsettings: {}\n")
+    unknown = graphsde(*words, tmp_path / "other")
+    assert unknown.exit_code == 65 and "not known" in unknown.output
+    recipe.write_text("hidden: 5\n")
+    damaged = graphsde(*words, tmp_path / "damaged")
+    assert damaged.exit_code == 65 and "not a file of settings" in damaged.output
+    assert not (tmp_path / "other").exists() and not (tmp_path / "damaged").exists()
 
 
 def test_a_search_runs_in_other_processes(tmp_path: Path) -> None:

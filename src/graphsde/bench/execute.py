@@ -35,8 +35,8 @@ def cpu_limit(seconds: float) -> Iterator[None]:
     """Raise :class:`CellTimeout` once the process has spent ``seconds`` of CPU inside; only in the main thread.
 
     It is raised again every second, since Python swallows exceptions in finalisers, but not while a module is being
-    imported: an interrupted import would stay broken for every later cell. Call :func:`lift_cpu_limit` after
-    catching one.
+    imported: an interrupted import would stay broken for every later cell. Whoever gets to the end in spite of all that
+    is too late all the same. Call :func:`lift_cpu_limit` after catching one.
     """
     if not LIMITS_CPU or threading.current_thread() is not threading.main_thread():
         yield
@@ -48,9 +48,12 @@ def cpu_limit(seconds: float) -> Iterator[None]:
             raise CellTimeout
 
     before = signal.signal(signal.SIGPROF, ring)
+    begin = time.process_time()
     signal.setitimer(signal.ITIMER_PROF, seconds, 1.0)
     try:
         yield
+        if time.process_time() - begin > seconds:
+            raise CellTimeout
     finally:
         lift_cpu_limit()
         signal.signal(signal.SIGPROF, before)

@@ -79,12 +79,14 @@ class BenchFolder:
 
 
 def set_former_aside(wanted: Iterable[Cell], journal: Journal) -> int:
-    """Records of another results version move out of the rows (a model on a graph) that are about to be run again."""
-    now: dict[tuple[str, str], dict[str, int]] = {(cell.dataset, cell.label): cell.versions for cell in wanted}
+    """Records of another results version, or of settings that a later search has replaced, move out of the rows (a
+    model on a graph) that are about to be run again."""
+    now = {(cell.dataset, cell.label): (cell.versions, cell.settings) for cell in wanted}
 
     def former(record: Record) -> bool:
         cell = Cell(**record["cell"])
-        return cell.versions != now.get((cell.dataset, cell.label), cell.versions)
+        then = (cell.versions, cell.settings)
+        return then != now.get((cell.dataset, cell.label), then)
 
     return journal.set_aside(former)
 
@@ -92,7 +94,8 @@ def set_former_aside(wanted: Iterable[Cell], journal: Journal) -> int:
 def refuse_changes(wanted: Iterable[Cell], records: Iterable[Record], folder: Path, renewed: bool = False) -> None:
     """Results of other data or another version of the code must not be mixed with new ones.
 
-    ``renewed``: each row is of one version, as :func:`set_former_aside` has seen to; others may still be of another.
+    ``renewed``: each row is of one version and of one choice of settings, as :func:`set_former_aside` has seen to;
+    others may still be of another.
     """
     data: dict[str, str] = {}
     versions: dict[tuple[str, str], int] = {}
@@ -109,7 +112,8 @@ def refuse_changes(wanted: Iterable[Cell], records: Iterable[Record], folder: Pa
                 code="E-BENCH-CHANGED",
                 found=cell.settings,
                 expected=str(meant[cell.dataset, cell.label]),
-                fix="choose another --out: old and new results must not be mixed",
+                fix="choose another --out: old and new results must not be mixed; reproduce --renew runs rows again "
+                "whose settings a search has replaced",
             )
         before = data.get(cell.dataset, cell.data)
         if before != cell.data:

@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 
 from graphsde._version import __version__
 from graphsde.base import storage
@@ -29,7 +31,7 @@ from graphsde.models import Model
 from graphsde.models.files import load_model
 
 VARIABLE = "GRAPHSDE_FITS"
-COST = "cost.json"
+COST, OPTIMISER = "cost.json", "optimiser.safetensors"
 
 
 @contextlib.contextmanager
@@ -44,22 +46,33 @@ def keeping_fits(folder: Path) -> Iterator[None]:
             del os.environ[VARIABLE]
 
 
-def fitted(make: Callable[[], Model], graph: Graph) -> tuple[Model, dict[str, float]]:
+def fitted(make: Callable[[], Model], graph: Graph, *, to_go_on: bool = False) -> tuple[Model, dict[str, float]]:
     """A model fitted to ``graph`` and what that cost, from the folder of fits if it is there.
 
-    A model that was read has no history, and no optimiser state to continue from.
+    A model that was read has no history. ``to_go_on``: training will continue from it, so that one without the state of
+    its optimiser will not do.
     """
     model, folder = make(), os.environ.get(VARIABLE)
+    to_go_on &= model.goes_on
     place = Path(folder) / _key(model, graph) if folder else None
-    if place is not None and place.is_dir():
+    if place is not None and place.is_dir() and ((place / OPTIMISER).is_file() or not to_go_on):
         try:
-            return load_model(place), dict(storage.read_json(place / COST))
-        except (GraphsdeError, ValueError, OSError):
+            return _read(place, to_go_on), dict(storage.read_json(place / COST))
+        except (GraphsdeError, SafetensorError, ValueError, OSError):
             shutil.rmtree(place, ignore_errors=True)
     cost = timed(model, graph)
     if place is not None:
+        if not (place / OPTIMISER).is_file():  # what is there may not be enough for who wants to go on
+            shutil.rmtree(place, ignore_errors=True)
         _keep(model, cost, place)
     return model, cost
+
+
+def _read(place: Path, to_go_on: bool) -> Model:
+    model = load_model(place)
+    if to_go_on:
+        model.optimiser_state = load((place / OPTIMISER).read_bytes())
+    return model
 
 
 def timed(model: Model, graph: Graph, **watched: Any) -> dict[str, float]:
@@ -93,4 +106,6 @@ def _keep(model: Model, cost: dict[str, float], place: Path) -> None:
             whole.mkdir()
             model.save(whole)
             storage.write_json(whole / COST, cost)
+            if (state := model.optimiser_state) is not None:
+                (whole / OPTIMISER).write_bytes(save({name: one.contiguous() for name, one in state.items()}))
             whole.rename(place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -15,7 +16,7 @@ from pydantic import Discriminator, Field, Tag
 
 from graphsde.base import storage
 from graphsde.base.errors import BadUsage
-from graphsde.bench.cells import Cell, ModelSpec
+from graphsde.bench.cells import Cell, ModelSpec, canonical
 from graphsde.bench.engines import Limits
 from graphsde.bench.folder import BenchFolder
 from graphsde.bench.kept_fits import keeping_fits
@@ -24,13 +25,18 @@ from graphsde.bench.reproduce import cells_of, rows_to_be_searched, specs_of, wi
 from graphsde.bench.run import BenchRequest, run_bench
 from graphsde.bench.search import (
     SearchRequest,
+    Trial,
     best_trial,
     place_of,
     read_trials,
     run_search,
     settings_of,
+    untried_of,
     write_best,
 )
+from graphsde.bench.tasks.task import TASKS
+from graphsde.datasets.source import open_graph
+from graphsde.graph.graph import Graph
 from graphsde.io.graph_yaml import load_plain_yaml
 from graphsde.nn.settings import Settings
 
@@ -52,6 +58,7 @@ class Searches(Settings):
         trials, around, runs, cpu_minutes, sampler, prune, within, without: of a
             :class:`~graphsde.bench.search.SearchRequest`.
         also: settings to try in addition to the grid, by model.
+        named: points to try first, by model; those of a search that has ended are tried when it is run again.
         held: settings that stay as they are in every trial, by model.
         members: ensembles that are not searched but take the settings of a member's search: ensemble to member.
         folder: where trials are kept, under the folder of results.
@@ -68,6 +75,7 @@ class Searches(Settings):
     within: float = 0.0
     without: tuple[str, ...] = ()
     also: dict[str, dict[str, list[Any]]] = Field(default_factory=dict)
+    named: dict[str, list[dict[str, Any]]] = Field(default_factory=dict)
     held: dict[str, dict[str, Any]] = Field(default_factory=dict)
     members: dict[str, str] = Field(default_factory=dict)
     folder: str = "search-equal"
@@ -144,7 +152,8 @@ class Line:
         failed: of those that are there.
         missing: that are not there.
         seeds: the fewest and the most seeds that a system has.
-        hours: of one processor that the missing ones will take, by what such cells took.
+        hours: of one processor that the missing ones will take, by what such cells took; a fit that several cells
+            share counts once.
     """
 
     step: int
@@ -172,15 +181,22 @@ class Costs:
     def __init__(self, results: Path, hints: Mapping[str, Mapping[str, float]]) -> None:
         kept: dict[tuple[str, str, str], list[float]] = {}
         newest: dict[tuple[str, str, str], int] = {}
+        fitting: dict[str, list[float]] = {}
         for journal in sorted(results.rglob("journal.jsonl")):
             for record in BenchFolder(journal.parent).journal.read().records:
                 cell = Cell(**record["cell"])
-                key = (cell.task, cell.dataset, cell.label.partition("[")[0])
+                spent = float(record["seconds"].get("cpu") or 0.0)
+                fit = float(record["metrics"].get("fit_cpu_seconds") or 0.0)
+                whole = spent + fit if fit > spent else spent  # it cost more than was spent: it had been kept
                 version = cell.versions.get("model", 0)
-                if version > newest.get(key, -1):  # what earlier versions took says little about this one
-                    newest[key], kept[key] = version, []
-                if version == newest[key]:
-                    kept[key].append(float(record["seconds"].get("cpu") or 0.0))
+                # settings may make a system much dearer; where these were never run, others are all that is known
+                for label in {cell.label, cell.label.partition("[")[0]}:
+                    key = (cell.task, cell.dataset, label)
+                    if version > newest.get(key, -1):  # what earlier versions took says little about this one
+                        newest[key], kept[key] = version, []
+                    if version == newest[key]:
+                        kept[key].append(whole)
+                fitting.setdefault(cell.task, []).append(fit / whole if whole else 0.0)
         for label, graphs in hints.items():
             for graph, seconds in graphs.items():
                 kept.setdefault((USUAL, graph, label), [seconds])
@@ -190,6 +206,11 @@ class Costs:
             if usual := self._known.get((USUAL, graph, label)):
                 pairs.setdefault(task, []).append(seconds / usual)
         self._dearer = {task: fmean(ratios) for task, ratios in pairs.items()}
+        self._fitting = {task: fmean(shares) for task, shares in fitting.items()}
+
+    def without_fit(self, task: str, graph: str, label: str) -> float:
+        """As :meth:`of`, of a cell whose fit another one has left."""
+        return self.of(task, graph, label) * (1.0 - self._fitting.get(task, 0.0))
 
     def of(self, task: str, graph: str, label: str) -> float:
         """By the same task on this graph; else by the standard task, as much dearer as the task is for others."""
@@ -197,19 +218,20 @@ class Costs:
         for name in (label, plain):
             if (task, graph, name) in self._known:
                 return self._known[task, graph, name]
-        return self._dearer.get(task, 1.0) * self._standard(graph, plain)
+        standard = next((name for name in (label, plain) if (USUAL, graph, name) in self._known), plain)
+        return self._dearer.get(task, 1.0) * self._standard(graph, standard)
 
     def _standard(self, graph: str, label: str) -> float:
-        """On a graph where the system was never run: as much dearer than elsewhere as a GCN is."""
+        """On a graph where the system was never run: by the graph on which a GCN takes most nearly as long."""
         if (USUAL, graph, label) in self._known:
             return self._known[USUAL, graph, label]
         gcn = {other: seconds for (task, other, name), seconds in self._known.items() if (task, name) == (USUAL, "gcn")}
         elsewhere = [
-            seconds * gcn[graph] / gcn[other]
+            (abs(math.log(gcn[graph] / gcn[other])), seconds * gcn[graph] / gcn[other])
             for (task, other, name), seconds in self._known.items()
-            if (task, name) == (USUAL, label) and graph in gcn and gcn.get(other)
+            if (task, name) == (USUAL, label) and gcn.get(graph) and gcn.get(other)
         ]
-        return fmean(elsewhere) if elsewhere else UNKNOWN_SECONDS
+        return min(elsewhere)[1] if elsewhere else UNKNOWN_SECONDS
 
 
 @dataclass(frozen=True)
@@ -226,17 +248,21 @@ class Study:
         return {}
 
     @cached_property
+    def _graphs(self) -> dict[str, Graph]:
+        return {}
+
+    @cached_property
     def costs(self) -> Costs:
         return Costs(self.results, self.plan.seconds)
 
     def status(self) -> list[Line]:
         """Every search and table with what is there and what is missing."""
-        found = []
+        found, fitted = [], set[str]()
         for number, step in enumerate(self.plan.steps, start=1):
             if isinstance(step, Searches):
                 found += [self._searched(number, step, graph) for graph in step.graphs]
             else:
-                found += [self._line(number, step, table, graph) for table, graph in self._parts(step)]
+                found += [self._line(number, step, table, graph, fitted) for table, graph in self._parts(step)]
         return found
 
     def run(self, hours: float, workers: int | None, say: Say) -> list[tuple[Step, PaperTable]]:
@@ -267,7 +293,7 @@ class Study:
         return BenchFolder(self.results / step.folder / table.name.replace(":", "-"))
 
     def _cells(self, step: Step, table: PaperTable, graph: str) -> list[Cell]:
-        found = tuple(system.name for system in table.systems if graph in system.found)
+        found = tuple((row.name, canonical(row.found[graph])) for row in table.systems if graph in row.found)
         key = (step, table.name, graph, found)
         if key not in self._planned:
             self._planned[key] = cells_of(table, [graph], self.plan.systems_of(step), range(step.seeds))
@@ -283,7 +309,18 @@ class Study:
         latest = self._latest(step, table)
         return [cell for cell in self._cells(step, table, graph) if cell.id not in latest]
 
-    def _line(self, number: int, step: Step, table: PaperTable, graph: str) -> Line:
+    def _first_or_kept(self, cell: Cell, fitted: set[str]) -> float:
+        """Seconds of a missing cell, given the fits that cells before it leave; its own is added to them."""
+        if cell.dataset not in self._graphs:
+            self._graphs[cell.dataset] = open_graph(cell.dataset)
+        shared = TASKS.get(cell.task)(**cell.options).shared_fit(self._graphs[cell.dataset])
+        fit = canonical([cell.dataset, cell.model, dict(cell.settings), cell.seed, shared])
+        if shared is not None and fit in fitted:
+            return self.costs.without_fit(cell.task, cell.dataset, cell.label)
+        fitted.add(fit)
+        return self._seconds(cell)
+
+    def _line(self, number: int, step: Step, table: PaperTable, graph: str, fitted: set[str]) -> Line:
         cells, latest = self._cells(step, table, graph), self._latest(step, table)
         missing = [cell for cell in cells if cell.id not in latest]
         lacking = {(cell.label, cell.seed) for cell in missing}
@@ -291,7 +328,7 @@ class Study:
             len({cell.seed for cell in cells if cell.label == label and (label, cell.seed) not in lacking})
             for label in dict.fromkeys(cell.label for cell in cells)
         ]
-        hours = sum(map(self._seconds, missing)) / 3600
+        hours = sum(self._first_or_kept(cell, fitted) for cell in missing) / 3600
         waiting = rows_to_be_searched(table, graph, self.plan.systems_of(step))
         each = step.seeds * (len(cells) // (len(have) * step.seeds) if have else 1)  # cells of one system
         hours += sum(each * self.costs.of(table.task, graph, name) for name in waiting) / 3600
@@ -345,6 +382,7 @@ class Study:
             within=searches.within,
             without=searches.without,
             also=searches.also.get(model, {}),
+            named=searches.named.get(model, ()),
             cpu_minutes=searches.cpu_minutes,
             workers=workers,
         )
@@ -352,7 +390,7 @@ class Study:
     def _search(self, searches: Searches, model: str, graph: str, workers: int | None, until: float, say: Say) -> None:
         request = self._request(searches, model, graph, workers)
         done = run_search(request, self.results / searches.folder / place_of(model, graph), say=say, until=until)
-        if not _finished(searches, done):
+        if not _finished(searches, request, done):
             return
         best = best_trial(done, within=searches.within)
         write_best(self.configs / f"{place_of(model, graph)}.yaml", request, best, len(done))
@@ -368,20 +406,22 @@ class Study:
             done = read_trials(self.results / searches.folder / place_of(model, graph), runs=searches.runs)
             counts.append(len(done))
             failed += sum(trial.value is None and not trial.pruned for trial in done)
-            if not _finished(searches, done):
-                rest = total - len(done)
+            request = self._request(searches, model, graph)
+            if not _finished(searches, request, done):
+                rest = max(total - len(done), len(untried_of(request, done)))
                 missing += rest
                 each = self.costs.of("tuning", graph, model) * searches.runs
                 seconds += min(rest * each, 60 * searches.cpu_minutes - sum(trial.cpu_seconds for trial in done))
         told = f"{min(counts)} to {max(counts)} of {total} trials"
-        wanted = total * len(searches.models)
+        wanted = sum(counts) + missing
         return Line(number, "search", graph, len(counts), told, wanted, failed, missing, seconds / 3600)
 
 
-def _finished(searches: Searches, done: Sequence[Any]) -> bool:
+def _finished(searches: Searches, request: SearchRequest, done: Sequence[Trial]) -> bool:
     spent = sum(trial.cpu_seconds for trial in done) >= 60 * searches.cpu_minutes
     some = any(trial.value is not None for trial in done)
-    return some and (spent or len(done) >= searches.trials + searches.around)
+    tried = len(done) >= searches.trials + searches.around and not untried_of(request, done)
+    return some and (spent or tried)
 
 
 def next_cells(missing: Sequence[Cell], seconds: Callable[[Cell], float], room: float) -> tuple[list[int], list[str]]:

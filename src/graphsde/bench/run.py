@@ -33,7 +33,8 @@ class BenchRequest:
         engine, workers, address: see :class:`~graphsde.bench.engines.Engine`.
         limits: when to give up on a cell.
         retry_failed: run failed cells again.
-        renew: run rows again that an earlier version of task or model has made; their records are set aside.
+        renew: run rows again that an earlier version of task or model has made, or that used settings which a
+            search has since replaced; their records are set aside.
     """
 
     task: str
@@ -126,7 +127,7 @@ def _run(
     cells = plan_cells(request.task, request.options, request.datasets, request.models, request.seeds)
     folder.write_question(request.task, options)
     if request.renew and (gone := set_former_aside(cells, folder.journal)):
-        say(f"{gone:,} cells of an earlier results version are set aside in {folder.journal.former_path.name}")
+        say(f"{gone:,} cells of earlier versions or settings are set aside in {folder.journal.former_path.name}")
     with folder.journal.appending(say) as journal:
         refuse_changes(cells, journal.latest.values(), folder.path, request.renew)
         known = {cell.id: journal.latest[cell.id]["status"] for cell in cells if cell.id in journal.latest}

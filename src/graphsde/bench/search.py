@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import statistics
@@ -204,11 +205,14 @@ class SearchRequest:
         seed: of the trials' training and of the sampler.
         runs: trainings of each trial, with seeds from ``seed`` on; the mean counts.
         also: settings to try in addition to the grid, with their values in order.
+        named: points to try first, after the model's own settings; they count among ``trials``. Those that are named
+            when the others have been tried come last.
         without: parameters of the grid that are not searched.
         within: of trials whose metric is worse than the best one by no more than this share, the fastest one wins.
         prune: give up a trial that is behind the median of earlier ones; it may only have been slower at first.
         sampler: ``random`` in the whole grid, ``tpe``, or ``near``: the model's own settings with a few of them
-            changed, every parameter in as many trials as the others and to another value each time.
+            changed, every parameter in as many trials as the others and to another value each time; named points
+            take the places of the first of them.
         select: what is minimised or maximised, on validation nodes.
         cpu_minutes: of all trials together; no new one is started beyond.
         engine, workers, address: as of a bench.
@@ -221,6 +225,7 @@ class SearchRequest:
     seed: int = 0
     runs: int = 1
     also: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    named: Sequence[Mapping[str, Any]] = ()
     without: Sequence[str] = ()
     within: float = 0.0
     prune: bool = True
@@ -233,8 +238,8 @@ class SearchRequest:
     options: dict[str, Any] = field(default_factory=dict)
 
     def question(self) -> dict[str, Any]:
-        """All that an earlier start of the same search must agree with; its engine may change, and its length where
-        nothing is tried around the best of it."""
+        """All that an earlier start of the same search must agree with; engine and named points may change, and so may
+        the length if nothing is tried around the best one."""
         return self._more() | {
             "dataset": self.dataset,
             "data": open_graph(self.dataset).fingerprint,
@@ -294,10 +299,15 @@ def next_point(request: SearchRequest, trials: Sequence[Trial]) -> dict[str, Any
     space = space_of(request.model.name, request.model.settings, request.also, request.without)
     if not trials:
         return {}
+    if untried := untried_of(request, trials):
+        return untried[0]
     if request.around and len(trials) >= request.trials:
         return neighbour(request, trials, space)
     if request.sampler == "near":
-        return _near(request, space, len(trials))
+        own = _own_point(request, space)
+        tried = [own | trial.chosen for trial in trials]
+        designed = (_near(request, space, number) for number in itertools.count(len(trials)))
+        return next(point for point in designed if own | point not in tried)
     try:
         import optuna
     except ImportError:
@@ -314,6 +324,8 @@ def next_point(request: SearchRequest, trials: Sequence[Trial]) -> dict[str, Any
         name: optuna.distributions.CategoricalDistribution(values) for name, values in space.items()
     }
     for trial in trials[1:]:
+        if set(trial.chosen) != set(grid):  # a named point: optuna knows whole points of its space only
+            continue
         finished = trial.value is not None and math.isfinite(trial.value)
         study.add_trial(
             optuna.trial.create_trial(
@@ -329,6 +341,12 @@ def next_point(request: SearchRequest, trials: Sequence[Trial]) -> dict[str, Any
         if asked.params not in tried:
             break
     return dict(asked.params)
+
+
+def untried_of(request: SearchRequest, trials: Sequence[Trial]) -> list[dict[str, Any]]:
+    """The named points that no trial had yet."""
+    tried = [trial.chosen for trial in trials]
+    return [dict(point) for point in request.named if dict(point) not in tried]
 
 
 def _near(request: SearchRequest, space: dict[str, tuple[Any, ...]], number: int) -> dict[str, Any]:
@@ -358,7 +376,7 @@ def neighbour(request: SearchRequest, trials: Sequence[Trial], space: dict[str, 
     """A point next to the best one so far that was not tried: one parameter, or two, by one place in the grid."""
     best = best_trial(trials, request.select, request.within).chosen
     own = _own_point(request, space)
-    tried = [trial.chosen for trial in trials]
+    tried = [own | trial.chosen for trial in trials]
     rng = numpy_stream(request.seed, "search", "around", request.model.name, request.dataset, len(trials))
     point = dict(best)
     for attempt in range(200):
@@ -368,7 +386,7 @@ def neighbour(request: SearchRequest, trials: Sequence[Trial], space: dict[str, 
             values = space[name]
             place = _nearest(values, point.get(name, own.get(name, values[0]))) + int(rng.choice((-1, 1)))
             point[name] = values[min(max(place, 0), len(values) - 1)]
-        if point not in tried:
+        if own | point not in tried:  # a step beyond the grid ends where it began
             break
     return point
 
@@ -429,7 +447,7 @@ def run_search(
     with exclusive(folder):
         claim(folder, request)
         trials = read_trials(folder, request.select, request.runs)
-        while len(trials) < request.trials + request.around:
+        while len(trials) < request.trials + request.around or untried_of(request, trials):
             left = 60 * request.cpu_minutes - sum(trial.cpu_seconds for trial in trials)
             if left <= 0:
                 say(f"the budget of {request.cpu_minutes:g} CPU minutes is spent after {len(trials)} trials")
@@ -525,9 +543,22 @@ def read_settings(path: Path) -> dict[str, Any]:
     return dict(_read(path)["settings"])
 
 
+def read_recipe(path: Path, model: str | None = None) -> tuple[str, dict[str, Any]]:
+    """The model and its settings in such a file; refused if they are those of another model than ``model``."""
+    content = _read(path)
+    name = str(content.get("model", model or ""))
+    if name not in MODELS:
+        raise BadInput("a model that is not known here", code="E-CORRUPT", place=str(path), found=name or "none")
+    if model not in (None, name):
+        raise BadUsage("the settings are another model's", place=str(path), found=name, expected=model)
+    return name, content["settings"]
+
+
 def _read(path: Path) -> dict[str, Any]:
     try:
         content = dict(load_plain_yaml(storage.read_text(path), path.name))
         return {**content, "settings": dict(content["settings"])}
     except (BadInput, TypeError, KeyError, ValueError) as error:
-        raise BadInput("not a file of settings", code="E-CORRUPT", place=str(path)) from error
+        raise BadInput(
+            "not a file of settings", code="E-CORRUPT", place=str(path), fix="use one of graphsde search --configs"
+        ) from error

@@ -54,6 +54,12 @@ def fit(
     settings: Annotated[
         list[str], typer.Option("--set", metavar="KEY=VALUE", help="A setting of the model, e.g. hidden=64.")
     ] = [],  # noqa: B006
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config", help="Model and settings from a file of 'graphsde search --configs'; --set overrides."
+        ),
+    ] = None,
     read: Annotated[list[str], READ] = [],  # noqa: B006
     samples: Annotated[int, SAMPLES] = 64,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace another run in the same folder.")] = False,
@@ -96,6 +102,12 @@ def fit(
     values: dict[str, Any] = key_values(settings, "--set")
     if preset is not None:
         values["preset"] = preset
+    if config is not None:
+        from graphsde.bench.search import read_recipe
+        from graphsde.models.parameters import merge_settings
+
+        model, found = read_recipe(config, None if model == DEFAULT_MODEL else model)
+        values = merge_settings(found, values)
     if race is not None:
         values["race"] = race
     if way is not None:

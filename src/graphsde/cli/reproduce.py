@@ -33,7 +33,7 @@ def reproduce(
     retry_failed: Annotated[bool, RETRY_FAILED] = False,
     renew: Annotated[
         bool,
-        typer.Option("--renew", help="Run rows again that an earlier version made; their records are set aside."),
+        typer.Option("--renew", help="Run rows again that earlier versions or settings made; records are set aside."),
     ] = False,
     configs: Annotated[
         Path, typer.Option("--configs", help="Where searches have left settings, for the tuned rows.")

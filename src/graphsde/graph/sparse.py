@@ -121,7 +121,9 @@ class SparseMatrix:
             return self
         if self._turned is None:
             crow, col, order = self._transposed_structure()
-            self._turned = SparseMatrix(crow, col, self.values[order], (self.shape[1], self.shape[0]))
+            # half the time of values[order]
+            turned = self.values.index_select(0, order)
+            self._turned = SparseMatrix(crow, col, turned, (self.shape[1], self.shape[0]))
         return self._turned
 
     def transposed_order(self) -> Tensor:

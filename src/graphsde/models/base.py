@@ -85,6 +85,7 @@ class Model(ABC):
     """What its authors detect OOD nodes by; ``bench ood`` measures it in addition to the scores asked for."""
     targets: ClassVar[tuple[str, ...]] = ("classification",)
     """What it can predict. Each class sets it for itself: a subclass may have another loss."""
+    _momentum: dict[str, Tensor] | None = None
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -198,6 +199,15 @@ class Model(ABC):
                 only weights.
         """
         return self
+
+    @property
+    def optimiser_state(self) -> dict[str, Tensor] | None:
+        """What ``start_from(…, momentum=True)`` continues besides the weights; ``None`` where that is not known."""
+        return self._momentum
+
+    @optimiser_state.setter
+    def optimiser_state(self, state: dict[str, Tensor] | None) -> None:
+        self._momentum = state
 
     def training_settings(self, **wanted: Any) -> dict[str, Any] | None:
         """Settings that apply ``wanted`` (``epochs=5``, ``early_stop=False``) to training, wherever a model keeps

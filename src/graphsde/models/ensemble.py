@@ -213,6 +213,18 @@ class Ensemble(Model):
         self._previous, self._with_momentum = list(previous.members), momentum
         return self
 
+    @property
+    def optimiser_state(self) -> dict[str, Tensor] | None:
+        own = [member.optimiser_state for member in self.members]
+        if not own or any(state is None for state in own):
+            return None
+        return {f"{number}.{name}": one for number, state in enumerate(own) for name, one in (state or {}).items()}
+
+    @optimiser_state.setter
+    def optimiser_state(self, state: dict[str, Tensor] | None) -> None:
+        for number, member in enumerate(self.members):
+            member.optimiser_state = None if state is None else under(f"{number}.", state)
+
     def training_settings(self, **wanted: Any) -> dict[str, Any] | None:
         own = self._member(0).training_settings(**wanted)
         return None if own is None else {"base_settings": {**self.settings.base_settings, **own}}

@@ -160,6 +160,14 @@ class GKDE(EvidentialModel):
         finally:
             self._lesson = None
 
+    @property
+    def optimiser_state(self) -> dict[str, Tensor] | None:
+        return None  # not known in full: its teacher has an optimiser of its own
+
+    @optimiser_state.setter
+    def optimiser_state(self, state: dict[str, Tensor] | None) -> None:
+        self._momentum = None
+
     def start_from(self, previous: Model, *, momentum: bool = False) -> Self:
         """Student and teacher continue; the teacher of a model loaded from a file is trained again."""
         super().start_from(previous, momentum=momentum)

@@ -217,7 +217,6 @@ class NeuralModel(Model):
         self._first_encoder: FeatureEncoder | None = None
         self._first_scale: TargetScale | None = None
         self._first_momentum: dict[str, Tensor] = {}
-        self._momentum: dict[str, Tensor] | None = None
         self._temperature = 1.0
         self._candidate: Candidate | None = None
         self.standings: list[Standing] = []

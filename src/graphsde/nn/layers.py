@@ -20,6 +20,9 @@ from graphsde.nn.over_parts import node_mean, total
 
 Features = Tensor | SparseMatrix
 
+PIECE = 1 << 15
+"""Uniforms that are drawn at a time: they stay in the processor's cache until they are compared."""
+
 
 def normal(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     """Standard normals; on the device ``meta`` only the size is wanted, and nothing is allocated or drawn."""
@@ -84,7 +87,15 @@ def _drop(x: Tensor, rate: float, randomness: torch.Generator | MaskStream) -> T
 def bernoulli_like(x: Tensor, probability: float, generator: torch.Generator) -> Tensor:
     """Ones with ``probability``, else zeros; drawn on the stream's device, so that every device has the same masks."""
     drawn = torch.empty_like(x, device=generator.device, requires_grad=False)
-    return drawn.bernoulli_(probability, generator=generator).to(x.device)
+    if generator.device.type != "cpu":
+        return drawn.bernoulli_(probability, generator=generator).to(x.device)
+    # bernoulli_ compares the same uniforms in the same order, one by one and in twice the time; some processors have
+    # another generator for it
+    entries = drawn.as_strided((drawn.numel(),), (1,))
+    uniforms = drawn.new_empty(min(drawn.numel(), PIECE), dtype=torch.float64)
+    for piece in entries.split(PIECE):
+        torch.lt(uniforms[: piece.numel()].uniform_(generator=generator), probability, out=piece)
+    return drawn.to(x.device)
 
 
 class Linear(nn.Module):

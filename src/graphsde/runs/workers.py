@@ -45,6 +45,8 @@ LOCAL_SETTINGS = {
     "RAY_AUTH_MODE": "token",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
+# Ray's workers let every other process go first (a niceness of 15): on a busy machine they hardly run at all
+NICENESS = "RAY_worker_niceness"
 FOLDER_PREFIX = "graphsde-ray-"
 # the address of a socket must fit into 107 bytes, of which the session's folder and what Ray puts inside take 90
 LONGEST_PLACE = 17
@@ -97,6 +99,7 @@ def _token() -> str:
 def _local_session(workers: int, say: Say) -> Iterator[Any]:
     say("starting Ray on this machine")
     settings = {**LOCAL_SETTINGS, "RAY_AUTH_TOKEN": _token(), "PYTHONPATH": search_path()}
+    settings[NICENESS] = os.environ.get(NICENESS, "0")  # a value set by the user is kept
     before = {name: os.environ.get(name) for name in settings}
     # Ray's default folder is shared by all users of the machine, and it makes its folder readable to all: it gets
     # one inside ours

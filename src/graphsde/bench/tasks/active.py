@@ -80,7 +80,8 @@ class ActiveLearning(Task):
         assert graph.train_mask is not None
         begin = int(graph.train_mask.sum())
         rounds = o.rounds or max(1, begin // o.batch)
-        model, cost = self.fit_anew(make, graph)
+        # acquisitions start from the same fit
+        model, cost = self.fit_timed(make, graph, to_go_on=self.options.start == "warm")
         curves: dict[str, list[float]] = {"labels": []}
         for done in range(rounds + 1):
             prediction = self.predict_classes(model, graph)
@@ -97,6 +98,9 @@ class ActiveLearning(Task):
         metrics |= {f"{name}_area": float(np.mean(curves[name])) for name in SHOWN}
         metrics |= {"labels_begin": float(begin), "labels_end": curves["labels"][-1]}
         return Measurement(metrics | cost, curves)
+
+    def shared_fit(self, graph: Graph) -> list[Any] | None:
+        return [*self.split(graph), self.options.pool, self.options.tested]  # fits are kept under what is tested, too
 
     def _pool(self, graph: Graph, seed: int) -> tuple[Graph, np.ndarray]:
         train, val, test = (graph.masks[role] for role in ("train", "val", "test"))

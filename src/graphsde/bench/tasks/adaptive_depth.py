@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -54,6 +54,9 @@ class AdaptiveDepth(Task):
     Options = AdaptiveDepthOptions
     options: AdaptiveDepthOptions
     headline = ("rank_correlation", "steps_easiest", "steps_hardest", "error_easiest", "error_hardest")
+
+    def shared_fit(self, graph: Graph) -> list[Any] | None:
+        return None  # every difficulty has its own
 
     def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
         values = self.options.values or VALUES[self.options.axis]

@@ -109,6 +109,9 @@ class Cost(Task):
         "peak_bytes",
     )
 
+    def shared_fit(self, graph: Graph) -> list[Any] | None:
+        return None  # it times fits
+
     def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
         if self.options.growth != "none":
             return self._growth(make)

@@ -107,12 +107,14 @@ class DecidingOptions(GuaranteeOptions):
         max_error, delta: the guarantee: at most this share of errors, except for this share of draws.
         false_alarm: share of in-distribution nodes that may be flagged as OOD.
         ood_by: the score that flags them; ``graphsde decide`` uses ``ood`` if possible.
+        accept_by: the uncertainty that is thresholded to accept.
     """
 
     max_error: float = Field(0.05, gt=0, lt=1)
     delta: float = Field(0.05, gt=0, lt=1)
     false_alarm: float = Field(0.05, gt=0, lt=1)
     ood_by: str = "entropy+propagated"  # fixed by existing journals: another default would change their results
+    accept_by: str = ACCEPT_BY
 
 
 class Deciding(GuaranteeTask):
@@ -134,7 +136,7 @@ class Deciding(GuaranteeTask):
         nodes: dict[str, Any] = {"size": o.size, "seed": seed}
         flag = flag_ood(prediction, graph, false_alarm=o.false_alarm, by=o.ood_by, model=model, **nodes)
         rule = abstain(
-            prediction, graph, max_error=o.max_error, delta=o.delta, by=ACCEPT_BY, ood=flag, model=model, **nodes
+            prediction, graph, max_error=o.max_error, delta=o.delta, by=o.accept_by, ood=flag, model=model, **nodes
         )
         sets = conformalize(prediction, graph, **nodes).predict_set(prediction, never_empty=True)
         labels = align_labels(graph, prediction.class_names)

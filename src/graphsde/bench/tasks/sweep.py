@@ -50,6 +50,9 @@ class Sweep(Task):
     def split(self, graph: Graph) -> tuple[str, dict[str, Any]]:
         return self._question(self.options.samples).split(graph)
 
+    def shared_fit(self, graph: Graph) -> list[Any] | None:
+        return None  # every point has its own settings
+
     def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
         metrics: dict[str, float] = {}
         curves: dict[str, list[float]] = {}

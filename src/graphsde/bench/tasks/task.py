@@ -103,16 +103,23 @@ class Task(ABC):
         name, options = self.split(graph)
         return make_split(graph, name, seed=seed, **options).apply(graph)
 
+    def shared_fit(self, graph: Graph) -> list[Any] | None:
+        """What decides, besides model and seed, which kept fit will do; ``None`` if none will."""
+        return list(self.split(graph))
+
     @abstractmethod
     def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
         """Train on ``graph`` as :meth:`prepare` left it, and measure."""
 
-    def fit_timed(self, make: ModelMaker, graph: Graph) -> tuple[Model, dict[str, float]]:
-        """A fitted model and the cost of the fit: CPU seconds, epochs. It may have been kept by another task."""
-        return fitted(make, graph)
+    def fit_timed(self, make: ModelMaker, graph: Graph, *, to_go_on: bool = False) -> tuple[Model, dict[str, float]]:
+        """A fitted model and the cost of the fit: CPU seconds, epochs. It may have been kept by another task.
+
+        ``to_go_on``: training will continue from it, and from the state of its optimiser.
+        """
+        return fitted(make, graph, to_go_on=to_go_on)
 
     def fit_anew(self, make: ModelMaker, graph: Graph, **watched: Any) -> tuple[Model, dict[str, float]]:
-        """As :meth:`fit_timed`, for tasks that watch the fit (``watched`` is passed to it) or train on from it."""
+        """As :meth:`fit_timed`, for tasks that watch the fit; ``watched`` is passed to it."""
         model = make()
         return model, timed(model, graph, **watched)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from graphsde.bench.tasks.task import Measurement, ModelMaker, Task, TaskOptions, validation_figures
 from graphsde.graph.graph import Graph
@@ -63,6 +63,9 @@ class Tuning(Task):
     Options = TuningOptions
     options: TuningOptions
     headline = ("val_nll", "val_accuracy", "pruned")
+
+    def shared_fit(self, graph: Graph) -> list[Any] | None:
+        return None  # it watches the fit
 
     def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
         pruner = _Pruner(self.options)
