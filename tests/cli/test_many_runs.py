@@ -157,8 +157,9 @@ def test_fit_takes_what_a_search_has_found(tmp_path: Path) -> None:
     assert graphsde(*words, tmp_path / "run", "--set", "epochs=2").exit_code == 0
     model = load_model(tmp_path / "run")
     assert (model.name, model.settings.hidden, model.settings.epochs) == ("gcn", 5, 2)
-    other = graphsde(*words, tmp_path / "other", "--model", "gat")
-    assert other.exit_code == 2 and "another model's" in other.output
+    for name in ("gat", "lgnsde"):  # the default is another model too, once it is named
+        other = graphsde(*words, tmp_path / "other", "--model", name)
+        assert other.exit_code == 2 and "another model's" in other.output
     recipe.write_text("model: ensemble\nsettings: {members: 2, base_settings: {hidden: 5, epochs: 40}}\n")
     assert graphsde(*words, tmp_path / "both", "--set", "base_settings.epochs=2").exit_code == 0
     both = load_model(tmp_path / "both").settings.base_settings

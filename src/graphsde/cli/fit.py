@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 
 DEFAULT_MODEL = "lgnsde"
 DEMO_GRAPH = "digits"
+FITTED_MODEL = typer.Option(
+    "--model",
+    help=f"See: graphsde list models. Without --config the default is {DEFAULT_MODEL}.",
+    autocompletion=names_in("models"),
+)
 NUMBERS = ("rmse", "mae", "crps", "coverage90", "calibration_error")
 
 
@@ -39,7 +44,7 @@ NUMBERS = ("rmse", "mae", "crps", "coverage90", "calibration_error")
 def fit(
     graph: Annotated[str, GRAPH],
     out: Annotated[Path, typer.Option("--out", help="The folder to write the run to.")],
-    model: Annotated[str, MODEL] = DEFAULT_MODEL,
+    model: Annotated[str | None, FITTED_MODEL] = None,
     preset: Annotated[
         str | None,
         typer.Option("--preset", help="Of lgnsde: auto, universal, closed-world, open-world, paper or released."),
@@ -106,8 +111,9 @@ def fit(
         from graphsde.bench.search import read_recipe
         from graphsde.models.parameters import merge_settings
 
-        model, found = read_recipe(config, None if model == DEFAULT_MODEL else model)
+        model, found = read_recipe(config, model)
         values = merge_settings(found, values)
+    model = model or DEFAULT_MODEL
     if race is not None:
         values["race"] = race
     if way is not None:
