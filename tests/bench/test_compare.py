@@ -47,6 +47,22 @@ def test_one_model_among_its_rivals() -> None:
     assert standings(records, "gat", ["accuracy"]) == standings(records, "sgc", ["accuracy"]) == []
 
 
+def test_who_is_behind_the_leader_is_behind_it_in_its_own_table() -> None:
+    """The leader beats all rivals clearly, so that Holm spares the last of them; among its own rivals, to most of whom
+    it is equal, the same difference would not count."""
+    noise = (0.0, 0.004, -0.003, 0.002, -0.001)
+    lead = (0.03, 0.002, 0.025, 0.01, 0.02)
+    records = [record("gat", s, accuracy=0.82 + noise[s]) for s in range(5)]
+    records += [record("gcn", s, accuracy=0.82 + noise[s] - lead[s]) for s in range(5)]
+    for number, model in enumerate(("mlp", "sgc", "appnp", "gpn", "gkde", "grand", "gread", "bgcn", "gnode")):
+        turned = [(-1) ** (s + number) * 0.0001 * (s + 1) for s in range(5)]
+        records += [record(model, s, accuracy=0.8 + noise[s] + turned[s]) for s in range(5)]
+    verdict = {row.model: row.verdict for row in compare(records, ["accuracy"])}
+    assert verdict["gat"] == "best" and verdict["gcn"] == "behind"
+    (own,) = standings(records, "gcn", ["accuracy"])
+    assert own.behind == ["gat"] and len(own.tied) == 9
+
+
 def test_failed_cells_are_counted_with_their_cause() -> None:
     records = [record("gcn", s, accuracy=0.8) for s in range(3)]
     records += [record("mlp", 0, cause="time"), record("mlp", 1, cause="error: bad"), record("mlp", 2, accuracy=0.5)]

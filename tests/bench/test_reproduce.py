@@ -101,6 +101,14 @@ def test_a_tuned_row_is_there_where_its_search_has_left_settings(tmp_path: Path)
     assert (cell.label, cell.settings, cell.dataset) == ("gcn (tuned)", {"hidden": 5}, "digits")
 
 
+def test_a_search_that_ended_at_the_defaults_shares_its_cells_with_the_row_that_was_not_tuned(tmp_path: Path) -> None:
+    (plan,) = TABLES.get("standard")
+    text = "model: lgnsde\ndataset: digits\nsettings: {preset: paper, steps: 5, evaluate_every: 5, sigma: 1.0}\n"
+    (tmp_path / "lgnsde@paper-digits.yaml").write_text(text, encoding="utf-8")
+    found = with_found(plan, tmp_path, ["digits"])
+    assert len(cells_of(found, ["digits"], ["lgnsde@paper", "lgnsde@paper (tuned)"], [0])) == 1
+
+
 def test_classes_left_out_are_one_figure_a_seed_and_only_where_all_are_there() -> None:
     (plan,) = TABLES.get("ood-every-class")
     cells = cells_of(plan, ["digits"], ["gcn"], [0, 1])
@@ -111,6 +119,8 @@ def test_classes_left_out_are_one_figure_a_seed_and_only_where_all_are_there() -
     ]
     rows = {row.metric: row for row in beside(plan, records, ["digits"], ["gcn"], [0, 1])}
     assert (rows["auroc"].n, rows["auroc"].mean) == (1, 4.5)
+    begun = {row.metric: row for row in beside(plan, records[:3], ["digits"], ["gcn"], [0, 1])}
+    assert (begun["auroc"].n, begun["auroc"].mean) == (0, None)
 
 
 def test_printed_figures_of_lgnsde_stand_beside_the_network_of_the_text() -> None:
@@ -164,8 +174,12 @@ def test_a_table_in_markdown_has_interval_print_and_agreement_in_every_cell() ->
         row("gp", "fpr95", **percent),
     ]
     rows += [replace(row("", "accuracy"), model="never run"), replace(row("", "fpr95"), model="never run")]
+    # of published systems, a variant that was never run is left out unless it stands for the system
+    for system, model in (("gcn", "gcn, never run"), ("gat", "gat to be run"), ("gat", "gat, never run")):
+        told = {"accuracy": "0.7", "fpr95": ""}
+        rows += [replace(row(system, metric, printed_text=told[metric]), model=model) for metric in told]
     text = beside_table(rows)
-    assert "never run" not in text
+    assert "never run" not in text and "| gat | gat to be run | — |" in text
     _, first, second = text.split("\n\n")
     assert "| gcn | our gcn | 0.8100 ± 0.0100 (0.801 to 0.819) | 0.8000 ± 0.0200, agrees | 5 | 0 |" in first
     assert "|  | our own | — |  | 0 | 2 |" in first and "| OOM |" in first and "fpr95" not in first

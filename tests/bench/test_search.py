@@ -12,7 +12,9 @@ from graphsde.base.errors import BadUsage
 from graphsde.bench import search as study
 from graphsde.bench.cells import ModelSpec
 from graphsde.bench.engines import Limits
+from graphsde.bench.folder import BenchFolder
 from graphsde.bench.journal import Outcome
+from graphsde.bench.run import BenchRequest, run_bench
 from graphsde.bench.search import (
     LOST_SECONDS,
     SearchRequest,
@@ -20,6 +22,7 @@ from graphsde.bench.search import (
     _trial,
     best_trial,
     next_point,
+    nothing_left,
     read_trials,
     run_search,
     space_of,
@@ -115,15 +118,45 @@ def test_a_step_beyond_the_grid_is_not_tried_as_a_new_point() -> None:
         assert any(getattr(model.settings, name) != value for name, value in point.items()), seed
 
 
-def test_of_trials_that_are_about_as_good_the_fastest_wins() -> None:
+def test_the_best_trial_wins_whatever_it_took() -> None:
     def trial(number: int, value: float | None, seconds: float) -> Trial:
         return Trial(number, {}, {}, value, "", (), seconds, False)
 
-    trials = [trial(0, 1.0, 1.0), trial(1, 0.500, 90.0), trial(2, 0.504, 9.0), trial(3, 0.51, 1.0), trial(4, None, 0.0)]
-    assert best_trial(trials).number == 1
-    assert best_trial(trials, within=0.01).number == 2
-    accuracies = [trial(0, 0.80, 9.0), trial(1, 0.795, 1.0), trial(2, 0.7, 0.1)]
-    assert [best_trial(accuracies, "accuracy", within).number for within in (0.0, 0.01)] == [0, 1]
+    trials = [trial(0, 1.0, 1.0), trial(1, 0.500, 90.0), trial(2, 0.501, 9.0), trial(3, 0.5, 1.0), trial(4, None, 0.0)]
+    assert best_trial(trials).number == 1  # the earlier one in a tie
+    assert best_trial(trials, "accuracy").number == 0
+
+
+@pytest.mark.parametrize("sampler", ["near", "random"])
+def test_a_search_ends_when_every_point_has_been_tried(sampler: str, tmp_path: Path) -> None:
+    """A GCN with two parameters of two values has four points, its own settings among them."""
+    few = {"lr": [0.01, 0.1], "dropout": [0.5, 0.1]}
+    asked = request(sampler=sampler, trials=9, without=list(space_of("gcn")), also=few)
+    points: list[dict[str, Any]] = [{}]
+    while not nothing_left(asked, trials_at(*points)):
+        points.append(next_point(asked, trials_at(*points)))
+        assert len(points) < 10
+    assert len(points) >= 4
+    empty = replace(request(trials=5), model=ModelSpec("label-propagation"))
+    assert nothing_left(empty, trials_at({}))
+    said: list[str] = []
+    assert len(run_search(empty, tmp_path / "search", say=said.append)) == 1
+    assert "every point of the grid has been tried" in said[-1]
+
+
+def test_runs_of_an_interrupted_trial_of_another_point_are_not_counted(tmp_path: Path) -> None:
+    two = request(runs=2, trials=2, sampler="near", without=["epochs"])
+    two = replace(two, model=ModelSpec("gcn", {"epochs": 2}))
+    run_search(replace(two, trials=1), tmp_path)
+    study.write_choice(tmp_path, 1, {"lr": 0.1}, {"epochs": 2, "lr": 0.1})
+    place = study.trial_folder(tmp_path, 1)
+    bench = BenchRequest("tuning", (GRAPH,), (ModelSpec("gcn", {"epochs": 2, "lr": 0.1}),), (0,), engine="serial")
+    run_bench(bench, place)
+    assert len(read_trials(tmp_path, runs=2)) == 1 and len(read_trials(tmp_path, runs=1)) == 2
+    done = run_search(replace(two, named=[{"hidden": 16}]), tmp_path)
+    assert done[1].chosen == {"hidden": 16}
+    settings = [record["cell"]["settings"] for record in BenchFolder(place).read()[1].latest.values()]
+    assert len(settings) == 2 and all("lr" not in own for own in settings)
 
 
 def test_without_pruning_no_trial_is_given_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +214,8 @@ def test_no_trial_may_take_more_than_is_left(tmp_path: Path, monkeypatch: pytest
 
     real = study.run_bench
     monkeypatch.setattr(study, "run_bench", instead)
-    asked = SearchRequest(GRAPH, ModelSpec("label-propagation"), trials=3, cpu_minutes=5.0, engine="serial")
+    short = ModelSpec("gcn", {"epochs": 1})
+    asked = SearchRequest(GRAPH, short, trials=3, without=["epochs"], cpu_minutes=5.0, engine="serial")
     trials = run_search(asked, tmp_path / "short")
     assert len(trials) == 3 and allowed[0] == 300.0
     assert allowed[1] == pytest.approx(300.0 - trials[0].cpu_seconds)

@@ -21,6 +21,7 @@ from graphsde.bench.statistics import (
     bootstrap_interval,
     compare_pairs,
     critical_difference,
+    leader_of,
     paired_ranks,
     verdicts,
 )
@@ -137,7 +138,11 @@ class Standing:
 
 
 def standings(records: Iterable[Mapping[str, Any]], subject: str, metrics: Sequence[str]) -> list[Standing]:
-    """One model against every other, on every graph that has it, under every metric that can be ranked."""
+    """One model against every other, on every graph that has it, under every metric that can be ranked.
+
+    Holm's correction is over the rivals of the model. :func:`compare` corrects over the rivals of the leader, which may
+    find a difference that this one does not: a model that is behind the leader there is behind it here, too.
+    """
     found = []
     for dataset, models in sorted(collect(records).items()):
         for metric in metrics:
@@ -145,6 +150,8 @@ def standings(records: Iterable[Mapping[str, Any]], subject: str, metrics: Seque
             if turned is None or not turned.get(subject):
                 continue
             said = against(turned, subject, higher_is_better=True)
+            if verdicts(turned, higher_is_better=True)[subject] == "behind":
+                said[leader_of(turned, higher_is_better=True)] = "behind"
             pairs = [len(set(turned[subject]) & set(turned[name])) for name, word in said.items() if word != "too few"]
             by = {word: [name for name, own in said.items() if own == word] for word in ("ahead", "tied", "behind")}
             if pairs:

@@ -25,8 +25,10 @@ from graphsde.bench.reproduce import cells_of, rows_to_be_searched, specs_of, wi
 from graphsde.bench.run import BenchRequest, run_bench
 from graphsde.bench.search import (
     SearchRequest,
+    Select,
     Trial,
     best_trial,
+    nothing_left,
     place_of,
     read_trials,
     run_search,
@@ -55,7 +57,7 @@ class Searches(Settings):
 
     Args:
         graphs, models: every pair is searched.
-        trials, around, runs, cpu_minutes, sampler, prune, within, without: of a
+        trials, around, runs, cpu_minutes, sampler, select, prune, without: of a
             :class:`~graphsde.bench.search.SearchRequest`.
         also: settings to try in addition to the grid, by model.
         named: points to try first, by model; those of a search that has ended are tried when it is run again.
@@ -71,8 +73,8 @@ class Searches(Settings):
     runs: int = 2
     cpu_minutes: float = 120.0
     sampler: Literal["random", "tpe", "near"] = "random"
+    select: Select = "nll"
     prune: bool = True
-    within: float = 0.0
     without: tuple[str, ...] = ()
     also: dict[str, dict[str, list[Any]]] = Field(default_factory=dict)
     named: dict[str, list[dict[str, Any]]] = Field(default_factory=dict)
@@ -379,7 +381,7 @@ class Study:
             runs=searches.runs,
             sampler=searches.sampler,
             prune=searches.prune,
-            within=searches.within,
+            select=searches.select,
             without=searches.without,
             also=searches.also.get(model, {}),
             named=searches.named.get(model, ()),
@@ -392,7 +394,7 @@ class Study:
         done = run_search(request, self.results / searches.folder / place_of(model, graph), say=say, until=until)
         if not _finished(searches, request, done):
             return
-        best = best_trial(done, within=searches.within)
+        best = best_trial(done, searches.select)
         write_best(self.configs / f"{place_of(model, graph)}.yaml", request, best, len(done))
         for ensemble in (name for name, member in searches.members.items() if member == model):
             spec = ModelSpec.parse(ensemble, {"base_settings": searches.held.get(model, {})})
@@ -403,7 +405,7 @@ class Study:
         """Trials of all models on a graph; a search that has used up its time has finished too."""
         total, missing, failed, seconds, counts = searches.trials + searches.around, 0, 0, 0.0, []
         for model in searches.models:
-            done = read_trials(self.results / searches.folder / place_of(model, graph), runs=searches.runs)
+            done = read_trials(self.results / searches.folder / place_of(model, graph), searches.select, searches.runs)
             counts.append(len(done))
             failed += sum(trial.value is None and not trial.pruned for trial in done)
             request = self._request(searches, model, graph)
@@ -421,7 +423,7 @@ def _finished(searches: Searches, request: SearchRequest, done: Sequence[Trial])
     spent = sum(trial.cpu_seconds for trial in done) >= 60 * searches.cpu_minutes
     some = any(trial.value is not None for trial in done)
     tried = len(done) >= searches.trials + searches.around and not untried_of(request, done)
-    return some and (spent or tried)
+    return some and (spent or tried or nothing_left(request, done))
 
 
 def next_cells(missing: Sequence[Cell], seconds: Callable[[Cell], float], room: float) -> tuple[list[int], list[str]]:

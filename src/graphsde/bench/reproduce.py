@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from graphsde.bench.cells import Cell, ModelSpec, canonical, plan_cells
+from graphsde.bench.cells import Cell, ModelSpec, canonical, own_settings, plan_cells
 from graphsde.bench.direction import within_range
 from graphsde.bench.paper import PaperTable, Printed, System
 from graphsde.bench.search import kept_settings, tuned
 from graphsde.bench.statistics import bootstrap_interval
+from graphsde.datasets.source import open_graph
 from graphsde.graph.graph import Graph
 
 # if the paper prints no spread: the observed difference between two runs of one system, in points
@@ -23,7 +25,7 @@ UNSTATED_SPREAD = 0.03
 
 @dataclass(frozen=True)
 class Beside:
-    """One of our values and the printed one, in the printed unit; a row that is ours alone has no ``system``."""
+    """One of our values and the published one, in its unit; a row that is ours alone has no ``system``."""
 
     table: str
     dataset: str
@@ -64,22 +66,23 @@ def with_found(table: PaperTable, configs: Path | None, graphs: Sequence[str] = 
 
 def cells_of(table: PaperTable, datasets: Sequence[str], models: Sequence[str], seeds: Sequence[int]) -> list[Cell]:
     """The cells that a table needs."""
-    graphs: dict[str, Graph] = {}
-    return [
-        cell
-        for dataset in datasets
-        for cell in plan_cells(table.task, table.options, [dataset], specs_of(table, dataset, models), seeds, graphs)
-    ]
+    cells = []
+    for dataset in datasets:
+        graph = open_graph(dataset)
+        specs = specs_of(table, dataset, models, graph)
+        cells += plan_cells(table.task, table.options, [dataset], specs, seeds, {dataset: graph})
+    return cells
 
 
-def specs_of(table: PaperTable, dataset: str, models: Sequence[str]) -> list[ModelSpec]:
+def specs_of(table: PaperTable, dataset: str, models: Sequence[str], graph: Graph | None = None) -> list[ModelSpec]:
     """The models that a table needs on a graph; rows that share one name it once.
 
     A search that ended where it began shares its cells with the row that was not tuned.
     """
     found: dict[tuple[str, str], ModelSpec] = {}
+    graph = graph or open_graph(dataset)
     for spec in map(spec_of, _rows(table, dataset, models)):
-        found.setdefault((spec.name, canonical(spec.on(dataset).settings)), spec)
+        found.setdefault((spec.name, canonical(own_settings(spec.on(dataset), graph))), spec)
     return list(found.values())
 
 
@@ -120,8 +123,15 @@ def by_system(
     records, graphs = list(records), dict[str, Graph]()
     for system in _rows(table, dataset, models):
         cells = plan_cells(table.task, table.options, [dataset], [spec_of(system)], seeds, graphs)
-        found = standing(cells, records)
+        found = of_whole_seeds(standing(cells, records), len(cells) // max(1, len(seeds)))
         yield replace(system, former=former_version(found, cells)), found
+
+
+def of_whole_seeds(records: Sequence[Mapping[str, Any]], each: int) -> list[Mapping[str, Any]]:
+    """Without seeds of which some of the ``each`` cells were not run yet: a mean over some of the classes that a table
+    leaves out in turn would be another question."""
+    counts = Counter(record["cell"]["seed"] for record in records)
+    return [record for record in records if counts[record["cell"]["seed"]] >= each]
 
 
 def standing(cells: Sequence[Cell], records: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -211,9 +221,9 @@ def _ours(system: System) -> str:
 def agreement(
     mean: float | None, std: float | None, printed: float | None, printed_std: float | None, scale: float = 1.0
 ) -> str:
-    """``agrees`` within one joint standard deviation, else ``higher`` or ``lower`` than printed; empty without a pair.
+    """``agrees`` within one joint standard deviation, else ``higher`` or ``lower``; empty without a pair.
 
-    If none is printed, within our own or three points, whichever is more.
+    If no spread is published, within our own or three points, whichever is more.
 
     Example:
         >>> agreement(0.82, 0.01, 0.815, 0.005), agreement(0.9, 0.01, 0.815, 0.005)
@@ -241,11 +251,17 @@ def markdown_table(rows: Sequence[dict[str, Any]], columns: Sequence[str] | None
 
 
 def beside_table(rows: Sequence[Beside]) -> str:
-    """Our and the printed values, graph by graph: mean ± standard deviation (95 % interval of the mean), and theirs.
+    """Our and the published values, graph by graph: mean ± standard deviation (95 % interval of the mean), and theirs.
 
-    Metrics that the paper does not print are in a separate table; rows that are ours alone, from their first run.
+    Metrics that the paper does not publish are in a separate table. A row appears with its first run; a published
+    system of which we have run nothing has one row without figures of ours.
     """
-    begun = {(row.dataset, row.model) for row in rows if row.n or row.failed or row.printed_text}
+    begun = {(row.dataset, row.model) for row in rows if row.n or row.failed}
+    seen = {(row.dataset, row.system) for row in rows if (row.dataset, row.model) in begun}
+    for row in rows:
+        if row.printed_text and (row.dataset, row.system) not in seen:
+            seen.add((row.dataset, row.system))
+            begun.add((row.dataset, row.model))
     rows = [row for row in rows if (row.dataset, row.model) in begun]
     metrics = list(dict.fromkeys(row.metric for row in rows))
     printed = [metric for metric in metrics if any(row.printed_text for row in rows if row.metric == metric)]
@@ -265,12 +281,12 @@ def _table(rows: Sequence[Beside], metrics: Sequence[str]) -> str:
     lines = []
     for (system, model), found in groups.items():
         most = max(row.n for row in found.values())
-        line: dict[str, Any] = {"printed as": system, "ours": model}
+        line: dict[str, Any] = {"published as": system, "ours": model}
         for metric in metrics:
             row = found[metric]
             line[metric] = _our_cell(row, most)
             if any(other.printed_text for other in rows if other.metric == metric):
-                line[f"{metric} printed"] = _printed(row)
+                line[f"{metric} published"] = _printed(row)
         line["n"], line["failed"] = most, next(iter(found.values())).failed
         lines.append(line)
     return markdown_table(lines)

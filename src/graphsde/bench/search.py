@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import shutil
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +20,7 @@ from graphsde.base import storage
 from graphsde.base.errors import BadInput, BadUsage, MissingExtra
 from graphsde.base.lock import exclusive
 from graphsde.base.seeds import derive, numpy_stream
-from graphsde.bench.cells import ModelSpec
+from graphsde.bench.cells import ModelSpec, canonical
 from graphsde.bench.engines import Limits
 from graphsde.bench.folder import BenchFolder
 from graphsde.bench.run import BenchRequest, run_bench
@@ -121,10 +122,14 @@ def trial_folder(folder: Path, number: int) -> Path:
 
 
 def write_choice(folder: Path, number: int, chosen: dict[str, Any], settings: dict[str, Any]) -> None:
-    """Announce what a trial will try, before it starts."""
+    """Announce what a trial will try, before it starts; runs of an interrupted one that tried another point go."""
     place = trial_folder(folder, number)
+    choice = place / "choice.json"
+    asked = json.loads(json.dumps({"chosen": chosen, "settings": settings}))
+    if choice.is_file() and storage.read_json(choice) != asked:
+        shutil.rmtree(place)
     place.mkdir(parents=True, exist_ok=True)
-    storage.write_json(place / "choice.json", {"chosen": chosen, "settings": settings})
+    storage.write_json(choice, asked)
 
 
 def read_trials(folder: Path, select: Select = "nll", runs: int = 1) -> list[Trial]:
@@ -163,21 +168,15 @@ def _together(runs: Sequence[Trial]) -> Trial:
     )
 
 
-def best_trial(trials: Sequence[Trial], select: Select = "nll", within: float = 0.0) -> Trial:
-    """The finished trial with the best validation metric; the earlier one in a tie.
-
-    Of trials that are worse by a share of up to ``within``, the one that took the least time.
-    """
+def best_trial(trials: Sequence[Trial], select: Select = "nll") -> Trial:
+    """The finished trial with the best validation metric; the earlier one in a tie."""
     done = [trial for trial in trials if trial.value is not None]
     if not done:
         causes = sorted({trial.cause for trial in trials if trial.cause})
         told = "; ".join(causes) or None
         raise BadUsage("no trial has finished", found=told, fix="fix the cause, or allow more time")
     sign = 1.0 if select == "nll" else -1.0
-    best = min(done, key=lambda trial: (sign * (trial.value or 0.0), trial.number))
-    limit = sign * (best.value or 0.0) + within * abs(best.value or 0.0)
-    near = [trial for trial in done if within and sign * (trial.value or 0.0) <= limit]
-    return min(near, key=lambda trial: (trial.cpu_seconds, trial.number), default=best)
+    return min(done, key=lambda trial: (sign * (trial.value or 0.0), trial.number))
 
 
 def _trial(
@@ -208,7 +207,6 @@ class SearchRequest:
         named: points to try first, after the model's own settings; they count among ``trials``. Those that are named
             when the others have been tried come last.
         without: parameters of the grid that are not searched.
-        within: of trials whose metric is worse than the best one by no more than this share, the fastest one wins.
         prune: give up a trial that is behind the median of earlier ones; it may only have been slower at first.
         sampler: ``random`` in the whole grid, ``tpe``, or ``near``: the model's own settings with a few of them
             changed, every parameter in as many trials as the others and to another value each time; named points
@@ -227,7 +225,6 @@ class SearchRequest:
     also: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     named: Sequence[Mapping[str, Any]] = ()
     without: Sequence[str] = ()
-    within: float = 0.0
     prune: bool = True
     sampler: Literal["random", "tpe", "near"] = "random"
     select: Select = "nll"
@@ -258,7 +255,6 @@ class SearchRequest:
             "runs": (self.runs, 1),
             "without": (list(self.without), []),
             "prune": (self.prune, True),
-            "within": (self.within, 0.0),
             "also": (dict(self.also), {}),
         }
         nearby = {"trials": self.trials, "around": self.around} if self.around else {}
@@ -306,8 +302,9 @@ def next_point(request: SearchRequest, trials: Sequence[Trial]) -> dict[str, Any
     if request.sampler == "near":
         own = _own_point(request, space)
         tried = [own | trial.chosen for trial in trials]
-        designed = (_near(request, space, number) for number in itertools.count(len(trials)))
-        return next(point for point in designed if own | point not in tried)
+        designed = (_near(request, space, number) for number in range(len(trials), _points_of(space)))
+        others = (dict(zip(space, values, strict=True)) for values in itertools.product(*space.values()))
+        return next(point for point in itertools.chain(designed, others) if own | point not in tried)
     try:
         import optuna
     except ImportError:
@@ -343,6 +340,19 @@ def next_point(request: SearchRequest, trials: Sequence[Trial]) -> dict[str, Any
     return dict(asked.params)
 
 
+def _points_of(space: Mapping[str, Sequence[Any]]) -> int:
+    return math.prod(map(len, space.values()))
+
+
+def nothing_left(request: SearchRequest, trials: Sequence[Trial]) -> bool:
+    """Every point of the space has been tried; so has that of a model with nothing to search, by its own settings."""
+    space = space_of(request.model.name, request.model.settings, request.also, request.without)
+    if len(trials) < _points_of(space):
+        return False
+    own = _own_point(request, space)
+    return len({canonical(own | trial.chosen) for trial in trials}) >= _points_of(space)
+
+
 def untried_of(request: SearchRequest, trials: Sequence[Trial]) -> list[dict[str, Any]]:
     """The named points that no trial had yet."""
     tried = [trial.chosen for trial in trials]
@@ -355,7 +365,7 @@ def _near(request: SearchRequest, space: dict[str, tuple[Any, ...]], number: int
     A model's own settings are its authors': most points of the whole grid are far worse, above all if it has many
     parameters.
     """
-    own, trials = _own_point(request, space), range(1, max(request.trials, number + 1))
+    own, trials = _own_point(request, space), range(1, min(max(request.trials, number + 1), _points_of(space)))
     changes: dict[int, dict[str, Any]] = {trial: {} for trial in trials}
     rng = numpy_stream(request.seed, "search", "near", request.model.name, request.dataset)
     others: dict[str, list[Any]] = {}
@@ -374,7 +384,7 @@ def _near(request: SearchRequest, space: dict[str, tuple[Any, ...]], number: int
 
 def neighbour(request: SearchRequest, trials: Sequence[Trial], space: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
     """A point next to the best one so far that was not tried: one parameter, or two, by one place in the grid."""
-    best = best_trial(trials, request.select, request.within).chosen
+    best = best_trial(trials, request.select).chosen
     own = _own_point(request, space)
     tried = [own | trial.chosen for trial in trials]
     rng = numpy_stream(request.seed, "search", "around", request.model.name, request.dataset, len(trials))
@@ -451,6 +461,9 @@ def run_search(
             left = 60 * request.cpu_minutes - sum(trial.cpu_seconds for trial in trials)
             if left <= 0:
                 say(f"the budget of {request.cpu_minutes:g} CPU minutes is spent after {len(trials)} trials")
+                break
+            if nothing_left(request, trials):
+                say(f"every point of the grid has been tried after {len(trials)} trials")
                 break
             if until is not None and time.monotonic() > until:
                 say(f"time is up after {len(trials)} trials")

@@ -147,8 +147,7 @@ def verdicts(runs: Mapping[str, Mapping[str, float]], *, higher_is_better: bool)
         return dict.fromkeys(runs, "only")
     if not known:
         return dict.fromkeys(runs, "too few")
-    ranks = paired_ranks(known, higher_is_better=higher_is_better)
-    leader = min(known, key=lambda name: ranks[name])
+    leader = leader_of(known, higher_is_better=higher_is_better)
     p_values, result = {}, dict.fromkeys(runs, "too few")
     for name, values in known.items():
         if name == leader:
@@ -165,6 +164,12 @@ def verdicts(runs: Mapping[str, Mapping[str, float]], *, higher_is_better: bool)
         complete = len(adjusted) == len(runs) - 1
         result[leader] = "best" if complete and all(p < LEVEL for p in adjusted.values()) else "tied"
     return result
+
+
+def leader_of(runs: Mapping[str, Mapping[str, float]], *, higher_is_better: bool) -> str:
+    """The first by :func:`paired_ranks`, of those that have runs."""
+    ranks = paired_ranks(runs, higher_is_better=higher_is_better)
+    return min(ranks, key=lambda name: ranks[name])
 
 
 def against(runs: Mapping[str, Mapping[str, float]], subject: str, *, higher_is_better: bool) -> dict[str, str]:

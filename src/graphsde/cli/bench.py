@@ -444,7 +444,7 @@ def search(
     found: list[dict[str, Any]] = []
     for place, (text, request) in asked.items():
         done = run_search(request, out / place, say=say)
-        best = best_trial(done, request.select, request.within)
+        best = best_trial(done, request.select)
         found.append(
             {
                 "dataset": Path(request.dataset).name,

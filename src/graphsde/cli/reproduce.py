@@ -204,13 +204,13 @@ def _line(row: Any) -> dict[str, Any]:
     return {
         "part": row.table.partition(":")[2] or row.table,
         "graph": row.dataset,
-        "printed as": row.system,
+        "published as": row.system,
         "ours": row.model,
         "metric": row.metric,
         "mean": ours,
         "interval": interval,
         "n": row.n,
         "failed": row.failed,
-        "printed": printed,
+        "published": printed,
         "agreement": row.agreement,
     }

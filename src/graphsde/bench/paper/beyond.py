@@ -91,9 +91,9 @@ STANDARD_SEARCHED = replace(
     seeds=5,
     about="The standard setting with settings from equal searches: 8 trials (a system's own settings, and 7 variants "
     "with a few of them changed to other values of the paper's grid), 4 around the best, two seeds each, by the NLL of "
-    "validation nodes; of trials within 1 % of the best, the fastest. No trial begins after 60 CPU minutes. An "
-    "ensemble takes its member's settings; the default model races its members on validation nodes instead. Systems "
-    "are listed only for graphs whose search has finished.",
+    "validation nodes. A training may take 10 CPU minutes, no trial begins after 60. An ensemble takes the "
+    "settings of its member; the default model races its members on validation nodes instead. Systems are listed only "
+    "for graphs whose search has finished.",
 )
 TABLES.add("standard-searched", (STANDARD_SEARCHED,), summary="the standard setting with settings from equal searches")
 
@@ -121,7 +121,7 @@ DRAW_LABEL, DRAW_FEATURE = (
         datasets=("computers",),
         about="The extended benchmark on the one draw of training, validation and test nodes that GNSD's published "
         "code makes and all its runs share: seeds differ in initialisation only. Draws differ by up to twenty points, "
-        "so that a printed figure of one draw may be far from a mean over draws.",
+        "so that a published figure of one draw may be far from a mean over draws.",
     )
     for plan in (LABEL, FEATURE)
 )

@@ -289,9 +289,9 @@ LABEL, FEATURE, STRUCTURE = (
         scale=100.0,
         seeds=5,
         about="Entropy of the mean probabilities unless the row names a score of its own. Detection accuracy scans ten "
-        "thresholds as the printed one does; the exact one is also given. A score that already spreads over edges "
-        "(gnnsafe, gebm) is the same when propagated. Photo, Coauthor CS and the shifted edges are of the benchmark "
-        "that the paper took over (GNNSafe), and not printed.",
+        "thresholds as the published one does; the exact one is also given. A score that already spreads over edges "
+        "(gnnsafe, gebm) is the same when propagated. The paper took this benchmark over from GNNSafe; it publishes "
+        "nothing on Photo, Coauthor CS and shifted edges.",
     )
     for printed, protocol in (
         ("label-leave-out", "label-leave-out"),
@@ -412,10 +412,10 @@ STANDARD = PaperTable(
     systems=(*MAIN, TEN_STEPS),
     metrics=CLASS_METRICS,
     about="Public split on the citation graphs, Shchur's random splits on the Amazon graphs, test nodes only. The "
-    "printed figures are over all nodes, including training nodes, on random splits of the largest component. "
+    "published figures are over all nodes, including training nodes, on random splits of the largest component. "
     "`lgnsde@paper`, like its tuned row, is solved in five steps and validated every five epochs, which is cheaper and "
-    "may cost accuracy: with a patience of 20 epochs it is stopped after four looks without progress. `lgnsde@paper, "
-    "ten steps` is validated after every epoch.",
+    "may cost accuracy: with a patience of 20 epochs it is stopped after four evaluations without progress. "
+    "`lgnsde@paper, ten steps` is validated after every epoch.",
 )
 TABLES.add("standard", (STANDARD,), summary="accuracy, micro-AUROC and AURC on five graphs")
 

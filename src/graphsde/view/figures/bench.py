@@ -126,7 +126,7 @@ class BesidePaper(Picture):
             marks += [self._dot(row, systems.index(row.system), graphs.index(row.dataset)) for row in own]
             if place == 0:
                 marks += self._keys(systems, graphs)
-            panels.append(Panel(Axis("printed"), Axis("ours" if place == 0 else ""), tuple(marks), title=metric))
+            panels.append(Panel(Axis("published"), Axis("ours" if place == 0 else ""), tuple(marks), title=metric))
         return Chart(tuple(panels), across=len(panels), size=(3.3, 3.2))
 
     def _dot(self, row: Beside, system: int, graph: int) -> Dots:
@@ -137,7 +137,7 @@ class BesidePaper(Picture):
             row.system, [row.printed], [row.mean], how.colour, SYMBOLS[graph % len(SYMBOLS)], how.filled, size=8.0,
             opacity=0.9, texts=[row.dataset], x_low=[row.printed - theirs], x_high=[row.printed + theirs],
             y_low=[row.mean - ours], y_high=[row.mean + ours], legend=False,
-            hover="%{text}: printed %{x:.4g}, ours %{y:.4g}",
+            hover="%{text}: published %{x:.4g}, ours %{y:.4g}",
         )  # fmt: skip
 
     def _keys(self, systems: list[str], graphs: list[str]) -> list[Mark]:
