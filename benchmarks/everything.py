@@ -53,7 +53,6 @@ def steps() -> list[Step]:
         Step("default-no-kernels", "default.py", ("--no-kernels",), 1.2),
         Step("memory-computers", "memory.py", ("--computers",), 0.3),
         Step("memory", "memory.py", minutes=1),
-        Step("kept", "kept.py", minutes=2),
         Step("wide_csv", "wide_csv.py", minutes=1),
         Step("race", "race.py", minutes=5),
         Step("reading", "reading.py", minutes=1.5),

@@ -11,9 +11,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import itertools
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -31,6 +33,7 @@ from graphsde.runs.fit import FitRequest, fit_run
 from graphsde.runs.folder import RunFolder
 
 KEPT = ("graph.safetensors", "prediction.safetensors", "evidence.safetensors")
+ROUNDS = 3
 VERBS = ("evaluate", "predict", "decide", "ask", "report", "calibrate", "explain")
 
 
@@ -77,23 +80,26 @@ def measured(verb: str, run: Path, node: str, kept: bool) -> float:
 
 
 def measure(given: argparse.Namespace) -> dict[str, Any]:
-    verbs = VERBS[:1] if given.quick else VERBS
+    verbs, rounds = (VERBS[:1], 1) if given.quick else (VERBS, ROUNDS)
     with tempfile.TemporaryDirectory() as place:
-        run, graph = given.run, "given"
-        if run is None:
+        run, graph = given.run, ""
+        if run is not None:
+            graph = str(json.loads((run / "graph.json").read_text(encoding="utf-8"))["name"])
+        else:
             run, graph = Path(place) / "run", f"synthetic:{200 if given.quick else 5000}"
             settings = {"race": False, "epochs": 5 if given.quick else 100}
             fit_run(FitRequest(GraphSource(graph), "lgnsde", settings), RunFolder(run))
-        found = {
-            verb: {name: round(measured(verb, run, given.node, name == "kept"), 2) for name in ("solved", "kept")}
-            for verb in verbs
-        }
-    return {"seconds": found, "graph": graph}
+        found: dict[str, dict[str, list[float]]] = {verb: {"solved": [], "kept": []} for verb in verbs}
+        for _, verb, name in itertools.product(range(rounds), verbs, ("solved", "kept")):
+            found[verb][name].append(round(measured(verb, run, given.node, name == "kept"), 2))
+        sizes = {name.partition(".")[0]: (run / name).stat().st_size for name in KEPT if (run / name).is_file()}
+    return {"seconds": found, "graph": graph, "bytes": sizes}
 
 
 def print_table(result: dict[str, Any]) -> None:
     for verb, row in result["seconds"].items():
-        print(f"{verb:10} {row['solved']:6.2f} without, {row['kept']:6.2f} with what is kept")
+        solved, kept = (statistics.fmean(row[name]) for name in ("solved", "kept"))
+        print(f"{verb:10} {solved:6.2f} without, {kept:6.2f} with what is kept")
 
 
 def main() -> None:

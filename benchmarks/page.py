@@ -1,4 +1,4 @@
-"""The tables of docs/performance.md and docs/scale.md, made from JSON: nothing is there that was not measured.
+"""The tables of three pages of docs, made from JSON: nothing is there that was not measured.
 
     python benchmarks/page.py [--check] [--page FILE] [--results DIR]
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "benchmarks"
-PAGES = [Path(__file__).resolve().parents[1] / "docs" / name for name in ("performance.md", "scale.md")]
+PAGES = [Path(__file__).resolve().parents[1] / "docs" / name for name in ("performance.md", "scale.md", "runs.md")]
 MISSING = "not measured"
 METHODS = ("metis", "stream")
 RENTED, RENTED_GBIT = (16, 64, 256), 25.0
@@ -315,6 +315,28 @@ def reading(results: Results) -> str:
     return table(["Parquet folder", "CPU s, goal ≤ 15", "peak over the graph's size, goal ≤ 1.5"], rows)
 
 
+def wide_csv(results: Results) -> str:
+    found = results("wide_csv")
+    taken = found.get("cpu_seconds", [])
+    rows = []
+    if taken:
+        rows.append([f"{found['nodes']:,} rows, {found['words']:,} columns", spread(taken, f"≤ {found['goal']:g}")])
+    return table(["CSV folder", "CPU s with imports, goal ≤ 5, mean (least to most of 3)"], rows)
+
+
+def kept(results: Results) -> str:
+    rows = [
+        [f"`{verb}`", spread(one["solved"]), spread(one["kept"])]
+        for verb, one in results("kept").get("seconds", {}).items()
+    ]
+    return table(["command", "without the stored files", "with them"], rows)
+
+
+def spread(figures: list[float], goal: str = "") -> str:
+    """Mean, least and most."""
+    return f"{cell(sum(figures) / len(figures), goal)} ({min(figures):.2f} to {max(figures):.2f})"
+
+
 def limits(results: Results) -> str:
     found = results("limits")
     limit = found.get("limit_mib", 0)
@@ -401,6 +423,8 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "limits": limits,
     "ways": ways,
     "reading": reading,
+    "wide csv": wide_csv,
+    "kept": kept,
     "estimates": estimates,
     "machines": machines,
 }

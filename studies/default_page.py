@@ -86,7 +86,7 @@ def page_text(records: Sequence[dict[str, Any]]) -> str:
 def with_table(readme: str, records: Sequence[dict[str, Any]]) -> str:
     """The README with the table of the standard setting between its two marks."""
     records = latest(records)
-    columns = ("graph (seeds)", "LGNSDE, default", "best rival, figure by figure", "rivals with fewer seeds, left out")
+    columns = ("graph (seeds)", "LGNSDE, default", "best rival for each figure", "rivals with fewer seeds, left out")
     lines = [f"| {' | '.join(columns)} |", "|---|---|---|---|"]
     for name in (*graphs.KNOWN, *graphs.UNKNOWN):
         own = [r for r in records if r["graph"] == name and r["protocol"] == "standard" and "error" not in r]

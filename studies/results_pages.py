@@ -8,6 +8,7 @@ Runs nothing: `graphsde reproduce TABLE --out results` does. A table without a j
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from graphsde.bench.compare import Row, compare, headline, standings
 from graphsde.bench.folder import BenchFolder
 from graphsde.bench.paper import TABLES, PaperTable
 from graphsde.bench.plan import Step, read_plan
-from graphsde.bench.reproduce import beside_table, by_system, markdown_table, with_found
+from graphsde.bench.reproduce import Beside, beside_table, by_system, markdown_table, with_found
 from graphsde.cli.reproduce import everything, write_results
 from graphsde.io.table_export import write_table
 from graphsde.view.figures.bench import MetricIntervals
@@ -28,6 +29,7 @@ from graphsde.view.figures.style import save_figure
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS, PAGES, CONFIGS = ROOT / "results", ROOT / "docs" / "results", ROOT / "configs" / "equal"
 MACHINE = "two cores of an AMD EPYC, 24 GB, torch 2.13 on the CPU"
+FIVE = ("cora", "citeseer", "pubmed", "photo", "computers")
 # the two models that are judged against every other
 SUBJECTS = {"lgnsde@paper (tuned)": "The network of the text", "lgnsde": "The default model"}
 
@@ -126,7 +128,59 @@ def overview() -> str:
             lines.append({"table": told, "graphs (seeds)": graphs} | counts)
         else:
             others.append(f"{told} ({graphs})")
-    return f"{markdown_table(lines)}\nNo verdicts to count: {', '.join(others)}.\n"
+    return f"{markdown_table(lines)}\nNo verdicts to count: {', '.join(others)}.\n\n{side_by_side()}"
+
+
+# what the page that sums up shows of each table: its name, the figure, which end of it is better
+SHOWN = (
+    ("standard", "accuracy", max),
+    ("standard", "aurc", min),
+    ("noise", "accuracy", max),
+    ("noise-edges", "accuracy", max),
+    ("ood", "auroc", max),
+    ("ood-every-class", "auroc", max),
+    ("extended-ood:label-leave-out", "auroc", max),
+    ("extended-ood:feature-perturbation", "auroc", max),
+    ("extended-ood:structure", "auroc", max),
+    ("active-entropy", "accuracy", max),
+    ("active-random", "accuracy", max),
+)
+
+
+def side_by_side() -> str:
+    """The network of the text, its published figure, the default model and the best rival, graph by graph."""
+    lines: list[dict[str, str]] = []
+    for name, figure, better in SHOWN:
+        (plan,) = (one for one in TABLES.get(name.partition(":")[0]) if one.name == name)
+        folder = BenchFolder(RESULTS / name.replace(":", "-"))
+        if not folder.question.is_file():
+            continue
+        rows = [row for row in everything(with_found(plan, CONFIGS), folder.read()[1].records) if row.metric == figure]
+        told = {graph: _four(rows, graph, better) for graph in (*FIVE, "coauthor-cs")}
+        lines.append({"table": name.replace(":", ", ").replace("-", " "), "figure": figure} | told)
+    graphs = [graph for graph in (*FIVE, "coauthor-cs") if any(line[graph] for line in lines)]
+    return markdown_table(lines, ["table", "figure", *graphs])
+
+
+def _four(rows: list[Beside], graph: str, better: Callable[..., Beside]) -> str:
+    """Of earlier versions nothing; where neither of our two models was run, nothing either."""
+    own = {row.model: row for row in rows if row.dataset == graph and row.mean is not None}
+    text, default = (own.get(name) for name in SUBJECTS)
+    if text is None and default is None:
+        return ""
+    rivals = [row for name, row in own.items() if not name.startswith("lgnsde") and "(version" not in name]
+    best = better(rivals, key=lambda row: row.mean) if rivals else None
+    published = next((row.printed for row in rows if row.dataset == graph and row.system == "lgnsde"), None)
+    means = [None if row is None else row.mean for row in (text, default, best)]
+    text_of = [_short(value) for value in (means[0], published, *means[1:])]
+    return " / ".join(text_of) + (f" ({best.model})" if best is not None else "")
+
+
+def _short(value: float | None) -> str:
+    """Three digits."""
+    if value is None:
+        return "–"
+    return f"{value:.1f}" if value > 2 else f"{value:.3f}".removeprefix("0")
 
 
 def seeds_run(records: list[Any]) -> dict[str, dict[str, set[int]]]:

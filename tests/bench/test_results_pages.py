@@ -19,10 +19,13 @@ import calibrators  # noqa: E402
 import conformal  # noqa: E402
 import decide  # noqa: E402
 import figure_tables  # noqa: E402
+import frontier  # noqa: E402
+import graphs  # noqa: E402
 import one_backbone  # noqa: E402
 import ood_score  # noqa: E402
 import results_pages  # noqa: E402
 import systems  # noqa: E402
+import ways  # noqa: E402
 from study_table import with_table  # noqa: E402
 
 PAGES = ROOT / "docs" / "results"
@@ -66,13 +69,17 @@ def test_the_tables_of_the_figures_are_what_the_journals_give() -> None:
 
 @pytest.mark.parametrize(
     "study",
-    [calibrators, conformal, decide, pytest.param(one_backbone, marks=needs_real_data), ood_score],
+    [calibrators, conformal, decide, frontier, pytest.param(one_backbone, marks=needs_real_data), ood_score],
     ids=lambda study: study.__name__,
 )
 def test_a_table_inside_a_page_is_what_its_journal_gives(study: Any) -> None:
     text = study.PAGE.read_text(encoding="utf-8")
     assert with_table(text, study.COMMAND, study.table()) == text, study.COMMAND
     assert study.JOURNAL.relative_to(ROOT).as_posix() in text
+
+
+def test_the_page_of_training_in_batches_is_what_its_journal_gives() -> None:
+    assert ways.page(graphs.records(ways.JOURNAL)) == ways.PAGE.read_text(encoding="utf-8"), "studies/ways.py page"
 
 
 @needs_real_data

