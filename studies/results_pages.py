@@ -7,7 +7,7 @@ Runs nothing: `graphsde reproduce TABLE --out results` does. A table without a j
 
 from __future__ import annotations
 
-import shutil
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,16 +19,18 @@ from graphsde.bench.cells import Cell
 from graphsde.bench.compare import Row, compare, headline, standings
 from graphsde.bench.folder import BenchFolder
 from graphsde.bench.paper import TABLES, PaperTable
-from graphsde.bench.plan import Step, read_plan
+from graphsde.bench.plan import Searches, Step, read_plan
 from graphsde.bench.reproduce import Beside, beside_table, by_system, markdown_table, with_found
-from graphsde.cli.reproduce import everything, write_results
+from graphsde.bench.search import best_trial, place_of, read_trials
+from graphsde.cli.reproduce import everything
 from graphsde.io.table_export import write_table
-from graphsde.view.figures.bench import MetricIntervals
+from graphsde.view.figures.bench import BesidePaper, MetricIntervals
 from graphsde.view.figures.style import save_figure
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS, PAGES, CONFIGS = ROOT / "results", ROOT / "docs" / "results", ROOT / "configs" / "equal"
 MACHINE = "two cores of an AMD EPYC, 24 GB, torch 2.13 on the CPU"
+PLAN = read_plan(ROOT / "studies" / "paper.yaml")
 FIVE = ("cora", "citeseer", "pubmed", "photo", "computers")
 # the two models that are judged against every other
 SUBJECTS = {"lgnsde@paper (tuned)": "The network of the text", "lgnsde": "The default model"}
@@ -57,10 +59,8 @@ def page(table: str, pages: Path, draw: bool = True) -> str:
         rows = everything(plan, records)
         write_rows([row.as_dict() for row in rows], pages / f"{name}.csv")
         drawn = any(row.mean is not None and row.printed is not None for row in rows)
-        if draw:
-            write_results(folder.path, plan.about, rows)
-            if drawn:
-                shutil.copy(folder.path / "beside.png", pages / f"{name}.png")
+        if draw and drawn:
+            BesidePaper.of(rows).save(pages / f"{name}.png")
         missing = [graph for graph in plan.datasets if graph not in graphs]
         text = [f"## {plan.name}", plan.about, beside_table(rows)]
         if missing:
@@ -72,8 +72,42 @@ def page(table: str, pages: Path, draw: bool = True) -> str:
             text += ["### Leaders", verdict_table(compared), *rivals(judged, figures_of(plan, judged))]
         text.append(f"{commands(command, judged)}; {machines(judged)} {journal_of(folder)}")
         text += fewer_seeds(judged)
+        if table == "standard-searched":
+            text += ["### What the searches tried and found", SEARCHES, searches()]
         parts.append("\n\n".join(text))
     return "\n\n".join(parts)
+
+
+SEARCHES = (
+    "Validation NLL, mean over the seeds of a trial: of a system's own settings, and of the best trial. A trial has "
+    "failed if one of its trainings has, by running out of its time, say. Trials and their journals are under "
+    "[results/search-equal](../../results/search-equal), the settings found under "
+    "[configs/equal](../../configs/equal): `graphsde fit cora --config configs/equal/gcn-cora.yaml --out RUN`."
+)
+
+
+def searches() -> str:
+    """Every search of the plan that has begun: what it tried, and what it found."""
+    lines = []
+    for step in (step for step in PLAN.steps if isinstance(step, Searches)):
+        for graph, model in itertools.product(step.graphs, step.models):
+            trials = read_trials(RESULTS / step.folder / place_of(model, graph), step.select, step.runs)
+            if not any(trial.value is not None for trial in trials):
+                continue
+            best = best_trial(trials, step.select)
+            lines.append(
+                {
+                    "graph": graph,
+                    "system": model,
+                    "trials": f"{len(trials)} of {step.trials + step.around}",
+                    "failed": sum(trial.value is None for trial in trials),
+                    "own settings": "failed" if trials[0].value is None else f"{trials[0].value:.3f}",
+                    "best": f"{best.value:.3f}",
+                    "what it changed": ", ".join(f"{name} {value}" for name, value in best.chosen.items()) or "nothing",
+                    "CPU minutes": f"{sum(trial.cpu_seconds for trial in trials) / 60:.0f}",
+                }
+            )
+    return markdown_table(sorted(lines, key=lambda line: (FIVE.index(line["graph"]), line["system"])))
 
 
 def write_rows(rows: list[dict[str, Any]], path: Path) -> None:
@@ -371,9 +405,7 @@ def machines(records: list[dict[str, Any]]) -> str:
 # in the order of the plan that runs them
 PAGES_OF_TABLES = [
     name
-    for name in dict.fromkeys(
-        step.table for step in read_plan(ROOT / "studies" / "paper.yaml").steps if isinstance(step, Step)
-    )
+    for name in dict.fromkeys(step.table for step in PLAN.steps if isinstance(step, Step))
     if not name.startswith("figure-")
 ]
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from cli_support import graphsde
 
 from support import needs_real_data
 
@@ -65,6 +68,32 @@ def test_the_page_that_sums_up_is_short_and_its_table_is_what_the_journals_give(
 def test_the_tables_of_the_figures_are_what_the_journals_give() -> None:
     text = figure_tables.PAGE.read_text(encoding="utf-8")
     assert figure_tables.with_tables(text) == text, "python studies/figure_tables.py"
+
+
+@needs_real_data
+@pytest.mark.parametrize(
+    ("figure", "journals", "folder"),
+    [
+        ("figure-entropy", ("figure-entropy-errors", "figure-entropy-ood"), "figures"),
+        ("figure-dynamics", ("figure-dynamics",), "figures"),
+        ("figure-active", ("active-entropy", "active-random"), "."),
+    ],
+)
+def test_a_figure_of_the_paper_is_what_its_journals_give(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, figure: str, journals: tuple[str, ...], folder: str
+) -> None:
+    place = ROOT / "results" / folder
+    for name in journals:
+        shutil.copytree(place / name, tmp_path / name)
+    kept = place / figure
+    graphs = ",".join(sorted(path.stem for path in kept.glob("*.csv") if path.stem != "table"))
+    monkeypatch.chdir(ROOT)  # settings that searches found are read from there
+    shown = graphsde("reproduce", figure, "--datasets", graphs, "--show", "--out", tmp_path)
+    assert shown.exit_code == 0, shown.output
+    command = f"graphsde reproduce {figure} --datasets {graphs} --show --out {place.relative_to(ROOT)}"
+    for name in ("figure.md", *(f"{graph}.csv" for graph in graphs.split(","))):
+        made = (tmp_path / figure / name).read_text(encoding="utf-8")
+        assert made == (kept / name).read_text(encoding="utf-8"), command
 
 
 @pytest.mark.parametrize(
