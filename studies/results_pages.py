@@ -229,7 +229,7 @@ def seeds_run(records: list[Any]) -> dict[str, dict[str, set[int]]]:
 def seeds_by_graph(plan: PaperTable, records: list[Any]) -> list[str]:
     """Every graph with the fewest and most seeds that a row has there."""
     counts = {graph: sorted(map(len, own.values())) for graph, own in seeds_run(records).items()}
-    order = [graph for graph in plan.datasets if graph in counts]
+    order = sorted(counts, key=lambda graph: (*plan.datasets, *counts).index(graph))
     return [f"{graph} {spread(counts[graph][0], counts[graph][-1])}" for graph in order]
 
 

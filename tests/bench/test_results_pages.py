@@ -111,6 +111,17 @@ def test_the_page_of_training_in_batches_is_what_its_journal_gives() -> None:
     assert ways.page(graphs.records(ways.JOURNAL)) == ways.PAGE.read_text(encoding="utf-8"), "studies/ways.py page"
 
 
+def test_the_draws_of_labels_of_facebook_pages_are_told_as_they_were() -> None:
+    told = (ROOT / "docs" / "decide.md").read_text(encoding="utf-8").replace("\n", " ")
+    kept = (ROOT / "results" / "decide" / "facebook.txt").read_text(encoding="utf-8")
+    draws = [tuple(map(float, pair)) for pair in re.findall(r"([\d.]+)% accepted, ([\d.]+)% of them wrong", kept)]
+    some = [(share, wrong) for share, wrong in draws if share]
+    assert (len(draws), len(some)) == (10, 9) and "nine accepted" in told and "one accepted nothing" in told
+    shares, errors = zip(*some, strict=True)
+    assert f"{min(shares):.0f} to {max(shares):.0f} % of the other pages" in told
+    assert f"a true error of {min(errors):.1f} to {max(errors):.1f} % among them" in told
+
+
 @needs_real_data
 def test_the_table_of_all_systems_is_what_its_journals_give() -> None:
     assert systems.page(seeds=5) == systems.PAGE.read_text(encoding="utf-8"), "python studies/systems.py --show"
