@@ -299,6 +299,14 @@ STUDIES = {
         "`digits`, test nodes only; the default settings of each model.",
         "graphsde bench misclassification --datasets {graphs} --models {models} --seeds {seeds} --out results/controls",
     ),
+    "active-fresh": Study(
+        "active-fresh",
+        "120 labels acquired at random at once, then a new fit: what labels are worth without the paper's protocol of "
+        "25 epochs after every five labels ([active-random](active-random.md)), under which the default model loses "
+        "accuracy on CiteSeer. `accuracy_area` is the mean before and after.",
+        "graphsde bench active --datasets {graphs} --models {models} --seeds {seeds} --option acquisition=random "
+        "--option batch=120 --option rounds=1 --option start=fresh --out results/active-fresh",
+    ),
     "regression": Study(
         "regression",
         "Numeric targets; each seed has its own split (50 % training, 15 % validation, 35 % test) and initialisation, "
