@@ -35,8 +35,8 @@ def cpu_limit(seconds: float) -> Iterator[None]:
     """Raise :class:`CellTimeout` once the process has spent ``seconds`` of CPU inside; only in the main thread.
 
     It is raised again every second, since Python swallows exceptions in finalisers, but not while a module is being
-    imported: an interrupted import would stay broken for every later cell. Whoever gets to the end in spite of all that
-    is too late all the same. Call :func:`lift_cpu_limit` after catching one.
+    imported: an interrupted import would stay broken for every later cell. A cell that gets to its end in spite of all
+    that is too late all the same. Call :func:`lift_cpu_limit` after catching one.
     """
     if not LIMITS_CPU or threading.current_thread() is not threading.main_thread():
         yield
