@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make install   build .venv with graphsde and its development tools"
 	@echo "make demo      train on the embedded graph, write runs/demo/report.html"
-	@echo "make test      lint, types, tests (about eight minutes on two quiet cores; a busy machine only takes longer)"
+	@echo "make test      lint, types, tests (under ten minutes on two quiet cores; a busy machine only takes longer)"
 	@echo "make docs      build the documentation site into site/, every warning an error (a minute)"
 	@echo "make search    property tests on examples drawn anew, which may find what the suite has not"
 	@echo "make slow      the longer studies"
