@@ -388,12 +388,12 @@ def verdict_table(rows: list[Row]) -> str:
             continue
         leader = own[0]
         tied = [row.model for row in own[1:] if row.verdict == "tied"]
-        behind = [f"{row.model} {row.mean:.4f}" for row in own if row.verdict == "behind"]
+        behind = [f"{row.model} {_told(row)}" for row in own if row.verdict == "behind"]
         lines.append(
             {
                 "graph": dataset,
                 "metric": metric,
-                "leader": f"{leader.model} {leader.mean:.4f}",
+                "leader": f"{leader.model} {_told(leader)}",
                 "alone": "yes" if leader.verdict == "best" else "no",
                 "statistically tied with it": "; ".join(tied),
                 "behind": "; ".join(behind),
@@ -401,6 +401,12 @@ def verdict_table(rows: list[Row]) -> str:
             }
         )
     return markdown_table(lines)
+
+
+def _told(row: Row) -> str:
+    """The mean of a row that has one."""
+    mean = row.mean or 0.0
+    return f"{mean:,.0f}" if abs(mean) >= 1000 else f"{mean:.4f}"
 
 
 def machines(records: list[dict[str, Any]]) -> str:

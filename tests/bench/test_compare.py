@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.bench.cells import Cell
 from graphsde.bench.compare import collect, compare, headline, pairwise, rank_models, standings
-from graphsde.bench.direction import aim_of, first_judged, in_words, within_range
+from graphsde.bench.direction import aim_of, first_judged, in_words, turned, within_range
 from graphsde.bench.tasks import TASKS
 from graphsde.view.report.bench import leaders
 
@@ -95,6 +98,21 @@ def test_pairwise_tests_use_common_seeds() -> None:
     found = pairwise(records, "digits", "accuracy", "gcn", "mlp")
     assert found.n == 8 and found.p_permutation is not None and found.p_nadeau_bengio is not None
     assert found.p_nadeau_bengio > found.p_t  # type: ignore[operator]
+
+
+def test_costs_are_compared_as_factors() -> None:
+    """Always at least thirty times as slow, but not always as much: as differences, three seeds prove nothing."""
+    slow = (1.0, 3.0, 0.3)
+    records = [record("gcn", s, epoch_seconds=0.01) for s in range(3)]
+    records += [record("gnode", s, epoch_seconds=slow[s]) for s in range(3)]
+    verdict = {row.model: row.verdict for row in compare(records, ["epoch_seconds"])}
+    assert verdict == {"gcn": "best", "gnode": "behind"}
+    found = pairwise(records, "digits", "epoch_seconds", "gcn", "gnode")
+    assert found.difference == pytest.approx(0.01 - np.mean(slow)) and found.p_t == pytest.approx(
+        stats.ttest_1samp(np.log(np.divide(slow, 0.01)), 0.0).pvalue
+    )
+    assert found.p_t < 0.05 < stats.ttest_1samp(np.subtract(slow, 0.01), 0.0).pvalue
+    assert turned("epoch_seconds", 0.0) < math.inf  # where a clock did not tick
 
 
 def test_directions() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from graphsde.base.errors import BadInput, BadUsage
-from graphsde.bench.tasks import TASKS, Task
+from graphsde.bench.tasks import TASKS, Task, cost
 from graphsde.bench.tasks.cost import epochs_of
 from graphsde.bench.tasks.ood import best_threshold
 from graphsde.graph.graph import Graph
@@ -256,11 +257,26 @@ def test_backbones_are_four_drifts() -> None:
 
 
 def test_cost_compares_with_a_gcn_in_the_same_process() -> None:
-    found = run(TASKS.get("cost")(split="given", rounds=1, epochs=4), maker(LGNSDE))
+    found = run(TASKS.get("cost")(split="given", rounds=1, epochs=4, seconds=0.0), maker(LGNSDE))
     assert found.metrics["epoch_over_gcn"] == pytest.approx(
         found.metrics["epoch_seconds"] / found.metrics["gcn_epoch_seconds"]
     )
     assert found.metrics["predict_seconds"] > 0
+
+
+def test_the_fits_of_a_fast_system_are_long_enough_to_be_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a clock that ticks a sixty-fourth of a second an epoch, half a second is 32 epochs."""
+    fits: list[int] = []
+
+    def clock(work: Callable[[], Model]) -> float:
+        fits.append(len(work().history))
+        return 0.25 + fits[-1] / 64
+
+    monkeypatch.setattr(cost, "cpu_seconds", clock)
+    timer = TASKS.get("cost")(split="given", epochs=6)._timer(maker(), blocks())  # type: ignore[attr-defined]
+    assert timer() == 1 / 64 and fits[-2:] == [34, 2]
+    slow = TASKS.get("cost")(split="given", epochs=6, seconds=0.03)._timer(maker(), blocks())  # type: ignore[attr-defined]
+    assert slow() == 1 / 64 and fits[-2:] == [6, 2]
 
 
 @pytest.mark.parametrize("model, settings", [(LGNSDE, {}), (GCN, {}), (Ensemble, {"members": 2})])

@@ -6,14 +6,14 @@ import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.bench.cells import Cell
-from graphsde.bench.direction import judged_values, within_range
+from graphsde.bench.direction import is_cost, judged_values, within_range
 from graphsde.bench.statistics import (
     Comparison,
     against,
@@ -176,14 +176,20 @@ def headline(records: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def pairwise(records: Iterable[Mapping[str, Any]], dataset: str, metric: str, first: str, second: str) -> Comparison:
-    """All tests between two models on the seeds that both have."""
+    """All tests between two models on the seeds that both have; costs are tested as factors, like verdicts."""
     models = collect(records)[dataset]
     known = _known(models, metric)
     one, two = known.get(first, {}), known.get(second, {})
     seeds = sorted(set(one) & set(two), key=int)
     sizes = models[first].values[int(seeds[0])] if seeds else {}
     ratio = sizes["n_test"] / sizes["n_train"] if {"n_test", "n_train"} <= set(sizes) else None
-    return compare_pairs([one[seed] for seed in seeds], [two[seed] for seed in seeds], test_to_train=ratio)
+    values = [[runs[seed] for seed in seeds] for runs in (one, two)]
+    found = compare_pairs(*values, test_to_train=ratio)
+    judged = judged_values(metric, known) if is_cost(metric) else None
+    if judged is None:
+        return found
+    factors = [[judged[label][seed] for seed in seeds] for label in (first, second)]
+    return replace(compare_pairs(*factors, test_to_train=ratio), difference=found.difference)
 
 
 def causes_of(records: Iterable[Mapping[str, Any]]) -> dict[str, int]:

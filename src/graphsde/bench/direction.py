@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
@@ -9,8 +10,11 @@ from graphsde.metrics import METRICS
 
 Aim = Literal["higher", "lower"] | float | None
 
+# costs: twice as many seconds are as much worse at a thousandth of a second as at a hundred
+COSTS = ("seconds", "bytes", "over_gcn")
+SMALLEST_COST = 1e-9  # the resolution of the clock, where nothing was measured
 # parts of metric names that only tasks have
-LOWER_IS_BETTER = ("seconds", "epochs", "bytes", "over_gcn", "exponent", "error", "set_size", "false_alarms")
+LOWER_IS_BETTER = (*COSTS, "epochs", "exponent", "error", "set_size", "false_alarms")
 LOWER_METRICS = ("nll", "aurc", "fpr", "ece")
 # conformal sets should have the requested coverage: more is not better, and the name does not contain the level
 NOT_JUDGED = ("coverage[", "worst_class_coverage[", "set_coverage")
@@ -32,6 +36,11 @@ def aim_of(metric: str) -> Aim:
     return "lower" if any(word in base for word in (*LOWER_IS_BETTER, *LOWER_METRICS)) else "higher"
 
 
+def is_cost(metric: str) -> bool:
+    """Whether a metric is an amount of time or memory."""
+    return any(word in metric.partition("@")[0].partition("[")[0] for word in COSTS)
+
+
 def first_judged(metrics: Iterable[str]) -> str | None:
     """The first metric that can be ranked."""
     return next((metric for metric in metrics if aim_of(metric) is not None), None)
@@ -46,7 +55,8 @@ def in_words(metric: str) -> str:
 
 
 def judged_values(metric: str, values: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]] | None:
-    """Values signed so that more is better: unchanged, negated, or the negated distance from the best value.
+    """Values turned so that more is better: unchanged, negated, the negated distance from the best value or, of costs,
+    the negated logarithm, so that factors are compared.
 
     ``None`` if the metric can't be ranked.
     """
@@ -57,6 +67,8 @@ def judged_values(metric: str, values: Mapping[str, Mapping[str, float]]) -> dic
 
 def turned(metric: str, value: float) -> float:
     """One value, so that more is better."""
+    if is_cost(metric):
+        return -math.log(max(value, SMALLEST_COST))
     aim = aim_of(metric)
     if aim is None or isinstance(aim, str):
         return -value if aim == "lower" else value
@@ -68,8 +80,10 @@ def within_range(metric: str, interval: tuple[float, float], scale: float = 1.0)
 
     Example:
         >>> within_range("ood_auroc_all@gcn", (-0.3, 0.8)), within_range("epoch_seconds", (-0.1, 2.0))
-        ((0.0, 0.8), (-0.1, 2.0))
+        ((0.0, 0.8), (0.0, 2.0))
     """
+    if is_cost(metric):
+        return max(interval[0], 0.0), interval[1]
     base = metric.partition("@")[0].partition("[")[0].removeprefix("val_")
     for ending in ("_all", "_propagated", "_area", "_exact"):
         base = base.removesuffix(ending)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import statistics
 import threading
 import time
@@ -19,6 +20,8 @@ from graphsde.bench.tasks.task import Measurement, ModelMaker, Task, TaskOptions
 from graphsde.datasets.synthetic import synthetic
 from graphsde.graph.graph import Graph
 from graphsde.models import GCN
+
+MOST_EPOCHS = 500
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:
@@ -76,16 +79,19 @@ class CostOptions(TaskOptions):
     Args:
         rounds: measurements, alternating the model and the GCN; medians are reported.
         epochs: of the longer of two fits whose difference is used, so that set-up does not count.
+        seconds: that this difference is to take: of fast systems the longer fit gets more epochs, up to 500, since
+            what one fit takes more than the next for no reason is a few hundredths of a second.
         growth: also measure how the time of an epoch grows with ``nodes``, ``edges`` or ``steps`` on made graphs.
     """
 
     rounds: int = Field(3, ge=1, le=100)
     epochs: int = Field(12, ge=3, le=1000)
+    seconds: float = Field(0.5, ge=0.0, le=60.0)
     growth: Literal["none", "nodes", "edges", "steps"] = "none"
 
 
 class Cost(Task):
-    """CPU seconds per epoch, the same over a GCN's (measured alternately), seconds of a prediction, peak memory.
+    """CPU seconds per epoch, the same over a GCN's (measured alternately), of a prediction after the first; peak memory.
 
     ``epoch_seconds`` is training alone; ``epoch_seconds_validated`` has the looks at the validation nodes in it, as
     often and with as many paths as a fit takes, which is what an epoch of a real fit costs.
@@ -97,7 +103,7 @@ class Cost(Task):
     summary = (
         "seconds per epoch, without and with validation, relative to a GCN, seconds per prediction, memory, growth"
     )
-    version = 2
+    version = 3
     Options = CostOptions
     options: CostOptions
     headline = (
@@ -115,11 +121,15 @@ class Cost(Task):
     def measure(self, make: ModelMaker, graph: Graph, seed: int) -> Measurement:
         if self.options.growth != "none":
             return self._growth(make)
-        curves: dict[str, list[float]] = {}
+        timers = {
+            f"{name}{word}": self._timer(maker, graph, validated)
+            for word, validated in (("", False), ("_validated", True))
+            for name, maker in (("epoch_seconds", make), ("gcn_epoch_seconds", partial(GCN, seed=seed)))
+        }
+        curves: dict[str, list[float]] = {name: [] for name in timers}
         for _ in range(self.options.rounds):
-            for word, validated in (("", False), ("_validated", True)):
-                for name, maker in (("epoch_seconds", make), ("gcn_epoch_seconds", partial(GCN, seed=seed))):
-                    curves.setdefault(f"{name}{word}", []).append(self._epoch(maker, graph, validated))
+            for name, timer in timers.items():
+                curves[name].append(timer())
         seconds = {name: statistics.median(measured) for name, measured in curves.items()}
         ratios = {
             f"epoch_over_gcn{word}": seconds[f"epoch_seconds{word}"] / seconds[f"gcn_epoch_seconds{word}"]
@@ -127,22 +137,29 @@ class Cost(Task):
         }
         with PeakMemory() as peak:
             model = make(**epochs_of(make, 2)).fit(graph)
+        self.predict(model, graph)  # what the first one builds is kept
+        predicted = [cpu_seconds(lambda: self.predict(model, graph)) for _ in range(self.options.rounds)]
         metrics = {
             **seconds,
             **ratios,
-            "predict_seconds": cpu_seconds(lambda: self.predict(model, graph)),
+            "predict_seconds": statistics.median(predicted),
             "peak_bytes": float(peak.bytes),
         }
         return Measurement(metrics, curves)
 
-    def _epoch(self, make: ModelMaker, graph: Graph, validated: bool = False) -> float:
-        """Seconds of one epoch: a long training minus a short one, by the epochs between them."""
-        short, long = 2, self.options.epochs
+    def _timer(self, make: ModelMaker, graph: Graph, validated: bool = False) -> Callable[[], float]:
+        """What measures the seconds of one epoch: a long training minus a short one, by the epochs between them."""
+        short = 2
 
         def training(epochs: int) -> float:
             return cpu_seconds(lambda: make(**epochs_of(make, epochs, validated)).fit(graph))
 
-        return max(training(long) - training(short), 1e-9) / (long - short)
+        def epoch(long: int) -> float:
+            return max(training(long) - training(short), 1e-9) / (long - short)
+
+        first = epoch(max(short + 1, self.options.epochs // 3))
+        wanted = short + math.ceil(self.options.seconds / first)
+        return partial(epoch, max(self.options.epochs, min(wanted, MOST_EPOCHS)))
 
     def _growth(self, make: ModelMaker) -> Measurement:
         sizes = {"nodes": (2000, 4000, 8000, 16000), "edges": (5, 10, 20, 40), "steps": (5, 10, 20, 40)}
@@ -151,7 +168,8 @@ class Cost(Task):
             graph = synthetic(value if axis == "nodes" else 4000, degree=float(value) if axis == "edges" else 5.0)
             graph = self.prepare(graph, 0)
             changed = partial(make, steps=value) if axis == "steps" else make
-            seconds.append(statistics.median(self._epoch(changed, graph) for _ in range(self.options.rounds)))
+            timer = self._timer(changed, graph)
+            seconds.append(statistics.median(timer() for _ in range(self.options.rounds)))
         exponent = float(np.polyfit(np.log(values), np.log(seconds), 1)[0])
         return Measurement({f"exponent_{axis}": exponent}, {axis: [float(v) for v in values], "epoch_seconds": seconds})
 
