@@ -91,7 +91,7 @@ class CostOptions(TaskOptions):
 
 
 class Cost(Task):
-    """CPU seconds per epoch, the same over a GCN's (measured alternately), of a prediction after the first; peak memory.
+    """CPU seconds per epoch, the same over a GCN's (measured alternately), of a later prediction; peak memory.
 
     ``epoch_seconds`` is training alone; ``epoch_seconds_validated`` has the looks at the validation nodes in it, as
     often and with as many paths as a fit takes, which is what an epoch of a real fit costs.
