@@ -238,7 +238,12 @@ def _signed_sizes(features: np.ndarray | sp.csr_array, scaling: str) -> np.ndarr
     """Sum of x, or the root of the sum of x |x|, of every row; 0 if that sum is negative.  # [N]"""
     if scaling == "row":
         return np.asarray(features.sum(axis=1, dtype=np.float64)).ravel()
-    return np.sqrt(np.maximum(_sums_of_products(features, abs(features)), 0.0))
+    if sp.issparse(features):
+        squares = _sums_of_products(features, abs(features))
+    else:  # in blocks, since a second table of absolute values takes longer to allocate than to sum
+        blocks = (features[rows] for rows in _row_blocks(features))
+        squares = np.concatenate([_sums_of_products(block, np.abs(block)) for block in blocks])
+    return np.sqrt(np.maximum(squares, 0.0))
 
 
 def _sums_of_products(one: Any, other: Any) -> np.ndarray:
