@@ -387,8 +387,9 @@ def verdict_table(rows: list[Row]) -> str:
         if not own:
             continue
         leader = own[0]
-        tied = [row.model for row in own[1:] if row.verdict == "tied"]
-        behind = [f"{row.model} {_told(row)}" for row in own if row.verdict == "behind"]
+        tied, behind = (
+            [f"{row.model} {_told(row)}" for row in own[1:] if row.verdict == word] for word in ("tied", "behind")
+        )
         lines.append(
             {
                 "graph": dataset,
