@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from study_table import with_table
 
 from graphsde.bench.cells import Cell
-from graphsde.bench.compare import Row, compare, headline, standings
+from graphsde.bench.compare import Row, compare, standings
+from graphsde.bench.direction import aim_of
 from graphsde.bench.folder import BenchFolder
 from graphsde.bench.paper import TABLES, PaperTable
 from graphsde.bench.plan import Searches, Step, read_plan
-from graphsde.bench.reproduce import Beside, beside_table, by_system, markdown_table, with_found
+from graphsde.bench.reproduce import Beside, beside_table, by_system, markdown_table, row_name, with_found
 from graphsde.bench.search import best_trial, place_of, read_trials
 from graphsde.cli.reproduce import everything
 from graphsde.io.table_export import write_table
@@ -46,36 +47,64 @@ def page(table: str, pages: Path, draw: bool = True) -> str:
     """All parts of one table, with their CSV files and pictures in ``pages``; nothing where there is no journal."""
     parts = []
     for plan in (with_found(one, CONFIGS) for one in TABLES.get(table)):
-        name = plan.name.replace(":", "-")
-        folder = BenchFolder(RESULTS / name)
+        name, _, part = plan.name.partition(":")
+        folder = BenchFolder(RESULTS / plan.name.replace(":", "-"))
         if not folder.question.is_file():
             continue
         records = folder.read()[1].records
-        judged = rows_of(plan, records)
+        judged = judged_records(plan, records)
         if not judged:
             continue
         graphs = {record["cell"]["dataset"] for record in judged}
-        command = f"graphsde reproduce {table} --datasets {{graphs}} --seeds {{seeds}} --out results"
         rows = everything(plan, records)
-        write_rows([row.as_dict() for row in rows], pages / f"{name}.csv")
+        stem = folder.path.name
+        write_rows([row.as_dict() for row in rows], pages / f"{stem}.csv")
         drawn = any(row.mean is not None and row.printed is not None for row in rows)
         if draw and drawn:
-            BesidePaper.of(rows).save(pages / f"{name}.png")
-        missing = [graph for graph in plan.datasets if graph not in graphs]
-        text = [f"## {plan.name}", plan.about, beside_table(rows)]
-        if missing:
-            text.append(f"Not run yet: {', '.join(missing)}.")
+            BesidePaper.of(rows).save(pages / f"{stem}.png")
+        told = part or ("" if name == table else name)
+        text = [f"## {words(told)}"] if told else []
+        text += [plan.about, legend(stem, drawn), beside_table(rows, intervals=False), *notes(rows)]
+        text += not_run(table, plan, graphs)
         if drawn:
-            text.append(f"![Our figures and the published ones]({name}.png)")
-        compared = compare(judged, figures_of(plan, judged))
-        if len({row.model for row in compared}) > 1:
-            text += ["### Leaders", verdict_table(compared), *rivals(judged, figures_of(plan, judged))]
-        text.append(f"{commands(command, judged)}; {machines(judged)} {journal_of(folder)}")
+            text.append(f"![Our figures and the published ones]({stem}.png)")
+        metrics = {plan.metrics[printed]: printed for printed in judged_names(plan)}
+        if metrics and len({Cell(**record["cell"]).label for record in judged}) > 1:
+            compared = in_order(plan, compare(judged, list(metrics)))
+            text += ["### Leaders", verdict_table(compared, judged, metrics), *rivals(plan, judged, metrics)]
+        shown = rows_of(plan, records)
+        text.append(f"{made_by(table)}; {machines(shown)} {journal_of(folder, shown, records)}")
         text += fewer_seeds(judged)
         if table == "standard-searched":
             text += ["### What the searches tried and found", SEARCHES, searches()]
         parts.append("\n\n".join(text))
     return "\n\n".join(parts)
+
+
+def legend(stem: str, drawn: bool) -> str:
+    text = f"Mean ± standard deviation over n seeds; 95 % intervals of the means are in [{stem}.csv]({stem}.csv)."
+    if not drawn:
+        return text
+    return (
+        f"{text} Ours `agrees` with a published figure if the two are within one joint standard deviation, else it is "
+        "`higher` or `lower`, for better or worse."
+    )
+
+
+def notes(rows: list[Beside]) -> list[str]:
+    """What a reader must know of a row."""
+    found = dict.fromkeys((row.model.partition(" (version")[0], row.note) for row in rows if row.note)
+    return ["Rows: " + "; ".join(f"`{model}`: {note}" for model, note in found) + "."] if found else []
+
+
+def not_run(table: str, plan: PaperTable, graphs: set[str]) -> list[str]:
+    """Graphs that are still to be run, and those of the table that are not planned."""
+    planned = {graph for step in PLAN.steps if isinstance(step, Step) and step.table == table for graph in step.graphs}
+    absent = [graph for graph in plan.datasets if graph not in graphs]
+    waiting = [graph for graph in absent if graph in planned]
+    others = [graph for graph in absent if graph not in planned]
+    told = [("Not run yet", waiting), ("Not planned", others)]
+    return [f"{words}: {', '.join(names)}." for words, names in told if names]
 
 
 SEARCHES = (
@@ -114,6 +143,34 @@ def write_rows(rows: list[dict[str, Any]], path: Path) -> None:
     write_table({name: [row[name] for row in rows] for name in rows[0]}, path)
 
 
+def words(name: str) -> str:
+    """A name as a title."""
+    told = name.replace("-", " ").capitalize()
+    return f"OOD{told[3:]}" if told.startswith("Ood") else told.replace(" ood", " OOD")
+
+
+def judged_names(plan: PaperTable) -> list[str]:
+    """What verdicts of a table are made on, as it is published."""
+    return list(plan.metrics if plan.judged is None else plan.judged)
+
+
+def judged_records(plan: PaperTable, records: list[Any]) -> list[Any]:
+    """One record for every run of every row, under the row's name, with what the table shows of it: of a row that has a
+    score of its own, what that score gives."""
+    seeds = sorted({record["cell"]["seed"] for record in records})
+    found = []
+    for graph in dict.fromkeys(record["cell"]["dataset"] for record in records):
+        for system, own in by_system(plan, records, graph, [], seeds):
+            called = row_name(system)
+            for record in own:
+                known = record.get("metrics") or {}
+                shown = {plan.metrics[one]: known.get(plan.metric_of(system, one)) for one in plan.metrics}
+                metrics = {name: value for name, value in shown.items() if value is not None}
+                changed = {"id": f"{record['id']} {called}", "metrics": metrics, "of": record["id"]}
+                found.append(record | changed | {"cell": record["cell"] | {"called": called}})
+    return found
+
+
 def rows_of(plan: PaperTable, records: list[Any]) -> list[Any]:
     """The records of the table's rows, under the names of these rows, earlier versions marked; each record once."""
     seeds = sorted({record["cell"]["seed"] for record in records})
@@ -127,20 +184,30 @@ def rows_of(plan: PaperTable, records: list[Any]) -> list[Any]:
     return list(found.values())
 
 
-def rivals(records: list[Any], figures: list[str]) -> list[str]:
+def rivals(plan: PaperTable, judged: list[Any], metrics: dict[str, str]) -> list[str]:
     """What the network of the text and the default model are ahead of, tied with and behind."""
     text = []
     for subject, title in SUBJECTS.items():
         lines = []
-        for one in standings(records, subject, figures):
+        for one in in_order(plan, standings(judged, subject, list(metrics))):
             rivals = len(one.ahead) + len(one.tied) + len(one.behind)
-            line = {"graph": one.dataset, "metric": one.metric}
+            line = {"graph": one.dataset, "metric": arrowed(one.metric, metrics)}
             for word, named in (("ahead of", one.ahead), ("tied with", one.tied), ("behind", one.behind)):
                 line[word] = f"all {rivals}" if len(named) == rivals > 1 else "; ".join(named)
             lines.append(line | {"pairs": spread(one.fewest, one.most)})
         if lines:
             text += [f"### {title}, rival by rival", markdown_table(lines)]
     return [*text, CORRECTION] if text else []
+
+
+def arrowed(metric: str, names: dict[str, str]) -> str:
+    """A metric as the table calls it, with the direction that is better."""
+    return f"{names.get(metric, metric)} {'↑' if aim_of(metric) == 'higher' else '↓'}"
+
+
+def in_order(plan: PaperTable, rows: list[Any]) -> list[Any]:
+    """Graphs as the table has them."""
+    return sorted(rows, key=lambda row: (*plan.datasets, row.dataset).index(row.dataset))
 
 
 def spread(fewest: int, most: int) -> str:
@@ -152,7 +219,7 @@ def overview() -> str:
     lines, others = [], []
     for plan in (with_found(part, CONFIGS) for name in PAGES_OF_TABLES for part in TABLES.get(name)):
         folder = BenchFolder(RESULTS / plan.name.replace(":", "-"))
-        if not folder.question.is_file() or not (records := rows_of(plan, folder.read()[1].records)):
+        if not folder.question.is_file() or not (records := judged_records(plan, folder.read()[1].records)):
             continue
         page, _, part = plan.name.partition(":")
         told = f"[{page}]({'growth' if page.startswith('growth') else page}.md)"
@@ -176,9 +243,13 @@ SHOWN = (
     ("extended-ood:label-leave-out", "auroc", max),
     ("extended-ood:feature-perturbation", "auroc", max),
     ("extended-ood:structure", "auroc", max),
+    ("active-printed:entropy", "accuracy", max),
+    ("active-printed:random", "accuracy", max),
     ("active-entropy", "accuracy", max),
     ("active-random", "accuracy", max),
 )
+# published on other test nodes, which become fewer and easier as labels are bought from them
+NOT_COMPARABLE = ("active-entropy", "active-random")
 
 
 def side_by_side() -> str:
@@ -190,6 +261,8 @@ def side_by_side() -> str:
         if not folder.question.is_file():
             continue
         rows = [row for row in everything(with_found(plan, CONFIGS), folder.read()[1].records) if row.metric == figure]
+        if name in NOT_COMPARABLE:
+            rows = [replace(row, printed=None) for row in rows]
         told = {graph: _four(rows, graph, better) for graph in (*FIVE, "coauthor-cs")}
         lines.append({"table": name.replace(":", ", ").replace("-", " "), "figure": figure} | told)
     graphs = [graph for graph in (*FIVE, "coauthor-cs") if any(line[graph] for line in lines)]
@@ -233,11 +306,15 @@ def seeds_by_graph(plan: PaperTable, records: list[Any]) -> list[str]:
     return [f"{graph} {spread(counts[graph][0], counts[graph][-1])}" for graph in order]
 
 
+# only the default has a temperature, which these reward
+UNCOUNTED = ("nll", "ece")
+
+
 def tally(plan: PaperTable, records: list[Any]) -> dict[str, str]:
     """Ahead / tied / behind over graphs, figures and rivals; variants of LGNSDE and earlier versions are left out."""
     line = {}
     for subject, title in SUBJECTS.items():
-        found = standings(records, subject, figures_of(plan, records))
+        found = standings(records, subject, [plan.metrics[one] for one in judged_names(plan) if one not in UNCOUNTED])
         counts = [
             sum(
                 not (rival.startswith("lgnsde") or "(version" in rival) for one in found for rival in getattr(one, word)
@@ -253,34 +330,32 @@ def with_overview(text: str) -> str:
     return with_table(text, "python studies/results_pages.py", overview())
 
 
-def journal_of(folder: BenchFolder) -> str:
-    """Where every figure of a table comes from."""
+def made_by(table: str) -> str:
+    return (
+        f"`graphsde reproduce --plan studies/paper.yaml`; this table alone: `graphsde reproduce {table} --out results`"
+    )
+
+
+def journal_of(folder: BenchFolder, shown: list[Any], records: list[Any]) -> str:
+    """Where every figure of a table comes from, and what else is there."""
     place = folder.path.relative_to(ROOT)
-    return f"Journal: [{place}](../../{place}/journal.jsonl), `graphsde compare {place}`."
-
-
-def figures_of(plan: PaperTable, records: list[Any]) -> list[str]:
-    """What the table shows, then what its task shows first; each once, as far as it was measured.
-
-    Of a table whose rows have scores of their own, only what is measured by the same score in all of them.
-    """
-    measured = {name for record in records for name in record.get("metrics") or {}}
-    own = list(plan.metrics.values())
-    if any(system.score or system.value for system in plan.systems):
-        own = [name for name in own if name.startswith("ood_default_")]
-    return [name for name in dict.fromkeys([*own, *headline(records)]) if name in measured]
+    text = f"Journal: [{place}](../../{place}/journal.jsonl), `graphsde compare {place}`"
+    known = {record["id"] for record in shown}
+    others = {Cell(**record["cell"]).label.partition("[")[0] for record in records if record["id"] not in known}
+    if not others:
+        return f"{text}."
+    return f"{text}, which also judges what this table does not show: {', '.join(sorted(others))}."
 
 
 def fewer_seeds(records: list[Any]) -> list[str]:
-    """Which systems have fewer cells on a graph than the command above stands for."""
-    found = [
-        f"{label} on {graph} {len(seeds)} of {most} seeds"
-        for graph, models in seeds_run(records).items()
-        for most in [max(len(seeds) for seeds in models.values())]
-        for label, seeds in models.items()
-        if len(seeds) < most
-    ]
-    return [f"Cells not run: {'; '.join(found)}."] if found else []
+    """Which systems have fewer seeds on a graph than others."""
+    found = []
+    for graph, models in seeds_run(records).items():
+        most = max(map(len, models.values()))
+        fewer = [f"{label} {len(seeds)}" for label, seeds in models.items() if len(seeds) < most]
+        if fewer:
+            found.append(f"Fewer than {most} seeds on {graph}: {', '.join(fewer)}.")
+    return [" ".join(found)] if found else []
 
 
 @dataclass(frozen=True)
@@ -336,14 +411,14 @@ def study_page(name: str, study: Study, pages: Path, draw: bool = True) -> str:
     write_rows([row.as_dict() | {"causes": ", ".join(row.causes)} for row in rows], pages / f"{name}.csv")
     text = [study.about, figures_table(rows)]
     if len({row.model for row in rows}) > 1:
-        text += ["### Leaders", verdict_table(rows)]
+        text += ["### Leaders", verdict_table(rows, records, {})]
         first = rows[0].metric
         for graph in dict.fromkeys(row.dataset for row in rows):
             picture = pages / f"{name}-{graph}.png"
             if draw:
                 save_figure(MetricIntervals.of(records, rows, graph, first).matplotlib(), picture)
             text.append(f"![{first} on {graph}: runs, means and their intervals]({picture.name})")
-    told = f"{commands(command, records)}; {machines(records)} {journal_of(folder)}"
+    told = f"{commands(command, records)}; {machines(records)} {journal_of(folder, records, records)}"
     return "\n\n".join([*text, told, *fewer_seeds(records)])
 
 
@@ -379,26 +454,27 @@ def figures_table(rows: list[Row]) -> str:
     return markdown_table([line | counts[key] for key, line in lines.items()])
 
 
-def verdict_table(rows: list[Row]) -> str:
+def verdict_table(rows: list[Row], records: list[Any], names: dict[str, str]) -> str:
     """One line per graph and metric: the leader, the models statistically tied with it, those behind."""
-    lines: list[dict[str, Any]] = []
+    seeds, lines = seeds_run(records), list[dict[str, Any]]()
     for dataset, metric in dict.fromkeys((row.dataset, row.metric) for row in rows):
         own = [row for row in rows if (row.dataset, row.metric) == (dataset, metric) and row.mean is not None]
         if not own:
             continue
-        leader = own[0]
+        leader, *others = own
         tied, behind = (
-            [f"{row.model} {_told(row)}" for row in own[1:] if row.verdict == word] for word in ("tied", "behind")
+            [f"{row.model} {_told(row)}" for row in others if row.verdict == word] for word in ("tied", "behind")
         )
+        pairs = [len(seeds[dataset][leader.model] & seeds[dataset][row.model]) for row in others]
         lines.append(
             {
                 "graph": dataset,
-                "metric": metric,
+                "metric": arrowed(metric, names),
                 "leader": f"{leader.model} {_told(leader)}",
                 "alone": "yes" if leader.verdict == "best" else "no",
                 "statistically tied with it": "; ".join(tied),
                 "behind": "; ".join(behind),
-                "n": leader.n,
+                "pairs": spread(min(pairs, default=0), max(pairs, default=0)),
             }
         )
     return markdown_table(lines)
@@ -429,7 +505,8 @@ def write_page(name: str, pages: Path, draw: bool = True) -> bool:
     """The page of a table or study, if it has a journal."""
     text = study_page(name, STUDIES[name], pages, draw) if name in STUDIES else page(name, pages, draw)
     if text:
-        (pages / f"{name}.md").write_text(f"# {name}\n\n{text}\n", encoding="utf-8")
+        about = "" if name in STUDIES else f": {TABLES.entry(name).summary}"
+        (pages / f"{name}.md").write_text(f"# {words(name)}{about}\n\n{text}\n", encoding="utf-8")
     return bool(text)
 
 

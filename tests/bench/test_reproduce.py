@@ -184,6 +184,12 @@ def test_a_table_in_markdown_has_interval_print_and_agreement_in_every_cell() ->
     assert "| gcn | our gcn | 0.8100 ± 0.0100 (0.801 to 0.819) | 0.8000 ± 0.0200, agrees | 5 | 0 |" in first
     assert "|  | our own | — |  | 0 | 2 |" in first and "| OOM |" in first and "fpr95" not in first
     assert "| gcn | our gcn | 88.16 ± 0.30 (87.9 to 88.4), n = 4 | 5 | 0 |" in second and "printed |" not in second
+    plain = beside_table(rows, intervals=False)
+    assert (
+        "| gcn | our gcn | 0.8100 ± 0.0100 | 0.8000 ± 0.0200, agrees | 5 | 0 |" in plain and " to " not in plain[:200]
+    )
+    memory = replace(rows[1], mean=9_715_712.4, std=1200.0, ci_low=9_710_000.2, ci_high=9_720_000.8, metric="bytes")
+    assert "| 9,715,712 ± 1,200 (9,710,000 to 9,720,001) |" in beside_table([memory])
 
 
 def test_rows_of_a_table_are_told_apart() -> None:
@@ -209,7 +215,8 @@ def test_gnnsafes_network_takes_the_features_that_its_authors_give_it() -> None:
         assert ("scaling" in own_settings(spec_of(rows[0]), known)) == given
 
 
-def test_gnsd_is_judged_by_its_own_score() -> None:
+def test_gnsd_is_judged_by_its_own_score_and_by_entropy() -> None:
     label, *_ = TABLES.get("extended-ood")
-    (row,) = (system for system in label.systems if system.model == "gnsd")
+    row, by_entropy = (system for system in label.systems if system.model == "gnsd")
+    assert label.metric_of(by_entropy, "auroc") == "ood_auroc" and not by_entropy.printed
     assert label.metric_of(row, "auroc") == "ood_auroc[gnsd]" and "gnsd" not in label.options["scores"]

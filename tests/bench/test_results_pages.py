@@ -12,6 +12,10 @@ from typing import Any
 import pytest
 
 from cli_support import graphsde
+from graphsde.bench.cells import plan_cells
+from graphsde.bench.compare import compare
+from graphsde.bench.paper import TABLES
+from graphsde.bench.reproduce import spec_of
 
 from support import needs_real_data
 
@@ -45,6 +49,42 @@ def test_a_table_is_what_its_journal_gives(tmp_path: Path, name: str) -> None:
         assert (PAGES / made.name).read_text(encoding="utf-8") == made.read_text(encoding="utf-8"), (
             f"docs/results/{made.name} is not what the journal gives: python studies/results_pages.py"
         )
+
+
+def made_up(model: str, seed: int, **metrics: float) -> dict[str, Any]:
+    """The record of a cell of the extended benchmark on the embedded digits."""
+    label, *_ = TABLES.get("extended-ood")
+    (system,) = (row for row in label.systems if row.name == model and row.score is None)
+    (cell,) = plan_cells(label.task, label.options, ["digits"], [spec_of(system)], [seed])
+    facts = {"address": cell.address, "cell": cell.as_dict(), "status": "done", "cause": None, "seconds": {"cpu": 1.0}}
+    return {"id": cell.id, "metrics": metrics, **facts}
+
+
+def test_a_row_with_a_score_of_its_own_is_judged_by_it() -> None:
+    label, *_ = TABLES.get("extended-ood")
+    records = [
+        made_up("gnsd", s, **{"ood_auroc": 0.5 + 0.01 * s, "ood_auroc[gnsd]": 0.95 + 0.012 * s}) for s in range(4)
+    ]
+    records += [made_up("lgnsde", s, ood_auroc=0.8 + 0.011 * s) for s in range(4)]
+    judged = results_pages.judged_records(label, records)
+    (best, *others) = compare(judged, ["ood_auroc"])
+    assert (best.model, best.verdict) == ("gnsd by gnsd", "best") and [row.model for row in others] == [
+        "lgnsde",
+        "gnsd",
+    ]
+    (line,) = results_pages.rivals(label, judged, {"ood_auroc": "auroc"})[1].splitlines()[2:]
+    assert line == "| digits | auroc ↑ | gnsd |  | gnsd by gnsd | 4 |"
+    assert results_pages.tally(label, judged)["the default model"] == "1 / 0 / 1"
+
+
+def test_graphs_that_are_not_planned_are_not_announced() -> None:
+    printed, _ = TABLES.get("active-printed")
+    assert results_pages.not_run("active-printed", printed, {"cora"}) == [
+        "Not planned: citeseer, computers, photo, pubmed."
+    ]
+    entropy, *_ = TABLES.get("active-entropy")
+    told = results_pages.not_run("active-entropy", entropy, {"cora", "citeseer"})
+    assert told == ["Not run yet: pubmed.", "Not planned: computers, photo."]
 
 
 def test_every_journal_that_a_page_names_is_there() -> None:

@@ -14,10 +14,11 @@ Aim = Literal["higher", "lower"] | float | None
 COSTS = ("seconds", "bytes", "over_gcn")
 SMALLEST_COST = 1e-9  # the resolution of the clock, where nothing was measured
 # parts of metric names that only tasks have
-LOWER_IS_BETTER = (*COSTS, "epochs", "exponent", "error", "set_size", "false_alarms")
+LOWER_IS_BETTER = (*COSTS, "epochs", "error", "set_size", "false_alarms")
 LOWER_METRICS = ("nll", "aurc", "fpr", "ece")
 # conformal sets should have the requested coverage: more is not better, and the name does not contain the level
-NOT_JUDGED = ("coverage[", "worst_class_coverage[", "set_coverage")
+# and a time that grows more slowly may still be the longer one
+NOT_JUDGED = ("coverage[", "worst_class_coverage[", "set_coverage", "exponent")
 
 
 def aim_of(metric: str) -> Aim:

@@ -184,7 +184,7 @@ def _beside(table: PaperTable, dataset: str, system: System, metric: str, record
         table.name,
         dataset,
         system.printed or "",
-        _ours(system),
+        row_name(system),
         metric,
         printed.mean,
         printed.std,
@@ -211,7 +211,7 @@ def _by_seed(records: Sequence[Mapping[str, Any]], metric: str) -> list[float]:
     return [sum(values) / whole for values in kept if len(values) == whole]
 
 
-def _ours(system: System) -> str:
+def row_name(system: System) -> str:
     """Our model, with what distinguishes this row from others of the same model."""
     told = system.name if system.score is None else f"{system.name} by {system.score}"
     told = told if system.value is None else f"{told}, {system.value}"
@@ -250,9 +250,10 @@ def markdown_table(rows: Sequence[dict[str, Any]], columns: Sequence[str] | None
     return "\n".join(lines) + "\n"
 
 
-def beside_table(rows: Sequence[Beside]) -> str:
+def beside_table(rows: Sequence[Beside], intervals: bool = True) -> str:
     """Our and the published values, graph by graph: mean ± standard deviation (95 % interval of the mean), and theirs.
 
+    Wide tables are easier to read without ``intervals``.
     Metrics that the paper does not publish are in a separate table. A row appears with its first run; a published
     system of which we have run nothing has one row without figures of ours.
     """
@@ -269,12 +270,12 @@ def beside_table(rows: Sequence[Beside]) -> str:
     parts = []
     for dataset in dict.fromkeys(row.dataset for row in rows):
         own = [row for row in rows if row.dataset == dataset]
-        tables = [_table(own, chosen) for chosen in (printed, others) if chosen]
+        tables = [_table(own, chosen, intervals) for chosen in (printed, others) if chosen]
         parts.append(f"**{dataset}**\n\n" + "\n".join(tables))
     return "\n".join(parts)
 
 
-def _table(rows: Sequence[Beside], metrics: Sequence[str]) -> str:
+def _table(rows: Sequence[Beside], metrics: Sequence[str], intervals: bool) -> str:
     groups: dict[tuple[str, str], dict[str, Beside]] = {}
     for row in rows:
         groups.setdefault((row.system, row.model), {})[row.metric] = row
@@ -284,7 +285,7 @@ def _table(rows: Sequence[Beside], metrics: Sequence[str]) -> str:
         line: dict[str, Any] = {"published as": system, "ours": model}
         for metric in metrics:
             row = found[metric]
-            line[metric] = _our_cell(row, most)
+            line[metric] = _our_cell(row, most, intervals)
             if any(other.printed_text for other in rows if other.metric == metric):
                 line[f"{metric} published"] = _printed(row)
         line["n"], line["failed"] = most, next(iter(found.values())).failed
@@ -292,13 +293,16 @@ def _table(rows: Sequence[Beside], metrics: Sequence[str]) -> str:
     return markdown_table(lines)
 
 
-def _our_cell(row: Beside, most: int) -> str:
+def _our_cell(row: Beside, most: int, intervals: bool) -> str:
     if row.mean is None:
         return "—"
     digits = _digits(row)
-    text = f"{row.mean:.{digits}f}"
+    text = f"{row.mean:,.{digits}f}"
     if row.std is not None:
-        text += f" ± {row.std:.{digits}f} ({row.ci_low:.{digits - 1}f} to {row.ci_high:.{digits - 1}f})"
+        text += f" ± {row.std:,.{digits}f}"
+        if intervals:
+            less = max(0, digits - 1)
+            text += f" ({row.ci_low:,.{less}f} to {row.ci_high:,.{less}f})"
     return text if row.n == most else f"{text}, n = {row.n}"
 
 
@@ -311,5 +315,6 @@ def _printed(row: Beside) -> str:
 
 
 def _digits(row: Beside) -> int:
-    """Enough for shares and for per cent."""
-    return 2 if max(abs(value) for value in (row.mean, row.printed) if value is not None) > 2 else 4
+    """Enough for shares, for per cent and for bytes."""
+    largest = max(abs(value) for value in (row.mean, row.printed) if value is not None)
+    return 4 if largest <= 2 else 2 if largest < 1000 else 0

@@ -7,7 +7,6 @@ from dataclasses import replace
 from graphsde.bench.paper.tables import (
     APPNP,
     BGCN,
-    CLASS_METRICS,
     DEFAULT,
     ENSEMBLE,
     FEATURE,
@@ -43,6 +42,7 @@ EVERY_CLASS = PaperTable(
         "auroc of the OOD score": "ood_default_auroc",
     },
     seeds=5,
+    judged=("auroc", "auroc of the OOD score"),
     about="Every class left out in turn, where the paper leaves out the last one: a model never sees the class, and "
     "should be uncertain about its nodes. Test nodes only, by entropy; a figure is the mean over the classes, ± the "
     "standard deviation over seeds.",
@@ -56,7 +56,8 @@ EDGES = replace(
     options={"on": "edges", "severities": (0.5,)},
     systems=MAIN,
     about="Half of the edges removed after training, and as many drawn between nodes that had none: five draws that "
-    "are the same for every system. The paper's bound is about changed features; it says nothing about edges.",
+    "are the same for every system; test nodes only. The paper's bound is about changed features and says nothing "
+    "about edges.",
 )
 TABLES.add("noise-edges", (EDGES,), summary="half of the edges redrawn after training")
 
@@ -73,6 +74,7 @@ FEATURES_SWEEP, EDGES_SWEEP = (
             f"{name} at {one:g}": f"{name}@{one:g}" for name in ("accuracy", "aurc") for one in (0.0, *severities)
         },
         seeds=5,
+        judged=tuple(f"{name} at {one:g}" for name in ("accuracy", "aurc") for one in severities),
         about=f"Noise of several severities on the {on}, two draws that are the same for every system, 32 samples per "
         "prediction: multiples of the features' standard deviation, or shares of the edges; 0 is the clean graph.",
     )
@@ -87,7 +89,6 @@ STANDARD_SEARCHED = replace(
     name="standard-searched",
     experiment="",
     systems=(*(replace(rival, tuned=True) for rival in RIVALS), SEARCHED, DEFAULT),
-    metrics={**CLASS_METRICS, "nll": "nll", "ece": "ece"},
     seeds=5,
     about="The standard setting with settings from equal searches: 8 trials (a system's own settings, and 7 variants "
     "with a few of them changed to other values of the paper's grid), 4 around the best, two seeds each, by the NLL of "
@@ -107,7 +108,9 @@ GROWTH = tuple(
         systems=(GNODE, replace(TEXT, settings={}), DEFAULT),
         metrics={"exponent": f"exponent_{axis}"},
         seeds=2,
-        about=f"How the time of an epoch grows with {axis}, as an exponent on synthetic graphs: 1 is linear.",
+        judged=(),
+        about=f"How the time of an epoch grows with {axis}, as an exponent on synthetic graphs: 1 is linear. The paper "
+        "gives its network the order L log L (|E| d + |V| d), L being the steps.",
     )
     for axis in ("nodes", "edges", "steps")
 )
