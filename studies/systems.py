@@ -96,14 +96,14 @@ def _detection(rows: list[tuple[str, str, str, float | None, str, dict[str, Any]
 
 
 _GNNSAFE = "Wu et al. 2023"
-_TURNED = "LGNSDE paper; the public code turns the sign"
+_FLIPPED = "LGNSDE paper; its sign may be flipped"
 _GRAND = "Chamberlain et al. 2021, table 1"
 LABEL = _detection(
     [
         ("MSP", "gcn", "ood_auroc[msp]", 91.36, _GNNSAFE, BACKBONE),
         ("energy", "gcn", "ood_auroc[energy]", 91.40, _GNNSAFE, BACKBONE),
-        ("ODIN", "gcn", "ood_auroc[odin]", 49.24, _TURNED, BACKBONE),
-        ("Mahalanobis", "gcn", "ood_auroc[mahalanobis]", 66.83, _TURNED, BACKBONE),
+        ("ODIN", "gcn", "ood_auroc[odin]", 49.24, _FLIPPED, BACKBONE),
+        ("Mahalanobis", "gcn", "ood_auroc[mahalanobis]", 66.83, _FLIPPED, BACKBONE),
         ("GNNSafe", "gcn", "ood_auroc[gnnsafe]", 92.80, _GNNSAFE, BACKBONE),
         ("GEBM", "gcn", "ood_auroc[gebm]", None, "none on this split", BACKBONE),
         ("GNNSafe++", "gnnsafe++", "ood_auroc[gnnsafe]", 92.75, _GNNSAFE, {}),
@@ -120,8 +120,8 @@ FEATURES = _detection(
     [
         ("MSP", "gcn", "ood_auroc[msp]", 85.39, _GNNSAFE, BACKBONE),
         ("energy", "gcn", "ood_auroc[energy]", 86.15, _GNNSAFE, BACKBONE),
-        ("ODIN", "gcn", "ood_auroc[odin]", 49.80, _TURNED, BACKBONE),
-        ("Mahalanobis", "gcn", "ood_auroc[mahalanobis]", 60.46, _TURNED, BACKBONE),
+        ("ODIN", "gcn", "ood_auroc[odin]", 49.80, _FLIPPED, BACKBONE),
+        ("Mahalanobis", "gcn", "ood_auroc[mahalanobis]", 60.46, _FLIPPED, BACKBONE),
         ("GNNSafe", "gcn", "ood_auroc[gnnsafe]", 93.44, _GNNSAFE, BACKBONE),
         ("GEBM", "gcn", "ood_auroc[gebm]", None, "none on this split", BACKBONE),
         ("GNNSafe++", "gnnsafe++", "ood_auroc[gnnsafe]", 95.56, _GNNSAFE, {}),
@@ -132,13 +132,6 @@ FEATURES = _detection(
     ]
 )
 SCORES = ("msp", "odin", "mahalanobis", "energy", "gnnsafe", "gebm", "vacuity", "mutual-information")
-COSTS = tuple(
-    Claim(name, name, "cora", "epoch_over_gcn", None, "")
-    for name in (
-        *("gcn", "gat", "appnp", "sgc", "mc-dropout", "ensemble", "bgcn-meanfield", "bgcn", "grand", "gread"),
-        *("gnode", "gnsd", "gkde", "gpn", "graph-gp", "gnnsafe++", "lgnsde", "lgnsde@paper"),
-    )
-)
 PROTOCOLS = (
     Protocol("planetoid", "Accuracy (%) on the public split", "misclassification", {"split": "planetoid"}, PLANETOID),
     Protocol(
@@ -187,13 +180,6 @@ PROTOCOLS = (
         {"protocol": "features", "scores": SCORES},
         FEATURES,
     ),
-    Protocol(
-        "cost",
-        "CPU time of one epoch without validation relative to a GCN's, Cora, measured in turns in one process",
-        "cost",
-        {},
-        COSTS,
-    ),
 )
 
 
@@ -224,7 +210,7 @@ def run(protocol: Protocol, dataset: str, seeds: int, workers: int | None, conso
         models=tuple(specs(protocol.claims, dataset)),
         seeds=tuple(range(seeds)),
         options=protocol.options,
-        workers=1 if protocol.task == "cost" else workers,
+        workers=workers,
         renew=True,
     )
     run_bench(request, RESULTS / protocol.name, progress=show, say=console.print)
@@ -249,9 +235,8 @@ def row(protocol: Protocol, claim: Claim, latest: dict[str, Any], seeds: int) ->
     cells: list[Cell] = plan_cells(protocol.task, protocol.options, [claim.dataset], [spec], range(seeds), GRAPHS)
     found = standing(cells, latest.values())
     former = former_version(found, cells)
-    scale = 1.0 if protocol.task == "cost" else 100.0
     values = [
-        r["metrics"][claim.metric] * scale for r in found if r["status"] == "done" and claim.metric in r["metrics"]
+        r["metrics"][claim.metric] * 100.0 for r in found if r["status"] == "done" and claim.metric in r["metrics"]
     ]
     failed = sum(record["status"] != "done" for record in found)
     mean = math.fsum(values) / len(values) if values else None
@@ -273,12 +258,7 @@ def row(protocol: Protocol, claim: Claim, latest: dict[str, Any], seeds: int) ->
     }
     if failed:
         line["n"] = f"{len(values)} ({failed} failed)"
-    if protocol.task != "cost":
-        line |= {"published": claim.published, "source": claim.source, "agreement": _agreement(mean, claim)}
-    else:
-        for name, metric, unit in (("ms per epoch", "epoch_seconds", 1e3), ("memory of a fit, MB", "peak_bytes", 1e-6)):
-            measured = [r["metrics"][metric] * unit for r in found if r["status"] == "done"]
-            line[name] = f"{math.fsum(measured) / len(measured):.1f}" if measured else "—"
+    line |= {"published": claim.published, "source": claim.source, "agreement": _agreement(mean, claim)}
     return line
 
 

@@ -69,12 +69,13 @@ def _in_words(cls: type[Settings], error: ValidationError, what: str) -> BadUsag
     name = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         known = list(cls.model_fields)
+        of_members = "base_settings" in known and name in TrainSettings.model_fields
         return BadUsage(
             f"{what} has no setting '{name}'",
             code="E-SETTING",
             # its name here is more helpful than a list of all
             expected=None if called_here(name, known) else "one of " + ", ".join(sorted(known)),
-            fix=what_was_meant(name, known),
+            fix=f"the members have it: base_settings.{name}" if of_members else what_was_meant(name, known),
         )
     expected = first["msg"].removeprefix("Value error, ")  # pydantic's words before those of a validator
     return BadUsage(

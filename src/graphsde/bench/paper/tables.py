@@ -462,6 +462,7 @@ TIME = PaperTable(
         System("graph-gp", "graph-gp"),
         System("gnsd", "gnsd"),
         System("ensemble", "ensemble"),
+        *(System(None, name) for name in ("appnp", "sgc", "mc-dropout", "bgcn", "grand", "gread", "gkde", "gnnsafe++")),
         replace(TEXT, settings={}, note="the network of the text, sigma 1, in ten steps, as the preset has it"),
         SEARCHED,
         replace(RELEASED, settings={}, note="the network of the authors' code, in ten steps"),
