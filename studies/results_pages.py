@@ -8,7 +8,7 @@ Runs nothing: `graphsde reproduce TABLE --out results` does. A table without a j
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -108,7 +108,8 @@ def not_run(table: str, plan: PaperTable, graphs: set[str]) -> list[str]:
 
 
 SEARCHES = (
-    "Validation NLL, mean over the seeds of a trial: of a system's own settings, and of the best trial. A trial has "
+    "Validation NLL, mean over the seeds of a trial: of a system's own settings with those that are held, and of the "
+    "best trial. `besides the grid`: settings and points that were tried in addition to the paper's grid. A trial has "
     "failed if one of its trainings has, by running out of its time, say. Trials and their journals are under "
     "[results/search-equal](../../results/search-equal), the settings found under "
     "[configs/equal](../../configs/equal): `graphsde fit cora --config configs/equal/gcn-cora.yaml --out RUN`."
@@ -123,20 +124,29 @@ def searches() -> str:
             trials = read_trials(RESULTS / step.folder / place_of(model, graph), step.select, step.runs)
             if not any(trial.value is not None for trial in trials):
                 continue
-            best = best_trial(trials, step.select)
+            best, planned = best_trial(trials, step.select), step.trials + step.around
+            more = [*step.also.get(model, {}), *(_told_of(point) for point in step.named.get(model, ()))]
             lines.append(
                 {
                     "graph": graph,
                     "system": model,
-                    "trials": f"{len(trials)} of {step.trials + step.around}",
+                    "trials": f"{len(trials)} of {planned}"
+                    if len(trials) <= planned
+                    else f"{planned} + {len(trials) - planned}",
                     "failed": sum(trial.value is None for trial in trials),
                     "own settings": "failed" if trials[0].value is None else f"{trials[0].value:.3f}",
                     "best": f"{best.value:.3f}",
-                    "what it changed": ", ".join(f"{name} {value}" for name, value in best.chosen.items()) or "nothing",
+                    "what it changed": _told_of(best.chosen) or "nothing",
+                    "held": _told_of(step.held.get(model, {})),
+                    "besides the grid": "; ".join(more),
                     "CPU minutes": f"{sum(trial.cpu_seconds for trial in trials) / 60:.0f}",
                 }
             )
     return markdown_table(sorted(lines, key=lambda line: (FIVE.index(line["graph"]), line["system"])))
+
+
+def _told_of(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in settings.items())
 
 
 def write_rows(rows: list[dict[str, Any]], path: Path) -> None:
@@ -217,18 +227,26 @@ def spread(fewest: int, most: int) -> str:
 def overview() -> str:
     """One line for each table: where it was run, and how often our two models are ahead, tied and behind."""
     lines, others = [], []
-    for plan in (with_found(part, CONFIGS) for name in PAGES_OF_TABLES for part in TABLES.get(name)):
-        folder = BenchFolder(RESULTS / plan.name.replace(":", "-"))
-        if not folder.question.is_file() or not (records := judged_records(plan, folder.read()[1].records)):
+    for name in PAGES_OF_TABLES:
+        seeds: dict[str, list[int]] = {}
+        counts = {title: [0, 0, 0] for title in SUBJECTS.values()}
+        for plan in (with_found(part, CONFIGS) for part in TABLES.get(name)):
+            folder = BenchFolder(RESULTS / plan.name.replace(":", "-"))
+            if not folder.question.is_file() or not (records := judged_records(plan, folder.read()[1].records)):
+                continue
+            for graph, own in seeds_run(records).items():
+                seeds.setdefault(graph, []).extend(map(len, own.values()))
+            for title, found in tally(plan, records).items():
+                counts[title] = [one + more for one, more in zip(counts[title], found, strict=True)]
+        if not seeds:
             continue
-        page, _, part = plan.name.partition(":")
-        told = f"[{page}]({'growth' if page.startswith('growth') else page}.md)"
-        told += f", {part.replace('-', ' ')}" if part else ""
-        graphs, counts = ", ".join(seeds_by_graph(plan, records)), tally(plan, records)
-        if any(counts.values()):
-            lines.append({"table": told, "graphs (seeds)": graphs} | counts)
-        else:
-            others.append(f"{told} ({graphs})")
+        order = sorted(seeds, key=lambda graph: [*FIVE, *seeds].index(graph))
+        graphs = ", ".join(f"{graph} {spread(min(seeds[graph]), max(seeds[graph]))}" for graph in order)
+        if not any(map(any, counts.values())):
+            others.append(f"[{name}]({name}.md) ({graphs})")
+            continue
+        told = {f"{title.lower()}: ahead / tied / behind": " / ".join(map(str, n)) for title, n in counts.items()}
+        lines.append({"table": f"[{name}]({name}.md)", "graphs (seeds)": graphs} | told)
     return f"{markdown_table(lines)}\nNo verdicts to count: {', '.join(others)}.\n\n{side_by_side()}"
 
 
@@ -299,30 +317,21 @@ def seeds_run(records: list[Any]) -> dict[str, dict[str, set[int]]]:
     return seeds
 
 
-def seeds_by_graph(plan: PaperTable, records: list[Any]) -> list[str]:
-    """Every graph with the fewest and most seeds that a row has there."""
-    counts = {graph: sorted(map(len, own.values())) for graph, own in seeds_run(records).items()}
-    order = sorted(counts, key=lambda graph: (*plan.datasets, *counts).index(graph))
-    return [f"{graph} {spread(counts[graph][0], counts[graph][-1])}" for graph in order]
-
-
 # only the default has a temperature, which these reward
 UNCOUNTED = ("nll", "ece")
 
 
-def tally(plan: PaperTable, records: list[Any]) -> dict[str, str]:
-    """Ahead / tied / behind over graphs, figures and rivals; variants of LGNSDE and earlier versions are left out."""
-    line = {}
-    for subject, title in SUBJECTS.items():
-        found = standings(records, subject, [plan.metrics[one] for one in judged_names(plan) if one not in UNCOUNTED])
-        counts = [
-            sum(
-                not (rival.startswith("lgnsde") or "(version" in rival) for one in found for rival in getattr(one, word)
-            )
+def tally(plan: PaperTable, records: list[Any]) -> dict[str, list[int]]:
+    """Ahead, tied, behind over graphs, figures and rivals; variants of LGNSDE and earlier versions are left out."""
+    counted = [plan.metrics[one] for one in judged_names(plan) if one not in UNCOUNTED]
+    return {
+        title: [
+            sum(not (name.startswith("lgnsde") or "(version" in name) for one in found for name in getattr(one, word))
             for word in ("ahead", "tied", "behind")
         ]
-        line[title.lower()] = " / ".join(map(str, counts)) if any(counts) else ""
-    return line
+        for subject, title in SUBJECTS.items()
+        for found in [standings(records, subject, counted)]
+    }
 
 
 def with_overview(text: str) -> str:

@@ -74,7 +74,7 @@ def test_a_row_with_a_score_of_its_own_is_judged_by_it() -> None:
     ]
     (line,) = results_pages.rivals(label, judged, {"ood_auroc": "auroc"})[1].splitlines()[2:]
     assert line == "| digits | auroc ↑ | gnsd |  | gnsd by gnsd | 4 |"
-    assert results_pages.tally(label, judged)["the default model"] == "1 / 0 / 1"
+    assert results_pages.tally(label, judged)["The default model"] == [1, 0, 1]
 
 
 def test_graphs_that_are_not_planned_are_not_announced() -> None:
