@@ -262,12 +262,10 @@ SHOWN = (
     ("extended-ood:feature-perturbation", "auroc", max),
     ("extended-ood:structure", "auroc", max),
     ("active-printed:entropy", "accuracy", max),
-    ("active-printed:random", "accuracy", max),
     ("active-entropy", "accuracy", max),
-    ("active-random", "accuracy", max),
 )
 # published on other test nodes, which become fewer and easier as labels are bought from them
-NOT_COMPARABLE = ("active-entropy", "active-random")
+NOT_COMPARABLE = ("active-entropy",)
 
 
 def side_by_side() -> str:
