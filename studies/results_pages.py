@@ -24,6 +24,8 @@ from graphsde.bench.plan import Searches, Step, read_plan
 from graphsde.bench.reproduce import Beside, beside_table, by_system, markdown_table, row_name, with_found
 from graphsde.bench.search import best_trial, place_of, read_trials
 from graphsde.cli.reproduce import everything
+from graphsde.datasets.source import open_graph
+from graphsde.datasets.splits import SPLITS
 from graphsde.io.table_export import write_table
 from graphsde.view.figures.bench import BesidePaper, MetricIntervals
 from graphsde.view.figures.style import save_figure
@@ -75,6 +77,8 @@ def page(table: str, pages: Path, draw: bool = True) -> str:
         shown = rows_of(plan, records)
         text.append(f"{made_by(table)}; {machines(shown)} {journal_of(folder, shown, records)}")
         text += fewer_seeds(judged)
+        if plan.name == "active-printed:random":
+            text += ["## Statistics: the graphs before and after", STATISTICS, statistics()]
         if table == "standard-searched":
             text += ["### What the searches tried and found", SEARCHES, searches()]
         parts.append("\n\n".join(text))
@@ -105,6 +109,41 @@ def not_run(table: str, plan: PaperTable, graphs: set[str]) -> list[str]:
     others = [graph for graph in absent if graph not in planned]
     told = [("Not run yet", waiting), ("Not planned", others)]
     return [f"{words}: {', '.join(names)}." for words, names in told if names]
+
+
+# nodes, links, first and last number of training labels, as the paper prints them
+PUBLISHED_STATISTICS = {
+    "cora": (2708, 5429, 140, 280),
+    "citeseer": (3327, 4732, 120, 240),
+    "pubmed": (19717, 44338, 60, 120),
+    "photo": (7650, 119081, 160, 320),
+    "computers": (13752, 245861, 200, 400),
+}
+STATISTICS = (
+    "The paper's table of statistics beside the graphs and the split `paper-statistics` as they are here. Links are "
+    "counted once; the published numbers for the citation graphs also count duplicates and self-loops of the source."
+)
+
+
+def statistics() -> str:
+    lines = []
+    for name, (nodes, links, first, last) in PUBLISHED_STATISTICS.items():
+        graph = open_graph(name)
+        split = SPLITS.get("paper-statistics")(graph, seed=0)
+        sizes = {role: int(mask.sum()) for role, mask in split.masks.items()}
+        lines.append(
+            {
+                "graph": name,
+                "nodes": f"{graph.num_nodes:,}",
+                "nodes published": f"{nodes:,}",
+                "links": f"{graph.num_edges // 2:,}",
+                "links published": f"{links:,}",
+                "training / validation / test": f"{sizes['train']} / {sizes['val']} / {sizes['test']}",
+                "training labels, first to last": f"{sizes['train']} to {2 * sizes['train']}",
+                "labels published": f"{first} to {last}",
+            }
+        )
+    return markdown_table(lines)
 
 
 SEARCHES = (
