@@ -265,7 +265,7 @@ SYSTEMS = (
     System("bgcn", "bgcn-meanfield"),
     System("gkde", "gkde", {}, "vacuity", note="its kernel prior has the weight .001, its authors' for classification"),
     System(
-        *(None, "gkde", {"prior_weight": 0.1}, "vacuity"),
+        *("gkde", "gkde", {"prior_weight": 0.1}, "vacuity"),
         note="its kernel prior has the weight .1, its authors' for OOD nodes",
         called="gkde, prior weight .1",
     ),
@@ -274,6 +274,7 @@ SYSTEMS = (
     System("gnsd", "gnsd", {}, "gnsd"),
     # by entropy, and with the OOD score of this package, which rows with a score of their own do not show
     *(System(None, name) for name in ("gkde", "gpn", "gnsd")),
+    System(None, "gkde", {"prior_weight": 0.1}, called="gkde, prior weight .1"),
     TEXT,
     SEARCHED,
     RELEASED,
