@@ -120,7 +120,7 @@ PUBLISHED_STATISTICS = {
     "computers": (13752, 245861, 200, 400),
 }
 STATISTICS = (
-    "The paper's table of statistics beside the graphs and the split `paper-statistics` as they are here. Links are "
+    "The paper's table of statistics, next to the graphs and the split `paper-statistics` as they are here. Links are "
     "counted once; the published numbers for the citation graphs also count duplicates and self-loops of the source."
 )
 
