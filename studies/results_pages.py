@@ -48,7 +48,7 @@ CORRECTION = (
 def page(table: str, pages: Path, draw: bool = True) -> str:
     """All parts of one table, with their CSV files and pictures in ``pages``; nothing where there is no journal."""
     parts = []
-    for plan in (with_found(one, CONFIGS) for one in TABLES.get(table)):
+    for plan in (with_found(one, CONFIGS, FIVE) for one in TABLES.get(table)):
         name, _, part = plan.name.partition(":")
         folder = BenchFolder(RESULTS / plan.name.replace(":", "-"))
         if not folder.question.is_file():
@@ -269,7 +269,7 @@ def overview() -> str:
     for name in PAGES_OF_TABLES:
         seeds: dict[str, list[int]] = {}
         counts = {title: [0, 0, 0] for title in SUBJECTS.values()}
-        for plan in (with_found(part, CONFIGS) for part in TABLES.get(name)):
+        for plan in (with_found(part, CONFIGS, FIVE) for part in TABLES.get(name)):
             folder = BenchFolder(RESULTS / plan.name.replace(":", "-"))
             if not folder.question.is_file() or not (records := judged_records(plan, folder.read()[1].records)):
                 continue
@@ -315,7 +315,8 @@ def side_by_side() -> str:
         folder = BenchFolder(RESULTS / name.replace(":", "-"))
         if not folder.question.is_file():
             continue
-        rows = [row for row in everything(with_found(plan, CONFIGS), folder.read()[1].records) if row.metric == figure]
+        rows = everything(with_found(plan, CONFIGS, FIVE), folder.read()[1].records)
+        rows = [row for row in rows if row.metric == figure]
         if name in NOT_COMPARABLE:
             rows = [replace(row, printed=None) for row in rows]
         told = {graph: _four(rows, graph, better) for graph in (*FIVE, "coauthor-cs")}
