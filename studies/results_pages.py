@@ -108,7 +108,7 @@ def not_run(table: str, plan: PaperTable, graphs: set[str]) -> list[str]:
     waiting = [graph for graph in absent if graph in planned]
     others = [graph for graph in absent if graph not in planned]
     told = [("Not run yet", waiting), ("Not planned", others)]
-    return [f"{words}: {', '.join(names)}." for words, names in told if names]
+    return [f"{when}: {', '.join(names)}." for when, names in told if names]
 
 
 # nodes, links, first and last number of training labels, as the paper prints them

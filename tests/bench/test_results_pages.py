@@ -87,6 +87,11 @@ def test_graphs_that_are_not_planned_are_not_announced() -> None:
     assert told == ["Not run yet: pubmed.", "Not planned: computers, photo."]
 
 
+def test_tuned_rows_are_shown_on_graphs_that_the_papers_table_does_not_have() -> None:
+    _, citeseer = (PAGES / "time.md").read_text(encoding="utf-8").split("**citeseer**")
+    assert "| lgnsde@paper (tuned) |" in citeseer and TABLES.get("time")[0].datasets == ("cora",)
+
+
 def test_every_journal_that_a_page_names_is_there() -> None:
     named = {
         (page.name, place)

@@ -202,6 +202,8 @@ def test_members_take_the_bases_defaults_for_the_graph(blocks: Graph, monkeypatc
 def test_wrong_settings_are_told_when_the_ensemble_is_made() -> None:
     with pytest.raises(UnknownName, match="did you mean 'gcn'"):
         Ensemble(base="gcnn")
+    with pytest.raises(BadUsage, match=r"the members have it: base_settings\.select"):
+        Ensemble(select="accuracy")
     with pytest.raises(BadUsage, match="did you mean 'hidden'"):
         Ensemble(base_settings={"hiden": 3})
     with pytest.raises(BadUsage, match="setting 'lr' of model 'gcn'"):

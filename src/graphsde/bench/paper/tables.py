@@ -163,7 +163,8 @@ _MICRO = (
 
 _ABOUT = (
     "Five labels a round until their number has doubled, with 25 further epochs after each round. Labels are bought "
-    "from nodes that are never tested, where the text buys validation and test nodes (bench option pool=printed). "
+    "from nodes that are never tested. The text buys validation and test nodes, so that its figures are on the test "
+    "nodes that are left, which become fewer and easier (table active-printed). "
     f"Computers and Photo are run with twenty labels a round (table active-larger). {_MICRO}"
 )
 ENTROPY, RANDOM = (
