@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import platform
-import subprocess
 import sys
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +15,7 @@ import torch
 
 import graphsde
 from graphsde._version import __version__
+from graphsde.base.processor import processor_facts, processor_name
 
 INSTRUCTIONS = ("avx2", "fma", "avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512_vnni", "avx512_bf16", "asimd")
 """Those that change how fast a matrix product or a logarithm is; of ARM's only the common one."""
@@ -29,10 +28,10 @@ SWITCHES = (
 
 def machine() -> dict[str, Any]:
     """CPU, instruction sets as the system has them and as torch and numpy use them, load, versions."""
-    info = _cpuinfo()
+    info = processor_facts()
     flags = set((info.get("flags") or info.get("Features") or "").split())
     return {
-        "cpu": info.get("model name") or platform.processor() or platform.machine(),
+        "cpu": processor_name(),
         "cpus": os.cpu_count(),
         "instructions": [name for name in INSTRUCTIONS if name in flags],
         "torch_uses": torch.backends.cpu.get_cpu_capability(),
@@ -105,15 +104,3 @@ def _numpy_uses() -> list[str]:
     found: Any = np.show_config(mode="dicts")
     simd = found.get("SIMD Extensions", {})
     return [*simd.get("baseline", []), *simd.get("found", [])]
-
-
-def _cpuinfo() -> dict[str, str]:
-    """The first processor's entries; on a Mac its name alone."""
-    with contextlib.suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        pairs = (line.partition(":") for line in reversed(lines))
-        return {name.strip(): value.strip() for name, _, value in pairs}
-    with contextlib.suppress(OSError, subprocess.CalledProcessError):
-        words = ["sysctl", "-n", "machdep.cpu.brand_string"]
-        return {"model name": subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()}
-    return {}

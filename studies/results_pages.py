@@ -32,7 +32,9 @@ from graphsde.view.figures.style import save_figure
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS, PAGES, CONFIGS = ROOT / "results", ROOT / "docs" / "results", ROOT / "configs" / "equal"
-MACHINE = "two cores of an AMD EPYC, 24 GB, torch 2.13 on the CPU"
+MACHINE = "two cores, 24 GB, torch 2.13 on the CPU"
+# of records that do not name theirs
+FORMER_PROCESSOR = "AMD EPYC"
 PLAN = read_plan(ROOT / "studies" / "paper.yaml")
 FIVE = ("cora", "citeseer", "pubmed", "photo", "computers")
 # the two models that are judged against every other
@@ -537,7 +539,9 @@ def machines(records: list[dict[str, Any]]) -> str:
     done = [record for record in records if record["status"] == "done"]
     failed = len(records) - len(done)
     hours = sum(record["seconds"]["cpu"] for record in records) / 3600
-    return f"{len(done)} cells, {failed} failed, {hours:.1f} processor hours; {MACHINE}."
+    named = {record["environment"].get("processor", FORMER_PROCESSOR) for record in records}
+    processors = " and ".join(sorted(name.replace("(R)", "").removesuffix(" Processor") for name in named))
+    return f"{len(done)} cells, {failed} failed, {hours:.1f} processor hours; {processors}, {MACHINE}."
 
 
 # in the order of the plan that runs them

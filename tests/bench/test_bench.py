@@ -51,7 +51,7 @@ def test_a_record_says_all_about_its_cell(graph_folder: Path, tmp_path: Path) ->
     record = written(tmp_path)[0]
     assert record["cell"]["dataset"] == str(graph_folder) and record["cell"]["seed"] == 0
     assert record["status"] == "done" and record["cause"] is None and record["attempts"] == 1
-    assert record["engine"] == "serial" and {"graphsde", "torch", "python"} <= set(record["environment"])
+    assert record["engine"] == "serial" and {"graphsde", "torch", "python", "processor"} <= set(record["environment"])
     assert record["metrics"]["undefined"] is None and record["metrics"]["n_test"] == 9
     assert len(record["curves"]["curve"]) == 3 and set(record["seconds"]) == {"cpu", "wall"}
 

@@ -14,6 +14,7 @@ from graphsde._version import __version__
 from graphsde.base.device import device_for
 from graphsde.base.interrupt import Interrupted, Stopper
 from graphsde.base.lock import exclusive
+from graphsde.base.processor import processor_name
 from graphsde.bench.cells import Cell, ModelSpec, plan_cells
 from graphsde.bench.engines import ENGINES, Engine, Limits
 from graphsde.bench.folder import BenchFolder, refuse_changes, set_former_aside
@@ -152,7 +153,12 @@ def environment() -> dict[str, Any]:
     """What the results were made with; only noted."""
     import torch
 
-    facts = {"graphsde": __version__, "torch": torch.__version__, "python": platform.python_version()}
+    facts = {
+        "graphsde": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "processor": processor_name(),
+    }
     device = device_for()
     if device.type != "cpu":
         facts["device"] = str(device)

@@ -23,6 +23,7 @@ from graphsde.base.device import device_for
 from graphsde.base.errors import BadInput
 from graphsde.base.lock import exclusive
 from graphsde.base.memory import human_bytes, memory_limit
+from graphsde.base.processor import processor_name
 from graphsde.base.renames import as_currently
 from graphsde.base.storage import damaged, read_document
 from graphsde.datasets.source import GraphSource, is_benchmark
@@ -444,6 +445,7 @@ def environment() -> dict[str, Any]:
         "graphsde": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
+        "processor": processor_name(),
         "processors": os.cpu_count(),
         "torch_threads": torch.get_num_threads(),
         "device": str(device_for()),
