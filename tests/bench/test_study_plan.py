@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cli_support import answer, graphsde
 from graphsde.base.errors import BadUsage
 from graphsde.base.storage import read_json
 from graphsde.bench.cells import Cell
@@ -204,3 +205,27 @@ def test_an_ensemble_takes_what_the_search_of_its_member_found(tmp_path: Path) -
     member = read_settings(configs / "ensemble-digits.yaml")["base_settings"]
     assert member == gcn
     assert not study.status()[0].missing
+
+
+def test_part_of_a_plan_can_be_named() -> None:
+    plan = read_plan(PLAN)
+    some = plan.of(["search", "noise"])
+    assert {one.table for one in some.steps} == {"search", "noise"} and some.groups == plan.groups
+    assert [one for one in plan.steps if one.table in ("search", "noise")] == list(some.steps)
+    with pytest.raises(BadUsage, match=r"no such table.*Found: nope, none.*Expected: .*standard"):
+        plan.of(["nope", "standard", "none"])
+
+
+def test_what_a_plan_says_itself_is_not_ignored_on_the_command_line(tmp_path: Path) -> None:
+    file = tmp_path / "plan.yaml"
+    rows = "graphs: [digits], systems: [gcn], seeds: 1"
+    file.write_text(f"steps:\n  - {{table: standard, {rows}}}\n  - {{table: ood, {rows}}}\n")
+    asked = ("--plan", file, "--out", tmp_path / "results", "--json")
+    assert [line["table"] for line in answer("reproduce", "ood", *asked)] == ["ood"]
+    assert [line["table"] for line in answer("reproduce", *asked)] == ["standard", "ood"]
+    for words, told in (
+        ((*asked, "--seeds", 3, "--renew"), "--seeds, --renew"),
+        (("standard", "--hours", 1), "--hours"),
+    ):
+        refused = graphsde("reproduce", *words)
+        assert refused.exit_code == 2 and told in refused.output and not (tmp_path / "results").exists()

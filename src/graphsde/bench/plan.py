@@ -82,6 +82,11 @@ class Searches(Settings):
     members: dict[str, str] = Field(default_factory=dict)
     folder: str = "search-equal"
 
+    @property
+    def table(self) -> str:
+        """What a list of steps calls it."""
+        return "search"
+
 
 class Step(Settings):
     """Some rows of a table.
@@ -126,11 +131,18 @@ class Plan(Settings):
 
     def on(self, graphs: Sequence[str]) -> Plan:
         """The part of it that is about some graphs."""
-        known = {graph for one in self.steps for graph in one.graphs}
-        if strange := [graph for graph in graphs if graph not in known]:
-            raise BadUsage("the plan has no such graph", found=strange, expected=", ".join(sorted(known)))
+        self._refuse_unknown("graph", graphs, {graph for one in self.steps for graph in one.graphs})
         steps = (one.model_copy(update={"graphs": _kept(one.graphs, graphs)}) for one in self.steps)
         return self.model_copy(update={"steps": tuple(steps)})
+
+    def of(self, tables: Sequence[str]) -> Plan:
+        """The steps of some tables; those of searches are called ``search``."""
+        self._refuse_unknown("table", tables, {one.table for one in self.steps})
+        return self.model_copy(update={"steps": tuple(one for one in self.steps if one.table in tables)})
+
+    def _refuse_unknown(self, what: str, asked: Sequence[str], known: set[str]) -> None:
+        if strange := [name for name in asked if name not in known]:
+            raise BadUsage(f"the plan has no such {what}", found=", ".join(strange), expected=", ".join(sorted(known)))
 
     def systems_of(self, step: Step) -> list[str]:
         return list(dict.fromkeys(name for one in step.systems for name in self.groups.get(one, (one,))))
@@ -416,7 +428,7 @@ class Study:
                 seconds += min(rest * each, 60 * searches.cpu_minutes - sum(trial.cpu_seconds for trial in done))
         told = f"{min(counts)} to {max(counts)} of {total} trials"
         wanted = sum(counts) + missing
-        return Line(number, "search", graph, len(counts), told, wanted, failed, missing, seconds / 3600)
+        return Line(number, searches.table, graph, len(counts), told, wanted, failed, missing, seconds / 3600)
 
 
 def _finished(searches: Searches, request: SearchRequest, done: Sequence[Trial]) -> bool:

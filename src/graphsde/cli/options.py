@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +110,18 @@ def within_its_memory(verb: Callable[..., None]) -> Callable[..., None]:
             verb(*args, **options)
 
     return run
+
+
+def refuse_given(context: typer.Context, names: Sequence[str], why: str, fix: str) -> None:
+    """Refuse options that would have no effect, rather than ignore them."""
+    if given := [name for name in names if _typed(context, name)]:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise BadUsage(f"{flags}: {why}", fix=fix)
+
+
+def _typed(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def key_values(pairs: list[str], option: str) -> dict[str, Any]:

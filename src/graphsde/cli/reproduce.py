@@ -7,15 +7,21 @@ import typer
 
 from graphsde.base.errors import BadUsage, GraphsdeError
 from graphsde.cli.bench import CellBar, names_of, seeds_of
-from graphsde.cli.options import ADDRESS, CELL_MINUTES, ENGINE, JSON, RETRY_FAILED, WORKERS, names_in
+from graphsde.cli.options import ADDRESS, CELL_MINUTES, ENGINE, JSON, RETRY_FAILED, WORKERS, names_in, refuse_given
 from graphsde.cli.output import print_json, print_table, say, tell
+
+# what a plan file says itself
+OF_THE_PLAN = ("seeds", "models", "engine", "address", "cell_minutes", "retry_failed", "renew", "show")
 
 
 def reproduce(
+    context: typer.Context,
     table: Annotated[
         str | None,
         typer.Argument(
-            help="A table or figure of the paper; see: graphsde list tables.", autocompletion=names_in("tables")
+            help="A table or figure of the paper; see: graphsde list tables. With --plan: only these of its tables, "
+            "comma-separated; its searches are called search.",
+            autocompletion=names_in("tables"),
         ),
     ] = None,
     out: Annotated[Path, typer.Option("--out", help="The folder for journals and results.")] = Path("results"),
@@ -49,8 +55,12 @@ def reproduce(
 ) -> None:
     """Reproduce a table or figure of the paper and print both results, cell by cell. Run it again to resume."""
     if plan is not None:
-        _follow(plan, out, configs, names_of(datasets, "--datasets") if datasets else [], hours, workers, json)
+        refuse_given(context, OF_THE_PLAN, "a plan file says this itself", "change the file, or leave out --plan")
+        tables = names_of(table, "TABLE") if table else []
+        graphs = names_of(datasets, "--datasets") if datasets else []
+        _follow(plan, out, configs, tables, graphs, hours, workers, json)
         return
+    refuse_given(context, ("hours",), "only a plan is run for some hours", "name a file with --plan")
     if table is None:
         raise BadUsage("name a table, or a file with --plan", fix="graphsde list tables")
     from graphsde.bench.engines import Limits
@@ -115,14 +125,23 @@ def reproduce(
 
 
 def _follow(
-    file: Path, out: Path, configs: Path, graphs: list[str], hours: float, workers: int | None, json: bool
+    file: Path,
+    out: Path,
+    configs: Path,
+    tables: list[str],
+    graphs: list[str],
+    hours: float,
+    workers: int | None,
+    json: bool,
 ) -> None:
     """The plan with what is there and what is missing, after running for some hours."""
     from graphsde.bench.plan import Study, read_plan
     from graphsde.view.figures.paper import PAPER_FIGURES
 
-    whole = read_plan(file)
-    study = Study(whole.on(graphs) if graphs else whole, out, configs)
+    wanted = read_plan(file)
+    wanted = wanted.of(tables) if tables else wanted
+    wanted = wanted.on(graphs) if graphs else wanted
+    study = Study(wanted, out, configs)
     if hours:
         for step, part in study.run(hours, workers, say):
             folder = study.folder(step, part)
