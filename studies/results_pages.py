@@ -409,11 +409,13 @@ def fewer_seeds(records: list[Any]) -> list[str]:
 
 @dataclass(frozen=True)
 class Study:
-    """A bench that no printed table has: the folder under results, and what was asked."""
+    """A bench that no printed table has: the folder under results, what was asked, and what is shown (else what the
+    task shows first)."""
 
     folder: str
     about: str
     command: str
+    metrics: tuple[str, ...] = ()
 
 
 STUDIES = {
@@ -430,6 +432,16 @@ STUDIES = {
         "accuracy on CiteSeer. `accuracy_area` is the mean before and after.",
         "graphsde bench active --datasets {graphs} --models {models} --seeds {seeds} --option acquisition=random "
         "--option batch=120 --option rounds=1 --option start=fresh --out results/active-fresh",
+    ),
+    "noise-and-averaging": Study(
+        "noise-and-averaging",
+        "Simple models with noisy features, for a reason why the default model falls behind with much noise on Photo "
+        "([noise-sweep](noise-sweep.md)). `sgc` and `logistic-hops` average features over neighbours before anything "
+        "else, so that noise cancels; an MLP never averages. Severity 2 is noise of twice the features' standard "
+        "deviation.",
+        "graphsde bench noise --datasets {graphs} --models {models} --seeds {seeds} --option severities=[0.5,1,2] "
+        "--option draws=2 --out results/noise-and-averaging",
+        ("accuracy@2", "accuracy@1", "accuracy@0.5", "accuracy@0"),
     ),
     "regression": Study(
         "regression",
@@ -455,7 +467,7 @@ def study_page(name: str, study: Study, pages: Path, draw: bool = True) -> str:
     if not folder.question.is_file():
         return ""
     records = folder.read()[1].records
-    rows = compare(records)
+    rows = compare(records, list(study.metrics) or None)
     command = study.command.replace("{models}", ",".join(dict.fromkeys(plain(row.model) for row in rows)))
     write_rows([row.as_dict() | {"causes": ", ".join(row.causes)} for row in rows], pages / f"{name}.csv")
     text = [study.about, figures_table(rows)]
