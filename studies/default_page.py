@@ -11,6 +11,7 @@ import graphs
 import numpy as np
 import study_table
 
+from graphsde.bench.cells import Cell
 from graphsde.bench.statistics import verdicts
 
 PAGE = graphs.ROOT / "docs" / "results" / "default.md"
@@ -299,16 +300,23 @@ def _former(name: str, protocol: str) -> str:
     if folder is None or not path.is_file():
         return ""
     found: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for line in path.read_text(encoding="utf-8").splitlines():
-        record = json.loads(line)["record"]
-        if record["cell"]["dataset"] == name and record["cell"]["model"] != OURS and record.get("metrics"):
-            for key, value in record["metrics"].items():
-                if key.startswith("ood_auroc") and value is not None:
-                    found[record["cell"]["model"], key[len("ood_auroc") :].strip("_") or "entropy"].append(value)
+    newest: dict[str, int] = {}
+    records = [json.loads(line)["record"] for line in path.read_text(encoding="utf-8").splitlines()]
+    cells = [(Cell(**record["cell"]), record["metrics"]) for record in records if record.get("metrics")]
+    cells = [(cell, metrics) for cell, metrics in cells if cell.dataset == name and cell.model != OURS]
+    for cell, _ in cells:
+        newest[cell.label] = max(newest.get(cell.label, 0), cell.versions["model"])
+    for cell, metrics in cells:
+        if cell.versions["model"] < newest[cell.label]:
+            continue
+        for key, value in metrics.items():
+            if value is not None and (key.startswith("ood_auroc") or key == "ood_default_auroc"):
+                score = "ood" if key == "ood_default_auroc" else key[len("ood_auroc") :].strip("_") or "entropy"
+                found[cell.label, score].append(value)
     if not found:
         return ""
-    mean, (model, score) = max((float(np.mean(values)), who) for who, values in found.items())
-    return f"{mean:.3f} {model}, {score} (n = {len(found[model, score])})"
+    mean, (label, score) = max((float(np.mean(values)), who) for who, values in found.items())
+    return f"{mean:.3f} {label}, {score} (n = {len(found[label, score])})"
 
 
 def _by_score(records: Iterable[dict[str, Any]], model: str, score: str, metric: str) -> dict[str, float]:

@@ -63,11 +63,15 @@ def depth() -> str:
     """Both seeds of every figure, from the easiest to the hardest."""
     rows = []
     for name, title in AXES.items():
-        curves = [record["curves"] for record in sorted(records_of(name), key=lambda record: record["cell"]["seed"])]
+        records = sorted(records_of(name), key=lambda record: record["cell"]["seed"])
+        curves = [record["curves"] for record in records]
         places = range(len(curves[0]["value"]))
         rows.append([title, "", *(f"{curves[0]['value'][place]:g}" for place in places)])
         for told, (curve, words) in CURVES.items():
             rows.append(["", told, *(words([one[curve][place] for one in curves]) for place in places)])
+        found = [record["metrics"]["rank_correlation"] for record in records]
+        told = ", ".join("undefined (no change)" if value is None else f"{value:.2f}" for value in found)
+        rows.append(["", "rank correlation of steps and error", told, *([""] * (len(places) - 1))])
     names = ["Cora, two seeds", " ", "easiest", "  ", "   ", "    ", "hardest"]
     return markdown_table([dict(zip(names, row, strict=True)) for row in rows])
 

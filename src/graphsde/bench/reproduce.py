@@ -195,7 +195,7 @@ def _beside(table: PaperTable, dataset: str, system: System, metric: str, record
         low,
         high,
         sum(record["status"] != "done" for record in records),
-        agreement(mean, std, printed.mean, printed.std, table.scale),
+        agreement(mean, std, printed.mean, printed.std, table.scale) if table.comparable else "",
         system.note,
     )
 

@@ -217,5 +217,6 @@ def _released(graph: Graph | None) -> dict[str, Any]:
         "weight_decay": 0.0,
         "epochs": 200,
         "patience": 200,
+        "select": "accuracy",
         **({} if graph is None else recipe("lgnsde", graph).get("released", {})),
     }
