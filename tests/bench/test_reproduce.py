@@ -14,6 +14,7 @@ import pytest
 import graphsde as gs
 from graphsde.bench.cells import own_settings
 from graphsde.bench.paper import TABLES, PaperTable, System, printed_figures
+from graphsde.bench.paper.tables import Printed
 from graphsde.bench.reproduce import Beside, agreement, beside, beside_table, cells_of, spec_of, with_found
 from graphsde.bench.tasks import TASKS
 from graphsde.nn.encoding import FeatureEncoder
@@ -75,6 +76,16 @@ def test_ours_beside_the_printed() -> None:
     assert (rows["accuracy"].mean, rows["accuracy"].n, rows["accuracy"].failed) == (pytest.approx(0.81), 3, 1)
     assert rows["accuracy"].printed is None and rows["accuracy"].agreement == ""
     assert rows["auroc"].mean == pytest.approx(0.9)
+
+
+def test_figures_on_other_test_nodes_are_shown_without_a_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PaperTable, "printed_figure", lambda *_: Printed(0.9, 0.01, "0.9"))
+    (plan,) = TABLES.get("active-entropy")
+    assert not plan.comparable and all(part.comparable for part in TABLES.get("active-printed"))
+    found = [record(plan, "gcn", 0, {"accuracy": 0.5, "micro_auroc": 0.5, "aurc": 0.5})]
+    for table, word in ((plan, ""), (replace(plan, comparable=True), "lower")):
+        rows = beside(table, found, ["digits"], ["gcn"], [0])
+        assert [(row.mean, row.printed, row.agreement) for row in rows] == [(0.5, 0.9, word)] * len(rows) and rows
 
 
 def test_a_row_of_an_earlier_version_stands_until_it_is_run_again() -> None:

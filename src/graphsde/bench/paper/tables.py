@@ -149,8 +149,8 @@ TEN_STEPS = System(
 SEARCHED = System("lgnsde", "lgnsde@paper", tuned=True, note="the network of the text, by a search like the others'")
 RELEASED = System(
     *(None, "lgnsde@released", {"steps": 1, "evaluate_every": 5}),
-    note="the network of the authors' code, solved in one step of its horizon of .01; of every fifth epoch the one with "
-    "the best validation accuracy is kept",
+    note="the network of the authors' code, solved in one step of its horizon of .01; validated every five epochs, and "
+    "the epoch with the best validation accuracy is kept",
 )
 DEFAULT = System(None, "lgnsde", note="the default model of this package")
 LGNSDE = (TEXT, SEARCHED, RELEASED, DEFAULT)
