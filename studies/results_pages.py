@@ -38,7 +38,7 @@ FORMER_PROCESSOR = "AMD EPYC"
 PLAN = read_plan(ROOT / "studies" / "paper.yaml")
 FIVE = ("cora", "citeseer", "pubmed", "photo", "computers")
 # the two models that are judged against every other
-SUBJECTS = {"lgnsde@paper (tuned)": "The network of the text", "lgnsde": "The default model"}
+SUBJECTS = {"lgnsde@paper (tuned)": "The paper's network", "lgnsde": "The default model"}
 
 CORRECTION = (
     "Paired t-tests on common seeds. Holm's correction is over the rivals of the leader in the first table and over "
@@ -194,7 +194,7 @@ def single_seed() -> str:
     rows = {row.metric: row for row in compare(folder.read()[1].records, ["val_nll", "val_accuracy"])}
     nll, accuracy = rows["val_nll"], rows["val_accuracy"]
     return (
-        "Settings of the network of the text that had a test accuracy of .822 on Cora in one earlier run (sigma 7, "
+        "Settings of the paper's network that had a test accuracy of .822 on Cora in one earlier run (sigma 7, "
         "weight decay .01, selection by accuracy, patience 48, ten steps, validation after every epoch) do not hold "
         f"with more seeds: validation NLL {nll.mean:.2f} ± {nll.std:.2f}, validation accuracy {accuracy.mean:.3f} ± "
         f"{accuracy.std:.3f} over {nll.n} seeds ([journal](../../results/search-lead/journal.jsonl)). "
@@ -253,7 +253,7 @@ def rows_of(plan: PaperTable, records: list[Any]) -> list[Any]:
 
 
 def rivals(plan: PaperTable, judged: list[Any], metrics: dict[str, str]) -> list[str]:
-    """What the network of the text and the default model are ahead of, tied with and behind."""
+    """What the paper's network and the default model are ahead of, tied with and behind."""
     text = []
     for subject, title in SUBJECTS.items():
         lines = []
@@ -325,7 +325,7 @@ SHOWN = (
 
 
 def side_by_side() -> str:
-    """The network of the text, its published figure, the default model and the best rival, graph by graph."""
+    """The paper's network, its published figure, the default model and the best rival, graph by graph."""
     lines: list[dict[str, str]] = []
     for name, figure, better in SHOWN:
         (plan,) = (one for one in TABLES.get(name.partition(":")[0]) if one.name == name)
@@ -468,7 +468,7 @@ STUDIES = {
     ),
     "full-elbo": Study(
         "full-elbo",
-        "The network of the text with the text's full ELBO: the KL is summed over all nodes, and drives the posterior "
+        "The paper's network with the full ELBO of its text: the KL is summed over all nodes, and drives the posterior "
         "onto its prior. The preset `paper` weighs the KL as the authors' code does.",
         "graphsde bench misclassification --datasets {graphs} --models lgnsde@paper --set kl_weight=1 "
         "--set kl_unit=elbo --seeds {seeds} --out results/full-elbo",

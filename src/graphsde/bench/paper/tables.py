@@ -138,15 +138,15 @@ BB_GDC = System(None, "bgcn", note="the system that the paper cites as BGCN")
 ENSEMBLE = System("ensemble", "ensemble")
 GRAPH_GP = System("graph-gp", "graph-gp")
 APPNP = System(None, "appnp", note="not in the paper: the diffusion of the default LGNSDE without its noise")
-# one of the paper's own step sizes, and validation every five epochs, as in the search of the network of the text
+# one of the paper's own step sizes, and validation every five epochs, as in the search of the paper's network
 QUICKER = {"steps": 5, "evaluate_every": 5}
-TEXT = System("lgnsde", "lgnsde@paper", QUICKER, note="the network of the text, with its sigma of 1")
+TEXT = System("lgnsde", "lgnsde@paper", QUICKER, note="the paper's network with its own sigma of 1")
 TEN_STEPS = System(
     *("lgnsde", "lgnsde@paper"),
     note="the same in ten steps, validated after every epoch: what the preset does",
     called="lgnsde@paper, ten steps",
 )
-SEARCHED = System("lgnsde", "lgnsde@paper", tuned=True, note="the network of the text, by a search like the others'")
+SEARCHED = System("lgnsde", "lgnsde@paper", tuned=True, note="the paper's network, with settings from an equal search")
 RELEASED = System(
     *(None, "lgnsde@released", {"steps": 1, "evaluate_every": 5}),
     note="the network of the authors' code, solved in one step of its horizon of .01; validated every five epochs, and "
@@ -360,7 +360,7 @@ DYNAMICS = PaperTable(
     systems=(System("lgnsde-gcn", "lgnsde@paper", DRIFTS["gcn"]), System("lgnsde-gat", "lgnsde@paper", DRIFTS["gat"])),
     metrics={f"separation {when}": f"separation_{when}" for when in ("begin", "middle", "end")},
     seeds=1,
-    about="States of the fitted network of the text at three times in the plane of their two main directions, with a "
+    about="States of the fitted network of the paper at three times in the plane of their two main directions, with a "
     "GCN and with a GAT as drift; states and drifts are means over 16 paths. `separation` is the share of variance "
     "between classes, over all dimensions, on test nodes: the text says that nodes become more separable over time.",
 )
@@ -423,7 +423,7 @@ def _sweep(name: str, axis: str) -> PaperTable:
         scale=100.0,
         seeds=5,
         judged=(),
-        about="The network of the text, all else equal, in steps of 0.2, validated every five epochs with a patience "
+        about="The paper's network, all else equal, in steps of 0.2, validated every five epochs with a patience "
         "of 20, so that four evaluations without progress end a training: single rows may be a little too low."
         + (" The prior is a constant drift in every row, also at 0." if axis == "prior-drift" else ""),
     )
@@ -470,7 +470,7 @@ TIME = PaperTable(
         System("gnsd", "gnsd"),
         System("ensemble", "ensemble"),
         *(System(None, name) for name in ("appnp", "sgc", "mc-dropout", "bgcn", "grand", "gread", "gkde", "gnnsafe++")),
-        replace(TEXT, settings={}, note="the network of the text, sigma 1, in ten steps, as the preset has it"),
+        replace(TEXT, settings={}, note="the paper's network, sigma 1, in ten steps, as in the preset"),
         SEARCHED,
         replace(RELEASED, settings={}, note="the network of the authors' code, in ten steps"),
         DEFAULT,
