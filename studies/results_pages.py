@@ -38,7 +38,9 @@ FORMER_PROCESSOR = "AMD EPYC"
 PLAN = read_plan(ROOT / "studies" / "paper.yaml")
 FIVE = ("cora", "citeseer", "pubmed", "photo", "computers")
 # the two models that are judged against every other
-SUBJECTS = {"lgnsde@paper (tuned)": "The paper's network", "lgnsde": "The default model"}
+SEARCHED, DEFAULT = "lgnsde@paper (tuned)", "lgnsde"
+SUBJECTS = {SEARCHED: "The paper's network", DEFAULT: "The default model"}
+GCN = {"gcn", "gcn (tuned)"}
 
 CORRECTION = (
     "Paired t-tests on common seeds. Holm's correction is over the rivals of the leader in the first table and over "
@@ -283,29 +285,48 @@ def spread(fewest: int, most: int) -> str:
 
 
 def overview() -> str:
-    """One line for each table: where it was run, and how often our two models are ahead, tied and behind."""
-    lines, others = [], []
+    """One line for each table: where it was run, how often our two models are ahead, tied and behind; then where the
+    default is behind, and how the paper's network fares against a GCN."""
+    lines, others, losses = [], [], list[str]()
+    against_gcn: dict[str, list[str]] = {word: [] for word in WORDS}
     for name in PAGES_OF_TABLES:
         seeds: dict[str, list[int]] = {}
-        counts = {title: [0, 0, 0] for title in SUBJECTS.values()}
+        found: dict[str, list[Judged]] = {subject: [] for subject in SUBJECTS}
         for plan in (with_found(part, CONFIGS, FIVE) for part in TABLES.get(name)):
             folder = BenchFolder(RESULTS / plan.name.replace(":", "-"))
             if not folder.question.is_file() or not (records := judged_records(plan, folder.read()[1].records)):
                 continue
             for graph, own in seeds_run(records).items():
                 seeds.setdefault(graph, []).extend(map(len, own.values()))
-            for title, found in tally(plan, records).items():
-                counts[title] = [one + more for one, more in zip(counts[title], found, strict=True)]
+            for subject, verdicts in found.items():
+                verdicts += verdicts_of(plan, records, subject)
         if not seeds:
             continue
         order = sorted(seeds, key=lambda graph: [*FIVE, *seeds].index(graph))
         graphs = ", ".join(f"{graph} {spread(min(seeds[graph]), max(seeds[graph]))}" for graph in order)
-        if not any(map(any, counts.values())):
+        if not any(found.values()):
             others.append(f"[{name}]({name}.md) ({graphs})")
             continue
-        told = {f"{title.lower()}: ahead / tied / behind": " / ".join(map(str, n)) for title, n in counts.items()}
-        lines.append({"table": f"[{name}]({name}.md)", "graphs (seeds)": graphs} | told)
-    return f"{markdown_table(lines)}\nNo verdicts to count: {', '.join(others)}.\n\n{side_by_side()}"
+        line = {"table": f"[{name}]({name}.md)", "graphs (seeds)": graphs}
+        for subject, verdicts in found.items():
+            counts = (sum(len(one.rivals[word]) for one in verdicts) for word in WORDS)
+            line[f"{SUBJECTS[subject].lower()}: {' / '.join(WORDS)}"] = " / ".join(map(str, counts))
+        lines.append(line)
+        behind = [f"{one} ({', '.join(one.rivals['behind'])})" for one in found[DEFAULT] if one.rivals["behind"]]
+        losses += [f"* [{name}]({name}.md): {'; '.join(behind)}."] if behind else []
+        for word, told in against_gcn.items():
+            if name != "time":
+                told += [f"{one} in [{name}]({name}.md)" for one in found[SEARCHED] if GCN & set(one.rivals[word])]
+    ahead, tied, behind = (against_gcn[word] for word in WORDS)
+    where = f" ({'; '.join(ahead)})" if ahead else ""
+    text = [
+        f"{markdown_table(lines)}\nNo verdicts to count: {', '.join(others)}.",
+        side_by_side().strip(),
+        f"Of {len(ahead + tied + behind)} comparisons with a GCN, costs left out, the paper's network is ahead in "
+        f"{len(ahead)}{where}, tied in {len(tied)} and behind in {len(behind)}. The default model is behind in:",
+        "\n".join(losses) + "\n",
+    ]
+    return "\n\n".join(text)
 
 
 # what the page that sums up shows of each table: its name, the figure, which end of it is better
@@ -374,19 +395,38 @@ def seeds_run(records: list[Any]) -> dict[str, dict[str, set[int]]]:
 
 # only the default has a temperature, which these reward
 UNCOUNTED = ("nll", "ece")
+WORDS = ("ahead", "tied", "behind")
 
 
-def tally(plan: PaperTable, records: list[Any]) -> dict[str, list[int]]:
-    """Ahead, tied, behind over graphs, figures and rivals; variants of LGNSDE and earlier versions are left out."""
-    counted = [plan.metrics[one] for one in judged_names(plan) if one not in UNCOUNTED]
-    return {
-        title: [
-            sum(not (name.startswith("lgnsde") or "(version" in name) for one in found for name in getattr(one, word))
-            for word in ("ahead", "tied", "behind")
-        ]
-        for subject, title in SUBJECTS.items()
-        for found in [standings(records, subject, counted)]
-    }
+@dataclass(frozen=True)
+class Judged:
+    """One of our models on one graph by one figure: other systems by verdict."""
+
+    part: str
+    graph: str
+    figure: str
+    rivals: dict[str, list[str]]
+
+    def __str__(self) -> str:
+        return f"{f'{self.part}, ' if self.part else ''}{self.figure} on {self.graph}"
+
+
+def verdicts_of(plan: PaperTable, records: list[Any], subject: str) -> list[Judged]:
+    """By the figures that count, without variants of LGNSDE and earlier versions."""
+    names = {plan.metrics[one]: one for one in judged_names(plan) if one not in UNCOUNTED}
+    part = plan.name.partition(":")[2].replace("-", " ")
+    return [
+        Judged(
+            part,
+            one.dataset,
+            names[one.metric],
+            {
+                word: [name for name in getattr(one, word) if not (name.startswith("lgnsde") or "(version" in name)]
+                for word in WORDS
+            },
+        )
+        for one in in_order(plan, standings(records, subject, list(names)))
+    ]
 
 
 def with_overview(text: str) -> str:
