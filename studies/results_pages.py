@@ -8,6 +8,7 @@ Runs nothing: `graphsde reproduce TABLE --out results` does. A table without a j
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,7 +28,7 @@ from graphsde.cli.reproduce import everything
 from graphsde.datasets.source import open_graph
 from graphsde.datasets.splits import SPLITS
 from graphsde.io.table_export import write_table
-from graphsde.view.figures.bench import BesidePaper, MetricIntervals
+from graphsde.view.figures.bench import MetricIntervals, beside_picture
 from graphsde.view.figures.style import save_figure
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,6 +36,8 @@ RESULTS, PAGES, CONFIGS = ROOT / "results", ROOT / "docs" / "results", ROOT / "c
 MACHINE = "two cores, 24 GB, torch 2.13 on the CPU"
 # of records that do not name theirs
 FORMER_PROCESSOR = "AMD EPYC"
+# how rows are marked that only an earlier version of the code has made
+FORMER = " (version "
 PLAN = read_plan(ROOT / "studies" / "paper.yaml")
 FIVE = ("cora", "citeseer", "pubmed", "photo", "computers")
 # the two models that are judged against every other
@@ -61,23 +64,26 @@ def page(table: str, pages: Path, draw: bool = True) -> str:
         judged = judged_records(plan, records)
         if not judged:
             continue
-        graphs = {record["cell"]["dataset"] for record in judged}
-        rows = everything(plan, records)
+        rows = rows_beside(plan, records)
         stem = folder.path.name
         write_rows([row.as_dict() for row in rows], pages / f"{stem}.csv")
-        drawn = plan.comparable and any(row.mean is not None and row.printed is not None for row in rows)
-        if draw and drawn:
-            BesidePaper.of(rows).save(pages / f"{stem}.png")
+        picture = beside_picture(rows)
+        if draw and picture is not None:
+            picture.save(pages / f"{stem}.png")
         told = part or ("" if name == table else name)
         text = [f"## {words(told)}"] if told else []
-        text += [plan.about, legend(stem, drawn), beside_table(rows, intervals=False), *notes(rows)]
-        text += not_run(table, plan, graphs)
-        if drawn:
+        text += [plan.about, legend(stem, rows), beside_table(rows, intervals=False), *notes(rows)]
+        text += not_run(table, plan, rows)
+        if picture is not None:
             text.append(f"![Our figures and the published ones]({stem}.png)")
         metrics = {plan.metrics[printed]: printed for printed in judged_names(plan)}
         if metrics and len({Cell(**record["cell"]).label for record in judged}) > 1:
             compared = in_order(plan, compare(judged, list(metrics)))
-            text += ["### Leaders", verdict_table(compared, judged, metrics), *rivals(plan, judged, metrics)]
+            text += [
+                "### Leaders",
+                verdict_table(compared, judged, metrics, plan.scale),
+                *rivals(plan, judged, metrics),
+            ]
         shown = rows_of(plan, records)
         text.append(f"{made_by(table)}; {machines(shown)} {journal_of(folder, shown, records)}")
         text += fewer_seeds(judged)
@@ -89,30 +95,64 @@ def page(table: str, pages: Path, draw: bool = True) -> str:
     return "\n\n".join(parts)
 
 
-def legend(stem: str, drawn: bool) -> str:
+def rows_beside(plan: PaperTable, records: list[Any]) -> list[Beside]:
+    """Our rows and the published ones; rows that only earlier versions of the code have made are not shown."""
+    return [row for row in everything(plan, records) if FORMER not in row.model]
+
+
+def legend(stem: str, rows: list[Beside]) -> str:
     text = f"Mean ± standard deviation over n seeds; 95 % intervals of the means are in [{stem}.csv]({stem}.csv)."
-    if not drawn:
+    compared = [row for row in rows if row.agreement]
+    if not compared:
         return text
-    return (
-        f"{text} Ours `agrees` with a published figure if the two are within one joint standard deviation, else it is "
-        "`higher` or `lower`, for better or worse."
-    )
+    text += " Ours `agrees` with a published figure if the two are within one joint standard deviation"
+    if any(row.printed_std is None for row in compared):
+        text += ", or, where no spread is published, within three points or our standard deviation, if that is larger"
+    return f"{text}; otherwise it is `better` or `worse`."
 
 
 def notes(rows: list[Beside]) -> list[str]:
-    """What a reader must know of a row."""
-    found = dict.fromkeys((row.model.partition(" (version")[0], row.note) for row in rows if row.note)
+    """What a reader must know of a row that is shown."""
+    found = dict.fromkeys((row.model, row.note) for row in rows if row.note and (row.n or row.failed))
     return ["Rows: " + "; ".join(f"`{model}`: {note}" for model, note in found) + "."] if found else []
 
 
-def not_run(table: str, plan: PaperTable, graphs: set[str]) -> list[str]:
-    """Graphs that are still to be run, and those of the table that are not planned."""
-    planned = {graph for step in PLAN.steps if isinstance(step, Step) and step.table == table for graph in step.graphs}
-    absent = [graph for graph in plan.datasets if graph not in graphs]
-    waiting = [graph for graph in absent if graph in planned]
-    others = [graph for graph in absent if graph not in planned]
-    told = [("Not run yet", waiting), ("Not planned", others)]
-    return [f"{when}: {', '.join(names)}." for when, names in told if names]
+def not_run(table: str, plan: PaperTable, rows: list[Beside]) -> list[str]:
+    """Graphs and rows that are still to be run, and the table's graphs that are not planned."""
+    begun: dict[str, set[str]] = {}
+    for row in rows:
+        if row.n or row.failed:
+            begun.setdefault(row.dataset, set()).add(row.model)
+    graphs, systems = list[str](), list[str]()
+    for graph, wanted in planned(table, plan).items():
+        if graph not in begun:
+            graphs.append(graph)
+        elif absent := [name for name in wanted if not any(_is_row(name, model) for model in begun[graph])]:
+            systems.append(f"{', '.join(absent)} on {graph}")
+    others = [graph for graph in plan.datasets if graph not in begun and graph not in graphs]
+    told = {"Not run yet": ", ".join(graphs), "Rows not run yet": "; ".join(systems), "Not planned": ", ".join(others)}
+    return [f"{when}: {names}." for when, names in told.items() if names]
+
+
+def planned(table: str, plan: PaperTable) -> dict[str, list[str]]:
+    """Graphs of a table in the plan, each with the rows that are to be run there."""
+    found: dict[str, list[str]] = {}
+    for step in PLAN.steps:
+        if isinstance(step, Step) and step.table == table:
+            for graph in step.graphs:
+                rows = PLAN.systems_of(step) or [row.name for row in plan.systems]
+                found.setdefault(graph, []).extend(row for row in dict.fromkeys(rows) if row in names_of(plan))
+    order = (*plan.datasets, *found)
+    return {graph: found[graph] for graph in sorted(found, key=order.index)}
+
+
+def names_of(plan: PaperTable) -> set[str]:
+    return {row.name for row in plan.systems}
+
+
+def _is_row(name: str, model: str) -> bool:
+    """Whether a row of a table is one of a system's, which may have several, by score or by value."""
+    return model == name or model.startswith((f"{name} by ", f"{name}, "))
 
 
 # nodes, links, first and last number of training labels, as the paper prints them
@@ -213,8 +253,14 @@ def write_rows(rows: list[dict[str, Any]], path: Path) -> None:
     write_table({name: [row[name] for row in rows] for name in rows[0]}, path)
 
 
+def title_of(name: str) -> str:
+    """What the site's table of contents calls a page."""
+    found = re.search(rf"^ *- (.+): results/{name}\.md$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
+    return found[1] if found else words(name)
+
+
 def words(name: str) -> str:
-    """A name as a title."""
+    """A name as a heading."""
     told = name.replace("-", " ").capitalize()
     return f"OOD{told[3:]}" if told.startswith("Ood") else told.replace(" ood", " OOD")
 
@@ -231,6 +277,8 @@ def judged_records(plan: PaperTable, records: list[Any]) -> list[Any]:
     found = []
     for graph in dict.fromkeys(record["cell"]["dataset"] for record in records):
         for system, own in by_system(plan, records, graph, [], seeds):
+            if system.former:
+                continue
             called = row_name(system)
             for record in own:
                 known = record.get("metrics") or {}
@@ -242,13 +290,13 @@ def judged_records(plan: PaperTable, records: list[Any]) -> list[Any]:
 
 
 def rows_of(plan: PaperTable, records: list[Any]) -> list[Any]:
-    """The records of the table's rows, under the names of these rows, earlier versions marked; each record once."""
+    """The records of the table's rows, under the names of these rows, each record once."""
     seeds = sorted({record["cell"]["seed"] for record in records})
     found: dict[str, Any] = {}
     for graph in dict.fromkeys(record["cell"]["dataset"] for record in records):
         for system, own in by_system(plan, records, graph, [], seeds):
-            called = f"{system.name} ({system.former})" if system.former else system.name
-            for record in own:
+            called = system.name
+            for record in [] if system.former else own:
                 if record["id"] not in found or system.tuned:  # a search may end where it began
                     found[record["id"]] = record | {"cell": record["cell"] | {"called": called}}
     return list(found.values())
@@ -353,35 +401,38 @@ def side_by_side() -> str:
         folder = BenchFolder(RESULTS / name.replace(":", "-"))
         if not folder.question.is_file():
             continue
-        rows = everything(with_found(plan, CONFIGS, FIVE), folder.read()[1].records)
+        rows = rows_beside(with_found(plan, CONFIGS, FIVE), folder.read()[1].records)
         rows = [row for row in rows if row.metric == figure]
         if not plan.comparable:
             rows = [replace(row, printed=None) for row in rows]
-        told = {graph: _four(rows, graph, better) for graph in (*FIVE, "coauthor-cs")}
+        told = {graph: _four(rows, graph, better, plan.scale) for graph in (*FIVE, "coauthor-cs")}
         lines.append({"table": name.replace(":", ", ").replace("-", " "), "figure": figure} | told)
     graphs = [graph for graph in (*FIVE, "coauthor-cs") if any(line[graph] for line in lines)]
     return markdown_table(lines, ["table", "figure", *graphs])
 
 
-def _four(rows: list[Beside], graph: str, better: Callable[..., Beside]) -> str:
-    """Of earlier versions nothing; where neither of our two models was run, nothing either."""
+def _four(rows: list[Beside], graph: str, better: Callable[..., Beside], scale: float) -> str:
+    """Nothing where neither of our two models was run; one run or two are marked with an asterisk."""
     own = {row.model: row for row in rows if row.dataset == graph and row.mean is not None}
     text, default = (own.get(name) for name in SUBJECTS)
     if text is None and default is None:
         return ""
-    rivals = [row for name, row in own.items() if not name.startswith("lgnsde") and "(version" not in name]
+    rivals = [row for name, row in own.items() if not name.startswith("lgnsde")]
     best = better(rivals, key=lambda row: row.mean) if rivals else None
     published = next((row.printed for row in rows if row.dataset == graph and row.system == "lgnsde"), None)
-    means = [None if row is None else row.mean for row in (text, default, best)]
-    text_of = [_short(value) for value in (means[0], published, *means[1:])]
-    return " / ".join(text_of) + (f" ({best.model})" if best is not None else "")
+    ours = [_short(row, scale) for row in (text, default, best)]
+    told = [ours[0], "–" if published is None else _three_digits(published / scale), *ours[1:]]
+    return " / ".join(told) + (f" ({best.model})" if best is not None else "")
 
 
-def _short(value: float | None) -> str:
-    """Three digits."""
-    if value is None:
+def _short(row: Beside | None, scale: float) -> str:
+    if row is None or row.mean is None:
         return "–"
-    return f"{value:.1f}" if value > 2 else f"{value:.3f}".removeprefix("0")
+    return _three_digits(row.mean / scale) + ("" if row.n > FEW else "*")
+
+
+def _three_digits(share: float) -> str:
+    return f"{share:.3f}".removeprefix("0")
 
 
 def seeds_run(records: list[Any]) -> dict[str, dict[str, set[int]]]:
@@ -393,6 +444,8 @@ def seeds_run(records: list[Any]) -> dict[str, dict[str, set[int]]]:
     return seeds
 
 
+# so few runs are marked on the page that sums up
+FEW = 2
 # only the default has a temperature, which these reward
 UNCOUNTED = ("nll", "ece")
 WORDS = ("ahead", "tied", "behind")
@@ -412,7 +465,7 @@ class Judged:
 
 
 def verdicts_of(plan: PaperTable, records: list[Any], subject: str) -> list[Judged]:
-    """By the figures that count, without variants of LGNSDE and earlier versions."""
+    """By the figures that count; variants of LGNSDE are not rivals."""
     names = {plan.metrics[one]: one for one in judged_names(plan) if one not in UNCOUNTED}
     part = plan.name.partition(":")[2].replace("-", " ")
     return [
@@ -420,10 +473,7 @@ def verdicts_of(plan: PaperTable, records: list[Any], subject: str) -> list[Judg
             part,
             one.dataset,
             names[one.metric],
-            {
-                word: [name for name in getattr(one, word) if not (name.startswith("lgnsde") or "(version" in name)]
-                for word in WORDS
-            },
+            {word: [name for name in getattr(one, word) if not name.startswith("lgnsde")] for word in WORDS},
         )
         for one in in_order(plan, standings(records, subject, list(names)))
     ]
@@ -448,7 +498,7 @@ def journal_of(folder: BenchFolder, shown: list[Any], records: list[Any]) -> str
     others = {Cell(**record["cell"]).label.partition("[")[0] for record in records if record["id"] not in known}
     if not others:
         return f"{text}."
-    return f"{text}, which also judges what this table does not show: {', '.join(sorted(others))}."
+    return f"{text}. The journal also has what this table does not show: {', '.join(sorted(others))}."
 
 
 def fewer_seeds(records: list[Any]) -> list[str]:
@@ -516,6 +566,9 @@ STUDIES = {
 }
 
 
+STUDY_LEGEND = "Mean ± standard deviation over n seeds (95 % interval of the mean), by the package's names of figures."
+
+
 def study_page(name: str, study: Study, pages: Path, draw: bool = True) -> str:
     """The table of one bench, or nothing where there is no journal."""
     folder = BenchFolder(RESULTS / study.folder)
@@ -525,7 +578,7 @@ def study_page(name: str, study: Study, pages: Path, draw: bool = True) -> str:
     rows = compare(records, list(study.metrics) or None)
     command = study.command.replace("{models}", ",".join(dict.fromkeys(plain(row.model) for row in rows)))
     write_rows([row.as_dict() | {"causes": ", ".join(row.causes)} for row in rows], pages / f"{name}.csv")
-    text = [study.about, figures_table(rows)]
+    text = [study.about, STUDY_LEGEND, figures_table(rows)]
     if len({row.model for row in rows}) > 1:
         text += ["### Leaders", verdict_table(rows, records, {})]
         first = rows[0].metric
@@ -570,7 +623,7 @@ def figures_table(rows: list[Row]) -> str:
     return markdown_table([line | counts[key] for key, line in lines.items()])
 
 
-def verdict_table(rows: list[Row], records: list[Any], names: dict[str, str]) -> str:
+def verdict_table(rows: list[Row], records: list[Any], names: dict[str, str], scale: float = 1.0) -> str:
     """One line per graph and metric: the leader, the models statistically tied with it, those behind."""
     seeds, lines = seeds_run(records), list[dict[str, Any]]()
     for dataset, metric in dict.fromkeys((row.dataset, row.metric) for row in rows):
@@ -579,14 +632,14 @@ def verdict_table(rows: list[Row], records: list[Any], names: dict[str, str]) ->
             continue
         leader, *others = own
         tied, behind = (
-            [f"{row.model} {_told(row)}" for row in others if row.verdict == word] for word in ("tied", "behind")
+            [f"{row.model} {_told(row, scale)}" for row in others if row.verdict == word] for word in ("tied", "behind")
         )
         pairs = [len(seeds[dataset][leader.model] & seeds[dataset][row.model]) for row in others]
         lines.append(
             {
                 "graph": dataset,
                 "metric": arrowed(metric, names),
-                "leader": f"{leader.model} {_told(leader)}",
+                "leader": f"{leader.model} {_told(leader, scale)}",
                 "alone": "yes" if leader.verdict == "best" else "no",
                 "statistically tied with it": "; ".join(tied),
                 "behind": "; ".join(behind),
@@ -596,10 +649,10 @@ def verdict_table(rows: list[Row], records: list[Any], names: dict[str, str]) ->
     return markdown_table(lines)
 
 
-def _told(row: Row) -> str:
-    """The mean of a row that has one."""
-    mean = row.mean or 0.0
-    return f"{mean:,.0f}" if abs(mean) >= 1000 else f"{mean:.4f}"
+def _told(row: Row, scale: float) -> str:
+    """The mean of a row that has one, in the unit of its table."""
+    mean = scale * (row.mean or 0.0)
+    return f"{mean:,.0f}" if abs(mean) >= 1000 else f"{mean:.4f}" if scale == 1 else f"{mean:.2f}"
 
 
 def machines(records: list[dict[str, Any]]) -> str:
@@ -624,7 +677,7 @@ def write_page(name: str, pages: Path, draw: bool = True) -> bool:
     text = study_page(name, STUDIES[name], pages, draw) if name in STUDIES else page(name, pages, draw)
     if text:
         about = "" if name in STUDIES else f": {TABLES.entry(name).summary}"
-        (pages / f"{name}.md").write_text(f"# {words(name)}{about}\n\n{text}\n", encoding="utf-8")
+        (pages / f"{name}.md").write_text(f"# {title_of(name)}{about}\n\n{text}\n", encoding="utf-8")
     return bool(text)
 
 

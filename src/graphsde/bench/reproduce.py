@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from graphsde.bench.cells import Cell, ModelSpec, canonical, own_settings, plan_cells
-from graphsde.bench.direction import within_range
+from graphsde.bench.direction import aim_of, within_range
 from graphsde.bench.paper import PaperTable, Printed, System
 from graphsde.bench.search import kept_settings, tuned
 from graphsde.bench.statistics import bootstrap_interval
@@ -195,9 +195,15 @@ def _beside(table: PaperTable, dataset: str, system: System, metric: str, record
         low,
         high,
         sum(record["status"] != "done" for record in records),
-        agreement(mean, std, printed.mean, printed.std, table.scale) if table.comparable else "",
+        _agreement(table, ours, mean, std, printed),
         system.note,
     )
+
+
+def _agreement(table: PaperTable, ours: str, mean: float | None, std: float | None, printed: Printed) -> str:
+    if not table.comparable:
+        return ""
+    return agreement(mean, std, printed.mean, printed.std, table.scale, higher_is_better=aim_of(ours) == "higher")
 
 
 def _by_seed(records: Sequence[Mapping[str, Any]], metric: str) -> list[float]:
@@ -219,15 +225,21 @@ def row_name(system: System) -> str:
 
 
 def agreement(
-    mean: float | None, std: float | None, printed: float | None, printed_std: float | None, scale: float = 1.0
+    mean: float | None,
+    std: float | None,
+    printed: float | None,
+    printed_std: float | None,
+    scale: float = 1.0,
+    *,
+    higher_is_better: bool = True,
 ) -> str:
-    """``agrees`` within one joint standard deviation, else ``higher`` or ``lower``; empty without a pair.
+    """``agrees`` within one joint standard deviation, else ``better`` or ``worse``, as ours is; empty without a pair.
 
     If no spread is published, within our own or three points, whichever is more.
 
     Example:
         >>> agreement(0.82, 0.01, 0.815, 0.005), agreement(0.9, 0.01, 0.815, 0.005)
-        ('agrees', 'higher')
+        ('agrees', 'better')
     """
     if mean is None or printed is None:
         return ""
@@ -235,7 +247,7 @@ def agreement(
     joint = max(UNSTATED_SPREAD * scale, own) if printed_std is None else math.hypot(printed_std, own)
     if abs(mean - printed) <= joint:
         return "agrees"
-    return "higher" if mean > printed else "lower"
+    return "better" if (mean > printed) == higher_is_better else "worse"
 
 
 def markdown_table(rows: Sequence[dict[str, Any]], columns: Sequence[str] | None = None) -> str:
@@ -311,7 +323,7 @@ def _printed(row: Beside) -> str:
         return row.printed_text
     digits = _digits(row)
     spread = "" if row.printed_std is None else f" ± {row.printed_std:.{digits}f}"
-    return f"{row.printed:.{digits}f}{spread}" + (f", {row.agreement}" if row.agreement else "")
+    return f"{row.printed:.{digits}f}{spread}" + (f"; ours {row.agreement}" if row.agreement else "")
 
 
 def _digits(row: Beside) -> int:

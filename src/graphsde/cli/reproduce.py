@@ -179,19 +179,20 @@ def everything(plan: Any, records: Any) -> list[Any]:
 
 
 def write_results(folder: Path, about: str, rows: list[Any]) -> None:
-    """``table.md``, ``table.csv`` and ``beside.png`` next to the journal."""
+    """``table.md``, ``table.csv`` and, of figures that can be compared, ``beside.png`` next to the journal."""
     from graphsde.base import storage
     from graphsde.bench.reproduce import beside_table
     from graphsde.io.table_export import write_table
-    from graphsde.view.figures.bench import BesidePaper
+    from graphsde.view.figures.bench import beside_picture
 
     if not rows:
         return
     storage.write_text(folder / "table.md", f"{about}\n\n{beside_table(rows)}")
     plain = [row.as_dict() for row in rows]
     write_table({name: [row[name] for row in plain] for name in plain[0]}, folder / "table.csv")
-    if any(row.mean is not None and row.printed is not None for row in rows):
-        BesidePaper.of(rows).save(folder / "beside.png")
+    picture = beside_picture(rows)
+    if picture is not None:
+        picture.save(folder / "beside.png")
 
 
 def _draw_figure(name: str, folder: Path, journals: dict[str, list[tuple[Any, list[Any]]]], rows: list[Any]) -> None:

@@ -100,6 +100,10 @@ def _floats(values: Sequence[float | None]) -> np.ndarray:
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 
+# panels in a row, so that a page's width is enough for their words
+ACROSS = 3
+
+
 @dataclass(frozen=True, eq=False)
 class BesidePaper(Picture):
     """One panel per metric; colour and filling are systems, shapes are graphs; whiskers are one standard deviation."""
@@ -113,7 +117,7 @@ class BesidePaper(Picture):
 
     def chart(self) -> Chart:
         metrics = list(dict.fromkeys(row.metric for row in self.rows)) or ["nothing to show"]
-        systems = list(dict.fromkeys(row.system for row in self.rows))
+        systems = list(dict.fromkeys(row.model for row in self.rows))
         graphs = list(dict.fromkeys(row.dataset for row in self.rows))
         panels = []
         for place, metric in enumerate(metrics):
@@ -123,18 +127,18 @@ class BesidePaper(Picture):
             if values:
                 ends = [min(values), max(values)]
                 marks.append(Line("agreement", ends, ends, GREY, "dash", 1.3, hover=None))
-            marks += [self._dot(row, systems.index(row.system), graphs.index(row.dataset)) for row in own]
+            marks += [self._dot(row, systems.index(row.model), graphs.index(row.dataset)) for row in own]
             if place == 0:
                 marks += self._keys(systems, graphs)
-            panels.append(Panel(Axis("published"), Axis("ours" if place == 0 else ""), tuple(marks), title=metric))
-        return Chart(tuple(panels), across=len(panels), size=(3.3, 3.2))
+            panels.append(Panel(Axis("published"), Axis("ours" if place % ACROSS == 0 else ""), tuple(marks), title=metric))
+        return Chart(tuple(panels), across=min(len(panels), ACROSS), size=(3.3, 3.2))
 
     def _dot(self, row: Beside, system: int, graph: int) -> Dots:
         assert row.printed is not None and row.mean is not None
         how = look(system)
         ours, theirs = row.std or 0.0, row.printed_std or 0.0
         return Dots(
-            row.system, [row.printed], [row.mean], how.colour, SYMBOLS[graph % len(SYMBOLS)], how.filled, size=8.0,
+            row.model, [row.printed], [row.mean], how.colour, SYMBOLS[graph % len(SYMBOLS)], how.filled, size=8.0,
             opacity=0.9, texts=[row.dataset], x_low=[row.printed - theirs], x_high=[row.printed + theirs],
             y_low=[row.mean - ours], y_high=[row.mean + ours], legend=False,
             hover="%{text}: published %{x:.4g}, ours %{y:.4g}",
@@ -154,6 +158,36 @@ class BesidePaper(Picture):
     def columns(self) -> dict[str, list[Any]]:
         plain = [row.as_dict() for row in self.rows]
         return {name: [row[name] for row in plain] for name in plain[0]} if plain else {}
+
+
+def beside_picture(rows: Sequence[Beside]) -> Picture | None:
+    """Ours and the published figures that can be compared with them: curves where a number was changed, else dots."""
+    compared = [row for row in rows if row.agreement]
+    if not compared:
+        return None
+    if all(_is_number(row.system) for row in compared):
+        graphs = {row.dataset for row in compared}
+        return _sweep([row for row in rows if row.dataset in graphs and row.mean is not None])
+    return BesidePaper.of(compared)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return np.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _sweep(rows: Sequence[Beside]) -> Curves:
+    """Both figures over the number that was changed."""
+    curves = []
+    for panel in dict.fromkeys(row.dataset for row in rows):
+        own = sorted((row for row in rows if row.dataset == panel), key=lambda row: float(row.system))
+        x = np.array([float(row.system) for row in own])
+        ends = [_floats([getattr(row, end) for row in own]) for end in ("ci_low", "ci_high")]
+        curves.append(Curve(panel, "ours", x, _floats([row.mean for row in own]), *ends, own[0].n))
+        curves.append(Curve(panel, "published", x, _floats([row.printed for row in own]), None, None, 1))
+    return Curves(tuple(curves), rows[0].table.replace("-", " "), rows[0].metric.replace("-", " "))
 
 
 # metric, title, axis, scale, colour
