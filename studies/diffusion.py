@@ -207,8 +207,9 @@ def compared(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
             p = adjusted.get(name)
             mean = float(np.mean(gaps))
             sign = 0 if p is None or p >= LEVEL else (1 if (mean > 0) == METRICS[metric] else -1)
+            error = float(np.std(gaps, ddof=1) / np.sqrt(len(gaps))) if len(gaps) > 1 else float("nan")
             rows.append({"graph": graph, "metric": metric, "candidate": name, "runs": len(gaps), "difference": mean,
-                         "p": p, "sign": sign})  # fmt: skip
+                         "error": error, "p": p, "sign": sign})  # fmt: skip
     return rows
 
 
@@ -225,11 +226,13 @@ def verdict(rows: list[dict[str, Any]]) -> dict[str, tuple[list[str], list[str],
 
 def table_of(rows: list[dict[str, Any]]) -> list[str]:
     lines = [
-        "| graph | metric | candidate | runs | difference from a temperature | Holm's p |", "|---|---|---|---|---|---|"
+        "| graph | metric | candidate | runs | difference from a temperature ± standard error | Holm's p |",
+        "|---|---|---|---|---|---|",
     ]  # fmt: skip
     for row in rows:
         p = "" if row["p"] is None else f"{row['p']:.3f}"
-        cells = (row["graph"], row["metric"], row["candidate"], row["runs"], f"{row['difference']:+.4f}", p)
+        spread = f" ± {row['error']:.4f}" if row["runs"] > 1 else ""
+        cells = (row["graph"], row["metric"], row["candidate"], row["runs"], f"{row['difference']:+.4f}{spread}", p)
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     return lines
 

@@ -83,9 +83,11 @@ def test_figures_on_other_test_nodes_are_shown_without_a_verdict(monkeypatch: py
     (plan,) = TABLES.get("active-entropy")
     assert not plan.comparable and all(part.comparable for part in TABLES.get("active-printed"))
     found = [record(plan, "gcn", 0, {"accuracy": 0.5, "micro_auroc": 0.5, "aurc": 0.5})]
-    for table, word in ((plan, ""), (replace(plan, comparable=True), "lower")):
-        rows = beside(table, found, ["digits"], ["gcn"], [0])
-        assert [(row.mean, row.printed, row.agreement) for row in rows] == [(0.5, 0.9, word)] * len(rows) and rows
+    rows = beside(plan, found, ["digits"], ["gcn"], [0])
+    assert [(row.mean, row.printed, row.agreement) for row in rows] == [(0.5, 0.9, "")] * 3
+    rows = beside(replace(plan, comparable=True), found, ["digits"], ["gcn"], [0])
+    told = {row.metric: row.agreement for row in rows}
+    assert told == {"accuracy": "worse", "auroc": "worse", "aurc": "better"}  # a lower AURC is better
 
 
 def test_a_row_of_an_earlier_version_stands_until_it_is_run_again() -> None:
@@ -159,11 +161,25 @@ def test_metric_names_of_scores_sweeps_and_percent() -> None:
     assert figure is not None and figure.mean == 81.29
 
 
+def test_costs_are_published_as_ratios_and_not_judged() -> None:
+    (table,) = TABLES.get("time")
+    ensemble = next(row for row in table.systems if row.printed == "ensemble")
+    ours = next(row for row in table.systems if row.printed is None)
+    figure = table.printed_figure("citeseer", ensemble, "times a GCN's")
+    assert figure is not None and figure.mean == pytest.approx(1.13 / 0.19) and figure.text == "5.9"
+    assert table.printed_figure("cora", ours, "times a GCN's") is None
+    found = record(table, "ensemble", 0, {"epoch_seconds": 9.0, "epoch_over_gcn": 6.0})
+    rows = beside(table, [found], ["digits"], ["ensemble"], [0])
+    assert [row.agreement for row in rows if row.mean is not None] == ["", ""]
+    assert "| 6.00 | 5.95 | 1 | 0 |" in beside_table(rows)
+
+
 def test_agreement_words() -> None:
     assert agreement(0.8, 0.01, 0.805, 0.0) == "agrees"
-    assert agreement(0.8, 0.001, 0.805, 0.001) == "lower"
+    assert agreement(0.8, 0.001, 0.805, 0.001) == "worse"
+    assert agreement(0.8, 0.001, 0.805, 0.001, higher_is_better=False) == "better"
     assert agreement(94.0, None, 92.0, None, 100.0) == "agrees"
-    assert agreement(96.0, None, 92.0, None, 100.0) == "higher"
+    assert agreement(96.0, None, 92.0, None, 100.0) == "better"
     assert agreement(None, None, 0.5, None) == ""
 
 
@@ -192,12 +208,13 @@ def test_a_table_in_markdown_has_interval_print_and_agreement_in_every_cell() ->
     text = beside_table(rows)
     assert "never run" not in text and "| gat | gat to be run | — |" in text
     _, first, second = text.split("\n\n")
-    assert "| gcn | our gcn | 0.8100 ± 0.0100 (0.801 to 0.819) | 0.8000 ± 0.0200, agrees | 5 | 0 |" in first
+    assert "| gcn | our gcn | 0.8100 ± 0.0100 (0.801 to 0.819) | 0.8000 ± 0.0200; ours agrees | 5 | 0 |" in first
     assert "|  | our own | — |  | 0 | 2 |" in first and "| OOM |" in first and "fpr95" not in first
     assert "| gcn | our gcn | 88.16 ± 0.30 (87.9 to 88.4), n = 4 | 5 | 0 |" in second and "printed |" not in second
     plain = beside_table(rows, intervals=False)
     assert (
-        "| gcn | our gcn | 0.8100 ± 0.0100 | 0.8000 ± 0.0200, agrees | 5 | 0 |" in plain and " to " not in plain[:200]
+        "| gcn | our gcn | 0.8100 ± 0.0100 | 0.8000 ± 0.0200; ours agrees | 5 | 0 |" in plain
+        and " to " not in plain[:200]
     )
     memory = replace(rows[1], mean=9_715_712.4, std=1200.0, ci_low=9_710_000.2, ci_high=9_720_000.8, metric="bytes")
     assert "| 9,715,712 ± 1,200 (9,710,000 to 9,720,001) |" in beside_table([memory])

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from cli_support import graphsde
-from graphsde.bench.cells import plan_cells
+from graphsde.bench.cells import Cell, plan_cells
 from graphsde.bench.compare import compare
 from graphsde.bench.paper import TABLES
-from graphsde.bench.reproduce import spec_of
+from graphsde.bench.reproduce import Beside, spec_of
 
 from support import needs_real_data
 
@@ -79,13 +79,58 @@ def test_a_row_with_a_score_of_its_own_is_judged_by_it() -> None:
     assert str(verdict) == "label leave out, auroc on digits"
 
 
-def test_graphs_that_are_not_planned_are_not_announced() -> None:
+def shown(graph: str, model: str, **facts: Any) -> Beside:
+    kept = dict.fromkeys(("printed", "printed_std", "mean", "std", "ci_low", "ci_high"), None)
+    kept |= {"printed_text": "", "n": 5, "failed": 0, "agreement": "", "note": ""}
+    return Beside("t", graph, "", model, "auroc", **(kept | facts))
+
+
+def test_what_is_planned_and_not_run_is_told() -> None:
     printed, _ = TABLES.get("active-printed")
-    told = results_pages.not_run("active-printed", printed, {"cora"})
-    assert told == ["Not run yet: citeseer, pubmed.", "Not planned: computers, photo."]
-    entropy, *_ = TABLES.get("active-entropy")
-    told = results_pages.not_run("active-entropy", entropy, {"cora", "citeseer"})
-    assert told == ["Not run yet: pubmed.", "Not planned: computers, photo."]
+    rows = [shown("cora", name) for name in ("lgnsde@paper (tuned)", "lgnsde", "gcn", "ensemble", "gnode")]
+    assert results_pages.not_run("active-printed", printed, rows) == [
+        "Not run yet: citeseer, pubmed.",
+        "Rows not run yet: appnp, bgcn-meanfield, graph-gp on cora.",
+        "Not planned: computers, photo.",
+    ]
+    label, *_ = TABLES.get("extended-ood")
+    rows = [shown("cora", f"{name} by vacuity") for name in ("gpn", "gkde, prior weight .1")]
+    (_, told) = results_pages.not_run("extended-ood", label, rows)
+    assert "gcn" in told and "gpn" not in told and "prior weight" not in told  # a row by a score is a row
+
+
+def test_a_note_is_told_of_rows_that_are_shown() -> None:
+    rows = [shown("cora", "a", note="what it is"), shown("cora", "b", n=0, note="never run"), shown("cora", "c")]
+    assert results_pages.notes(rows) == ["Rows: `a`: what it is."]
+
+
+def test_the_rule_of_agreement_is_told_where_it_is_used() -> None:
+    with_spread = [shown("cora", "a", agreement="agrees", printed=0.8, printed_std=0.01)]
+    assert "three points" not in results_pages.legend("t", with_spread)
+    assert "three points" in results_pages.legend("t", [shown("cora", "a", agreement="agrees", printed=0.8)])
+    assert "agrees" not in results_pages.legend("t", [shown("cora", "a", printed=0.8)])
+
+
+def test_rows_of_earlier_versions_are_neither_shown_nor_judged() -> None:
+    label, *_ = TABLES.get("extended-ood")
+    present = made_up("gcn", 0, ood_auroc=0.8)
+    former = made_up("lgnsde", 0, ood_auroc=0.9)
+    former["cell"] = former["cell"] | {"versions": former["cell"]["versions"] | {"model": 0}}
+    former["id"] = "of an earlier version"
+    assert {row.model for row in results_pages.rows_beside(label, [present, former]) if row.n} == {"gcn"}
+    assert {Cell(**one["cell"]).label for one in results_pages.judged_records(label, [present, former])} == {"gcn"}
+
+
+def test_leaders_are_in_the_unit_of_their_table() -> None:
+    records = [
+        made_up(name, s, ood_auroc=level * (1 + 0.01 * s))
+        for name, level in (("gcn", 0.5), ("lgnsde", 0.8))
+        for s in range(3)
+    ]
+    label, *_ = TABLES.get("extended-ood")
+    judged = results_pages.judged_records(label, records)
+    text = results_pages.verdict_table(compare(judged, ["ood_auroc"]), judged, {"ood_auroc": "auroc"}, label.scale)
+    assert "| lgnsde 80.80 | yes |  | gcn | 3 |" in text
 
 
 def test_tuned_rows_are_shown_on_graphs_that_the_papers_table_does_not_have() -> None:

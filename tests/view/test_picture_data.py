@@ -10,10 +10,20 @@ from hypothesis import strategies as st
 from picture_gallery import bench_records, record
 
 from graphsde.bench.compare import compare
+from graphsde.bench.reproduce import Beside
 from graphsde.bench.tasks.dynamics import averaged, between_share, main_plane
 from graphsde.metrics.evaluation import count_entropies, entropy_edges
 from graphsde.metrics.selective import optimal_aurc
-from graphsde.view.figures.bench import CriticalDifference, MetricIntervals, bar_levels, gather, groups
+from graphsde.view.figures.bench import (
+    BesidePaper,
+    CriticalDifference,
+    Curves,
+    MetricIntervals,
+    bar_levels,
+    beside_picture,
+    gather,
+    groups,
+)
 from graphsde.view.figures.dynamics import EntropyByModel
 from graphsde.view.figures.evaluation import Detection, RiskCoverageCurves
 from graphsde.view.figures.nodes import nearest, spring_layout
@@ -175,3 +185,23 @@ def test_bars_that_share_a_model_never_share_a_height() -> None:
         for other in range(one):
             assert levels[one] != levels[other] or found[other][1] < first, (found, levels)
     assert len(found) == 4 and len(set(levels)) == 4
+
+
+def _compared(system: str, mean: float, agreement: str = "agrees") -> Beside:
+    return Beside(
+        "prior-drift", "cora", system, f"ours, {system}", "accuracy-percent",
+        80.0, None, "80", mean, 1.0, 5, mean - 1, mean + 1, 0, agreement, "",
+    )  # fmt: skip
+
+
+def test_a_number_that_was_changed_is_drawn_as_curves_and_systems_as_dots() -> None:
+    picture = beside_picture([_compared("10.0", 70.0), _compared("-10.0", 78.0), _compared("0.0", 79.0)])
+    assert isinstance(picture, Curves)
+    ours, published = picture.curves
+    assert ours.x.tolist() == published.x.tolist() == [-10.0, 0.0, 10.0]
+    assert ours.mean.tolist() == [78.0, 79.0, 70.0] and published.mean.tolist() == [80.0] * 3
+    dots = beside_picture([_compared("gcn", 70.0), _compared("gat", 78.0, "")])
+    assert isinstance(dots, BesidePaper) and [row.system for row in dots.rows] == [
+        "gcn"
+    ]  # what can't be compared is out
+    assert beside_picture([_compared("gcn", 70.0, "")]) is None

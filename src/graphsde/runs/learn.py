@@ -76,7 +76,7 @@ class Round:
 
 @dataclass(frozen=True)
 class Gain:
-    """What all labels since the first fit have bought, on the test nodes that remain today.
+    """What all labels since the first fit have gained, on the test nodes that remain today.
 
     Args:
         labels: how many were learned.
@@ -127,7 +127,7 @@ class Learned:
         before, after: test metrics of both models on the same graph and the same, remaining test nodes.
         already_known: nothing was new, so nothing was done; the other values are those of the last round.
         differences: ``after`` less ``before``, with 95 % intervals over the same test nodes; empty without any.
-        gain: what all labels since the first fit have bought; ``None`` without labelled test nodes.
+        gain: what all labels since the first fit have gained; ``None`` without labelled test nodes.
     """
 
     run: str

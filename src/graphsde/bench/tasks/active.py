@@ -1,4 +1,4 @@
-"""Active learning: labels are bought a few at a time; how fast does each acquisition pay off?"""
+"""Active learning: labels are acquired a few at a time; how fast does each acquisition pay off?"""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class ActiveOptions(TaskOptions):
         epochs: of training after each round.
         start: ``warm`` continues from the weights and optimiser of the previous round, ``fresh`` trains a new model in
             full; so does ``warm`` with a model that can't continue, such as label propagation.
-        pool: ``untouched`` buys only nodes that are neither trained on, validated nor tested; ``printed`` buys
-            validation and test nodes and evaluates on those not bought yet, as the paper's text suggests.
+        pool: ``untouched`` takes only nodes that are neither trained on, validated nor tested; ``printed`` takes
+            validation and test nodes and evaluates on those that are left, as the paper's text suggests.
         tested: with ``untouched``, at most this many test nodes are held out if the split would test all others.
     """
 
@@ -54,7 +54,7 @@ class ActiveLearning(Task):
 
     name = "active"
     version = 2
-    summary = "labels bought a few at a time by an acquisition; accuracy per label"
+    summary = "labels acquired a few at a time; accuracy per label"
     Options = ActiveOptions
     options: ActiveOptions
     headline = ("accuracy", "accuracy_area", "micro_auroc", "aurc")

@@ -130,7 +130,9 @@ class BesidePaper(Picture):
             marks += [self._dot(row, systems.index(row.model), graphs.index(row.dataset)) for row in own]
             if place == 0:
                 marks += self._keys(systems, graphs)
-            panels.append(Panel(Axis("published"), Axis("ours" if place % ACROSS == 0 else ""), tuple(marks), title=metric))
+            panels.append(
+                Panel(Axis("published"), Axis("ours" if place % ACROSS == 0 else ""), tuple(marks), title=metric)
+            )
         return Chart(tuple(panels), across=min(len(panels), ACROSS), size=(3.3, 3.2))
 
     def _dot(self, row: Beside, system: int, graph: int) -> Dots:

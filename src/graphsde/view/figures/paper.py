@@ -16,11 +16,11 @@ TITLES = {"random": "at random", "entropy": "by entropy"}
 
 
 def active_figure(journals: Journals) -> Picture:
-    """Accuracy over the number of labels, bought at random (left) and by entropy (right)."""
+    """Accuracy over the number of labels, acquired at random (left) and by entropy (right)."""
     curves = []
     for plan, records in journals:
         who = str(plan.options["acquisition"])
-        curves += list(gather(records, "labels", "accuracy", f"labels bought {TITLES.get(who, 'by ' + who)}"))
+        curves += list(gather(records, "labels", "accuracy", f"labels acquired {TITLES.get(who, 'by ' + who)}"))
     return Curves(tuple(curves), "labels", "accuracy on test nodes", percent=True)
 
 
