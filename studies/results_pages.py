@@ -38,6 +38,8 @@ MACHINE = "two cores, 24 GB, torch 2.13 on the CPU"
 FORMER_PROCESSOR = "AMD EPYC"
 # how rows are marked that only an earlier version of the code has made
 FORMER = " (version "
+# opened once
+GRAPHS: dict[str, Any] = {}
 PLAN = read_plan(ROOT / "studies" / "paper.yaml")
 FIVE = ("cora", "citeseer", "pubmed", "photo", "computers")
 # the two models that are judged against every other
@@ -105,7 +107,7 @@ IN_CSV_ALONE = {
 
 def rows_beside(plan: PaperTable, records: list[Any]) -> list[Beside]:
     """Our rows and the published ones; rows that only earlier versions of the code have made are not shown."""
-    return [row for row in everything(plan, records) if FORMER not in row.model]
+    return [row for row in everything(plan, records, GRAPHS) if FORMER not in row.model]
 
 
 def legend(stem: str, rows: list[Beside]) -> str:
@@ -284,7 +286,7 @@ def judged_records(plan: PaperTable, records: list[Any]) -> list[Any]:
     seeds = sorted({record["cell"]["seed"] for record in records})
     found = []
     for graph in dict.fromkeys(record["cell"]["dataset"] for record in records):
-        for system, own in by_system(plan, records, graph, [], seeds):
+        for system, own in by_system(plan, records, graph, [], seeds, GRAPHS):
             if system.former:
                 continue
             called = row_name(system)
@@ -302,7 +304,7 @@ def rows_of(plan: PaperTable, records: list[Any]) -> list[Any]:
     seeds = sorted({record["cell"]["seed"] for record in records})
     found: dict[str, Any] = {}
     for graph in dict.fromkeys(record["cell"]["dataset"] for record in records):
-        for system, own in by_system(plan, records, graph, [], seeds):
+        for system, own in by_system(plan, records, graph, [], seeds, GRAPHS):
             called = system.name
             for record in [] if system.former else own:
                 if record["id"] not in found or system.tuned:  # a search may end where it began

@@ -220,9 +220,9 @@ HEAD = """# All systems beside published figures
 
 Every system in the protocol of the study that publishes it, next to that study's figure: mean ± standard deviation over
 n seeds, in per cent. `within 1.5` (accuracy) and `within 3` (detection) mean that the means differ by at most so many
-points, a fixed tolerance, since most studies publish no spread; otherwise the difference is shown. A version in brackets
-is the earlier version of our code that made the row. What is
-behind the differences: [systems](systems.md). `python studies/systems.py` runs what is missing.
+points, a fixed tolerance, since most studies publish no spread; otherwise the difference is shown. A version in
+brackets is the earlier version of our code that made the row. What is behind the differences: [systems](systems.md).
+`python studies/systems.py` runs what is missing.
 """
 
 

@@ -99,12 +99,16 @@ def beside(
     datasets: Sequence[str],
     models: Sequence[str],
     seeds: Sequence[int],
+    graphs: dict[str, Graph] | None = None,
 ) -> list[Beside]:
-    """Every row of the table on every graph under every metric, with what was measured so far."""
+    """Every row of the table on every graph under every metric, with what was measured so far.
+
+    Graphs are kept in ``graphs``, if it is given.
+    """
     records = list(records)
     rows = []
     for dataset in datasets:
-        for system, found in by_system(table, records, dataset, models, seeds):
+        for system, found in by_system(table, records, dataset, models, seeds, graphs):
             rows += [_beside(table, dataset, system, metric, found) for metric in table.metrics]
     return rows
 
@@ -117,12 +121,21 @@ def records_of(
 
 
 def by_system(
-    table: PaperTable, records: Iterable[Mapping[str, Any]], dataset: str, models: Sequence[str], seeds: Sequence[int]
+    table: PaperTable,
+    records: Iterable[Mapping[str, Any]],
+    dataset: str,
+    models: Sequence[str],
+    seeds: Sequence[int],
+    graphs: dict[str, Graph] | None = None,
 ) -> Iterator[tuple[System, list[Mapping[str, Any]]]]:
     """The rows that a table has on one graph, each with its records."""
-    records, graphs = list(records), dict[str, Graph]()
+    records, graphs = list(records), {} if graphs is None else graphs
+    planned = dict[str, list[Cell]]()  # rows of one model by several scores have the same cells
     for system in _rows(table, dataset, models):
-        cells = plan_cells(table.task, table.options, [dataset], [spec_of(system)], seeds, graphs)
+        spec = spec_of(system)
+        if (key := canonical(asdict(spec))) not in planned:
+            planned[key] = plan_cells(table.task, table.options, [dataset], [spec], seeds, graphs)
+        cells = planned[key]
         found = of_whole_seeds(standing(cells, records), len(cells) // max(1, len(seeds)))
         yield replace(system, former=former_version(found, cells)), found
 

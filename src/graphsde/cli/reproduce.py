@@ -161,8 +161,8 @@ def _follow(
     )
 
 
-def everything(plan: Any, records: Any) -> list[Any]:
-    """All graphs, models and seeds in the journal, including those of earlier runs."""
+def everything(plan: Any, records: Any, kept: dict[str, Any] | None = None) -> list[Any]:
+    """All graphs, models and seeds in the journal, including those of earlier runs; graphs are kept in ``kept``."""
     from graphsde.bench.reproduce import beside
 
     here = dict.fromkeys(record["cell"]["dataset"] for record in records)
@@ -172,7 +172,7 @@ def everything(plan: Any, records: Any) -> list[Any]:
     rows = []
     for graph in graphs:
         try:
-            rows += beside(plan, records, [graph], [], seeds)
+            rows += beside(plan, records, [graph], [], seeds, kept)
         except GraphsdeError as error:
             say(f"{graph} is left out of the table: {error}")
     return rows

@@ -28,7 +28,7 @@ PRESETS = {
     "universal": "graph diffusion with mild consistency: the default of former versions",
     "closed-world": "graph diffusion with sharpened consistency: best if every class is known",
     "open-world": "graph diffusion without consistency: best for OOD detection",
-    "paper": "the paper's text: GCN drift, Ornstein-Uhlenbeck prior, sigma 1, horizon 1; KL weighted as in the authors' code",
+    "paper": "the paper: GCN drift, Ornstein-Uhlenbeck prior, sigma 1, horizon 1; KL weighted as in the authors' code",
     "released": "the authors' code: GCN encoder and decoder, horizon 0.01, KL 0.01 averaged over nodes",
 }
 
