@@ -292,22 +292,23 @@ def beside_table(rows: Sequence[Beside], intervals: bool = True) -> str:
     metrics = list(dict.fromkeys(row.metric for row in rows))
     printed = [metric for metric in metrics if any(row.printed_text for row in rows if row.metric == metric)]
     others = [metric for metric in metrics if metric not in printed]
+    published = any(row.printed_text for row in rows)
     parts = []
     for dataset in dict.fromkeys(row.dataset for row in rows):
         own = [row for row in rows if row.dataset == dataset]
-        tables = [_table(own, chosen, intervals) for chosen in (printed, others) if chosen]
+        tables = [_table(own, chosen, intervals, published) for chosen in (printed, others) if chosen]
         parts.append(f"**{dataset}**\n\n" + "\n".join(tables))
     return "\n".join(parts)
 
 
-def _table(rows: Sequence[Beside], metrics: Sequence[str], intervals: bool) -> str:
+def _table(rows: Sequence[Beside], metrics: Sequence[str], intervals: bool, published: bool) -> str:
     groups: dict[tuple[str, str], dict[str, Beside]] = {}
     for row in rows:
         groups.setdefault((row.system, row.model), {})[row.metric] = row
     lines = []
     for (system, model), found in groups.items():
         most = max(row.n for row in found.values())
-        line: dict[str, Any] = {"published as": system, "ours": model}
+        line: dict[str, Any] = {"published as": system, "ours": model} if published else {"ours": model}
         for metric in metrics:
             row = found[metric]
             line[metric] = _our_cell(row, most, intervals)

@@ -97,7 +97,7 @@ STANDARD_SEARCHED = replace(
     "settings of its member; the default model races its members on validation nodes instead. Systems are listed only "
     "for graphs whose search has finished.",
 )
-TABLES.add("standard-searched", (STANDARD_SEARCHED,), summary="the standard setting with settings from equal searches")
+TABLES.add("standard-searched", (STANDARD_SEARCHED,), summary="every system with settings from an equal search")
 
 GROWTH = tuple(
     PaperTable(
