@@ -216,7 +216,7 @@ def run(protocol: Protocol, dataset: str, seeds: int, workers: int | None, conso
     run_bench(request, RESULTS / protocol.name, progress=show, say=console.print)
 
 
-HEAD = """# All systems beside published figures
+HEAD = """# All systems next to published figures
 
 Every system in the protocol of the study that publishes it, next to that study's figure: mean ± standard deviation over
 n seeds, in per cent. `within 1.5` (accuracy) and `within 3` (detection) mean that the means differ by at most so many

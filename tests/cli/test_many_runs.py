@@ -80,7 +80,7 @@ def test_compare_without_a_bench(tmp_path: Path) -> None:
 def test_reproduce_prints_ours_beside_the_paper(tmp_path: Path) -> None:
     words = ["reproduce", "standard", "--datasets", "digits", "--models", "gcn", "--seeds", "1", "--out", tmp_path]
     rows = answer(*words, "--engine", "serial", "--json")
-    assert {row["metric"] for row in rows} == {"auroc", "aurc", "accuracy", "nll", "ece"}
+    assert {row["metric"] for row in rows} > {"auroc", "aurc", "accuracy", "nll", "ece"}
     assert all(row["n"] == 1 and row["printed"] is None for row in rows)  # the paper knows no digits
     folder = tmp_path / "standard"
     assert "gcn" in (folder / "table.md").read_text() and (folder / "table.csv").is_file()

@@ -429,7 +429,7 @@ OOD = PaperTable(
     judged=("auroc", "aurc"),
     about="The paper's own protocol: the last class, random development nodes of the largest component, the left-out "
     "class among the validation nodes, evaluated on all nodes, including training nodes. AURC is the share of OOD "
-    "nodes among those kept. Accuracy is to be read beside the in-distribution share, which a detector reaches that "
+    "nodes among those kept. Compare accuracy with the in-distribution share, which a detector reaches that "
     "flags no node. For conclusions use ood-every-class, which is about test nodes.",
 )
 TABLES.add("ood", (OOD,), summary="detecting the nodes of a class that was left out (table 2)")

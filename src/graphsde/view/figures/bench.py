@@ -186,8 +186,8 @@ def _sweep(rows: Sequence[Beside]) -> Curves:
     for panel in dict.fromkeys(row.dataset for row in rows):
         own = sorted((row for row in rows if row.dataset == panel), key=lambda row: float(row.system))
         x = np.array([float(row.system) for row in own])
-        ends = [_floats([getattr(row, end) for row in own]) for end in ("ci_low", "ci_high")]
-        curves.append(Curve(panel, "ours", x, _floats([row.mean for row in own]), *ends, own[0].n))
+        low, high = (_floats([getattr(row, end) for row in own]) for end in ("ci_low", "ci_high"))
+        curves.append(Curve(panel, "ours", x, _floats([row.mean for row in own]), low, high, own[0].n))
         curves.append(Curve(panel, "published", x, _floats([row.printed for row in own]), None, None, 1))
     return Curves(tuple(curves), rows[0].table.replace("-", " "), rows[0].metric.replace("-", " "))
 
