@@ -31,7 +31,7 @@ def make_bases(arena: Arena) -> Path:
         return [word.format(**places) for word in command]
 
     for command, name in (
-        (SMALL, "run"), (("calibrate", "{out}"), "run"), (("learn", "{out}", "{labels}"), "run"),
+        (SMALL, "run"), (("calibrate", "{out}"), "run"), (("learn", "{out}", "{labels}", "--test-labels"), "run"),
         (BENCH, "bench"), (SEARCH, "search"),
     ):  # fmt: skip
         ended = warm.graphsde(words(command, bases / name))

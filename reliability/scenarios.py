@@ -269,7 +269,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("fit lgnsde", (), fit_words("lgnsde", *LGNSDE), observe_run, trains=True),
     Scenario("fit overwrite", GCN_RUN, fit_words("gcn", *GCN, "--set", "dropout=0", "--overwrite"), observe_run),
     Scenario("calibrate", GCN_RUN, ("calibrate", "{out}", "--json"), observe_run),
-    Scenario("learn", GCN_RUN, ("learn", "{out}", "{labels}", "--json"), observe_run, trains=True),
+    Scenario("learn", GCN_RUN, ("learn", "{out}", "{labels}", "--test-labels", "--json"), observe_run, trains=True),
     Scenario("bench", (), BENCH, observe_bench, grows=True),
     Scenario("search", (), SEARCH, observe_search, grows=True),
 )

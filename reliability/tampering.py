@@ -25,8 +25,8 @@ from reliability.scenarios import GCN, LGNSDE, fit_words
 from reliability.warm import answer
 
 FLIPS, EDITS = 24, 10
-# no result is read from these; where nothing changes, passing them over is right
-OUTSIDE = re.compile(r"(^|/)(report\.html|\.lock|manifest\.json|replaced-labels.*)$")
+# no result of these verbs is read from them; where nothing changes, passing them over is right
+OUTSIDE = re.compile(r"(^|/)(report\.html|looks\.json|\.lock|manifest\.json|replaced-labels.*)$")
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Victim:
     fit: tuple[str, ...]
 
 
-LEARNED = (("calibrate", "{out}"), ("learn", "{out}", "{labels}"), ("report", "{out}"))
+LEARNED = (("calibrate", "{out}"), ("learn", "{out}", "{labels}", "--test-labels"), ("report", "{out}"))
 VICTIMS = (
     Victim(
         "gcn, learned",
@@ -206,7 +206,7 @@ def _answers(arena: Arena, victim: Victim, run: Path) -> dict[str, tuple[int, st
         for verb in WRITING:
             words = {
                 "calibrate": ("calibrate", "{out}", "--by", "vector", "--json"),
-                "learn": ("learn", "{out}", str(arena.folder / "more.csv"), "--json"),
+                "learn": ("learn", "{out}", str(arena.folder / "more.csv"), "--test-labels", "--json"),
                 "fit": victim.fit,
                 "report": ("report", "{out}"),
             }[verb]

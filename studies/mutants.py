@@ -41,7 +41,16 @@ AREAS: dict[str, tuple[int, tuple[str, ...]]] = {
     "statistics": (15, ("bench/statistics.py",)),
     "lgnsde": (20, ("models/lgnsde/module.py", "models/lgnsde/learner.py", "models/lgnsde/last_layer.py")),
     "abstaining": (10, ("acting/abstain.py", "acting/ood.py")),
-    "guarantees": (20, ("acting/certified.py", "acting/expected.py", "acting/plan.py", "acting/cross_fit.py")),
+    "guarantees": (
+        20,
+        (
+            "acting/certified.py",
+            "acting/needed_labels.py",
+            "acting/expected.py",
+            "acting/plan.py",
+            "acting/cross_fit.py",
+        ),
+    ),
 }
 """How many mutants are drawn from which files."""
 TESTS = (

@@ -5,6 +5,7 @@ Through the library, and through the command line where there is one for it.
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -287,3 +288,35 @@ def test_these_errors_are_of_the_right_kind() -> None:
         gs.GCN(learning_rate=0.1)  # type: ignore[call-arg]
     with pytest.raises(BadInput):
         gs.from_arrays(X, PAIRS + 1, labels=Y)
+
+
+# options of decide, tables of questions, runs without a model of ours
+
+
+def test_a_misspelt_option_of_decide_is_told_apart_from_one_for_another_target() -> None:
+    graph = block_graph()
+    prediction = gs.LabelPropagation().fit(graph).predict(graph)
+    message = told(lambda: gs.decide(prediction, graph, max_eror=0.05))
+    assert "unknown option of decide 'max_eror'" in message and "did you mean 'max_error'" in message
+    assert "guarantee" in message and "ood_rule" in message and "former" not in message  # all options are listed
+    assert "does not apply to classes" in told(lambda: gs.decide(prediction, graph, intervals_by="deviations"))
+    gs.decide(prediction, graph, foreign_by="entropy")  # a former name
+
+
+def test_questions_become_a_data_frame() -> None:
+    graph = block_graph()
+    asked = gs.ask(gs.LabelPropagation().fit(graph).predict(graph), graph, budget=3)
+    frame = asked.to_pandas()
+    assert list(frame.columns) == list(asked.columns()) and frame["id"].tolist() == [one.id for one in asked]
+    assert (frame["label"] == "").all() and frame["rank"].tolist() == [1, 2, 3]
+    named = dataclasses.replace(graph, node_names=np.array([f"Node {i}" for i in range(30)], dtype=object))
+    assert asked.to_pandas(named)["name"].tolist() == [f"Node {one.position}" for one in asked]
+
+
+def test_questions_about_a_model_of_your_own_are_not_for_learn(tmp_path: Path) -> None:
+    graph = block_graph()
+    prediction = gs.LabelPropagation().fit(graph).predict(graph)
+    run = gs.save_run(prediction, graph, tmp_path / "run", made_by="a forest")
+    shown = " ".join(graphsde("ask", run, "--budget", 2).stdout.split())
+    assert "graphsde learn" not in shown and "train your own model with these labels" in shown
+    assert "gs.save_run" in shown

@@ -14,12 +14,12 @@ from graphsde.acting.certified import (
     LADDER,
     certify,
     choose_thresholds,
-    further_labels,
     judge_ladder,
     run_ladder_test,
     with_focus,
 )
 from graphsde.acting.loosening import Loosened, loosen
+from graphsde.acting.needed_labels import further_labels
 from graphsde.acting.ood import flag_ood, flag_per_node
 from graphsde.base.errors import BadUsage
 from graphsde.graph.build import from_arrays
@@ -144,6 +144,34 @@ def test_what_more_labels_do_not_help_is_said() -> None:
     labels, words = further_labels(9, 100, 200, 0.1, 0.05)
     assert labels is not None and labels[1] is None and words.startswith("at least")
     assert further_labels(0, 0, 200, 0.1, 0.05)[0] is None
+
+
+def test_a_limit_is_out_of_reach_only_if_the_error_is_surely_above_it() -> None:
+    """4 of 233 are more than 1 %, but an error of 0.9 % shows as many one time in seven."""
+    assert stats.binom.sf(3, 233, 0.009) > 0.1 and stats.binom.sf(9, 100, 0.05) < 0.05
+    labels, words = further_labels(4, 233, 500, 0.01, 0.05)
+    assert labels is not None and labels[1] is None and "given the observed error, possibly no number" in words
+    fewest = next(n for n in range(233, 5000) if binomial_p_value(4, n, 0.01) <= 0.05)  # if no more of them are wrong
+    assert labels[0] == int(np.ceil(fewest * 500 / 233)) - 500
+    assert further_labels(10, 100, 200, 0.05, 0.05)[0] is None
+    for errors in range(1, 30):
+        told = further_labels(errors, 100, 200, 0.05, 0.05)[1]
+        assert ("not reachable" in told) == bool(stats.binom.sf(errors - 1, 100, 0.05) < 0.05)
+
+
+def test_with_too_few_labels_or_no_errors_nothing_is_said_of_the_error() -> None:
+    assert further_labels(0, 1, 3, 0.05, 0.05) == ((56, None), "at least 59 calibration labels are needed; there are 3")
+    assert further_labels(1, 1, 1, 0.05, 0.05)[1] == "at least 59 calibration labels are needed; there is 1"
+    assert further_labels(0, 0, 0, 0.05, 0.05)[1].endswith("there are none yet")
+    labels, words = further_labels(0, 20, 60, 0.05, 0.05)
+    assert labels is not None and words == f"at least {labels[0]:,} further calibration labels"
+    few = np.linspace(0, 1, 7)
+    rungs = judge_ladder(few, np.zeros(7, bool), (0.3, 0.1, 0.05), np.array([0.5] * 3), 0.05)
+    assert [one.outlook for one in rungs] == [
+        f"at least {needed} calibration labels are needed; there are 7" for needed in (9, 29, 59)
+    ]
+    focused = with_focus(rungs, None, 0.05, 0.04, 7)[2]  # tested with a larger share of δ than the ladder
+    assert focused.outlook == "at least 63 calibration labels are needed; there are 7"
 
 
 def test_a_limit_that_is_not_tested_needs_what_those_before_it_need() -> None:
@@ -341,7 +369,7 @@ def test_the_document_counts_nodes() -> None:
 
 def test_a_limit_behind_the_focus_needs_what_the_one_before_it_needs() -> None:
     """3 % is out of reach by the errors seen, and so is 1 %, although none are seen at its own threshold."""
-    wrong = (np.arange(400) >= 100) & (np.arange(400) < 107)
+    wrong = (np.arange(400) >= 100) & (np.arange(400) < 113)
     thresholds = np.array([0.5, 0.5, 0.5, 0.1])
     rungs = judge_ladder(np.linspace(0, 1, 400), wrong, (0.1, 0.05, 0.03, 0.01), thresholds, 0.01)
     found = with_focus(rungs, Loosened(0.5, 200, 1, 1e-4, True), 0.05, 0.04, 400)

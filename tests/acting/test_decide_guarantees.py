@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import graphsde as gs
+from graphsde.acting.certified import LADDER
 from graphsde.acting.decision_words import describe
 from graphsde.acting.decisions import ClassDecisions
 from graphsde.base.errors import BadUsage
@@ -35,7 +36,8 @@ def population(seed: int = 0, nodes: int = 2400) -> tuple[Graph, ClassPrediction
 
 def decided(guarantee: str, max_error: float = 0.12) -> tuple[Graph, ClassDecisions]:
     graph, prediction = population()
-    found = gs.decide(prediction, graph, max_error=max_error, guarantee=guarantee, ood_by="entropy")  # type: ignore[arg-type]
+    options: dict[str, Any] = {"guarantee": guarantee, "ood_by": "entropy", "ladder": LADDER}
+    found = gs.decide(prediction, graph, max_error=max_error, **options)
     assert isinstance(found, ClassDecisions)
     return graph, found
 
@@ -255,6 +257,7 @@ def test_decisions_print_what_holds() -> None:
 @pytest.mark.parametrize("options", [{}, {"ood_rule": "fdr"}])
 def test_another_limit_of_the_same_decisions_is_what_deciding_anew_gives(options: dict[str, Any]) -> None:
     graph, prediction = population()
+    options |= {"ladder": LADDER}  # by default the limit asked for is one of the tested
     first = gs.decide(prediction, graph, max_error=0.12, ood_by="entropy", **options)
     for limit in (0.3, 0.075, 0.004):
         anew, again = gs.decide(prediction, graph, max_error=limit, ood_by="entropy", **options), first.at(limit)

@@ -118,7 +118,7 @@ def test_strange_nodes_are_said_to_be_strange() -> None:
     assert flagged.any()
     for reason, strange, p in zip(*(review.columns()[name] for name in ("reason", "action", "ood_p_value")),
                                   strict=True):  # fmt: skip
-        assert reason.startswith("unlike anything seen in training (OOD p-value") or strange != "ood"
+        assert f"% of known nodes are as unusual (OOD p-value {p:.2g})" in reason or strange != "ood"
         assert p >= 1 / 401
 
 

@@ -41,7 +41,7 @@ def learned(blocks: Path, tmp_path: Path) -> Path:
     quick = ["--set", "epochs=3", "--set", "hidden=4"]
     answer("fit", blocks, "--model", "gcn", "--out", out, *quick, "--json")
     (tmp_path / "new.csv").write_text("id,label\n8,class 0\n9,class 0\n")
-    answer("learn", out, tmp_path / "new.csv", "--json")
+    answer("learn", out, tmp_path / "new.csv", "--test-labels", "--json")
     return out
 
 

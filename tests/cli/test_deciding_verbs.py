@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from click.testing import Result
 
 from cli_support import answer, graphsde
 
@@ -187,6 +190,9 @@ def test_the_review_list_is_ranked_and_short_of_known_labels(partly: tuple[Path,
     said = graphsde("decide", run, "--max-error", "0.01", "--out", tmp_path / "d.csv")
     assert said.exit_code == 0 and "most uncertain first" in said.stdout and "Item" in said.stdout
     rows = list(csv.DictReader((tmp_path / "review.csv").open()))
+    kinds = Counter(row["action"] for row in rows)
+    total = f"To review: {len(rows)} nodes ({kinds['review']} review + {kinds['ood']} ood), most uncertain first"
+    assert total in said.stdout
     assert rows and all(int(row["id"]) >= 700 and row["name"] == f"Item {row['id']}" for row in rows)
     assert [int(row["rank"]) for row in rows] == list(range(1, len(rows) + 1)) and all(row["reason"] for row in rows)
     assert graphsde("decide", run, "--importance", "price", "--out", tmp_path / "d.csv").exit_code == 0
@@ -218,6 +224,35 @@ def test_calibration_labels_are_drawn_and_never_trained_on(partly: tuple[Path, P
     assert chosen.exit_code == 2 and "not drawn at random" in chosen.stderr
     assert graphsde("ask", run, "--for", "calibration", "--by", "entropy").exit_code == 2
     assert graphsde("ask", run, "--for", "fun").exit_code == 2
+
+
+def test_a_draw_of_which_nodes_were_left_out_is_not_random(partly: tuple[Path, Path], tmp_path: Path) -> None:
+    """Of 40 nodes drawn in random order, any first ones are a random sample; those that were easy are not."""
+    _, run = partly
+    path = tmp_path / "cal.csv"
+    assert graphsde("ask", run, "--for", "calibration", "--budget", 40, "--out", path).exit_code == 0
+    rows = list(csv.DictReader(path.open()))
+
+    def decided(kept: list[dict[str, str]], names: tuple[str, ...] = ("id", "label", "role", "rank")) -> Result:
+        lines = [",".join(row[name] for name in names) for row in kept]
+        path.write_text("\n".join([",".join(names), *lines]) + "\n")
+        return graphsde("decide", run, "--further-labels", path, "--out", tmp_path / "d.csv")
+
+    def answered(ranks: Collection[int]) -> list[dict[str, str]]:
+        return [row | {"label": "a" if int(row["rank"]) in ranks else ""} for row in rows]
+
+    assert decided(answered(range(1, 41))).exit_code == 0
+    assert decided(answered(range(1, 26))).exit_code == 0  # the first ones of a random order
+    gaps = decided(answered([*range(1, 11), *range(13, 31)]))
+    told = " ".join(gaps.stderr.split())
+    assert gaps.exit_code == 2 and "E-CAL-GAPS: 2 of 30 nodes drawn for calibration have no label" in told
+    assert "none at rank 11" in told and "empty the labels after rank 10" in told
+    removed = decided([row for row in answered(range(1, 41)) if row["rank"] != "7"])
+    assert removed.exit_code == 2 and "E-CAL-GAPS: 1 of 40" in removed.stderr
+    first = decided(answered(range(2, 41)))
+    assert "none at rank 1" in first.stderr and "empty the labels" not in first.stderr
+    nameless = decided(answered(range(1, 26)), ("id", "label", "role"))  # nothing tells which ones are first
+    assert nameless.exit_code == 2 and "E-CAL-GAPS: 15 of 40" in nameless.stderr
 
 
 def test_a_plan_before_and_after_the_fit(partly: tuple[Path, Path]) -> None:

@@ -103,7 +103,7 @@ def test_learn(run: Path, graph: Path, tmp_path: Path) -> None:
 
     picked = {"id": [table["id"][i] for i in unlabelled], "label": [table["true_label"][i] for i in unlabelled]}
     write_table(picked, answers)
-    done(graphsde("learn", run, answers))
+    done(graphsde("learn", run, answers, "--test-labels"))
     write_table({"id": [f"nobody{EVIL}"], "label": [f"none{EVIL}"]}, answers)
     assert clean(graphsde("learn", run, answers)).exit_code != 0
 

@@ -84,7 +84,7 @@ def test_ask_then_learn(runs: dict[str, Path], tmp_path: Path) -> None:
     rows = (tmp_path / "q.csv").read_text().splitlines()[1:]
     answers = [f"{row.split(',')[0]},{truth[int(row.split(',')[0])]}" for row in rows]
     (tmp_path / "a.csv").write_text("\n".join(["id,label", *answers]) + "\n")
-    told = graphsde("learn", run, tmp_path / "a.csv", "--epochs", 3)
+    told = graphsde("learn", run, tmp_path / "a.csv", "--test-labels", "--epochs", 3)
     assert told.exit_code == 0, told.output
     assert "Round 1: 2 new labels" in told.stdout and "rmse" in told.stdout and "moved by" in told.stdout
     assert "entropy" not in told.stdout and "class" not in told.stdout

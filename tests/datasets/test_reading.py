@@ -49,7 +49,7 @@ def test_no_labels_no_split(tmp_path: Path) -> None:
 
 
 def _folders(place: Path) -> list[Path]:
-    """With and without roles, with roles of unlabelled nodes, without training nodes; tables, npz, GraphML; numbers."""
+    """With and without roles, with roles of unlabelled nodes; tables, npz, GraphML; numbers."""
     import networkx as nx
 
     graph = block_graph(per_class=40)
@@ -58,7 +58,6 @@ def _folders(place: Path) -> list[Path]:
     gs.write_tables(graph, place / "given")
     gs.write_tables(bare, place / "cora")
     gs.write_tables(gs.synthetic_regression(120), place / "numbers")
-    gs.write_tables(graph.with_masks(test=graph.masks["test"]), place / "tested")
     half = graph.with_labels(np.where(graph.masks["test"] & (np.arange(120) % 2 == 0), -1, graph.labels))
     gs.write_tables(half, place / "half")
     arrays = {"features": graph.features, "edge_index": graph.adjacency.edge_index(), "labels": graph.labels}
@@ -87,6 +86,25 @@ def test_python_and_the_command_line_read_the_same_graph_with_the_same_split(tmp
         splits[path.name] = read.split
     given = {name for name, split in splits.items() if split == "given"}
     assert given == {"given", "given.npz", "half"} and set(splits.values()) == {"given", "stratified-60-15-25"}
+
+
+@pytest.mark.parametrize("roles", [("test",), ("val", "test"), ("calibration",)])
+def test_nodes_marked_as_test_are_never_trained_on_unasked(tmp_path: Path, roles: tuple[str, ...]) -> None:
+    graph = block_graph(per_class=40)
+    gs.write_tables(graph.with_masks(**{role: graph.role(role) for role in roles}), tmp_path)
+    read = gs.read(tmp_path)
+    assert all(np.array_equal(read.role(role), graph.role(role)) for role in roles) and set(read.masks) == set(roles)
+    # check, Python and the command line agree
+    assert [one.code for one in gs.check(read).problems] == ["E-SPLIT-EMPTY"]
+    with pytest.raises(BadInput, match="E-SPLIT-EMPTY"):
+        gs.GCN().fit(read)
+    with pytest.raises(BadInput, match=r"E-SPLIT-EMPTY.*--split stratified-60-15-25") as caught:
+        GraphSource.typed(str(tmp_path)).open()
+    assert f"{roles[-1]} {graph.role(roles[-1]).sum()}" in str(caught.value.found)
+    # what the message offers
+    assert gs.split(read, "stratified-60-15-25").role("train").sum() == 72
+    assert GraphSource.typed(str(tmp_path), split="stratified-60-15-25").open()[1]["sizes"]["train"] == 72
+    assert gs.read(tmp_path, drop=["split"]).split == "stratified-60-15-25"
 
 
 def test_the_command_line_refuses_what_has_no_label(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def workplace(
     (tmp_path / "shop").mkdir()
     shop_maker(tmp_path / "shop", items=240)
     write_facebook(tmp_path / "facebook")
-    (tmp_path / "answers.csv").write_text("id,label\n3,3\n5,5\n")
+    (tmp_path / "answers.csv").write_text("id,label,rank,predicted\n3,3,1,3\n5,5,2,5\n")
     (tmp_path / "bad.csv").write_text("id,label\n3,12\n")
     return tmp_path
 

@@ -96,7 +96,7 @@ def test_refusals(build: object, code: str, words: str) -> None:
 
 
 def test_no_features_names_the_way_out() -> None:
-    assert 'features="degree"' in (refused(None, EDGES, labels=[0, 1, 0, 1]).fix or "")
+    assert "--read features=degree" in (refused(None, EDGES, labels=[0, 1, 0, 1]).fix or "")
     graph = from_arrays("degree", EDGES, labels=[0, 1, 0, 1])
     assert np.allclose(graph.features[:, 0], np.log1p([1, 2, 2, 1]))
     assert graph.feature_names == ("log_degree",)

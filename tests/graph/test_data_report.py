@@ -46,7 +46,7 @@ def codes(graph: Graph) -> set[str]:
 
 
 def test_a_plain_graph_has_nothing_odd() -> None:
-    report = check(plain())
+    report = check(plain(60))
     assert not report.problems
     assert not report.warnings
     assert [note.code for note in report.notes] == ["W-SYMMETRISED"]
@@ -76,7 +76,7 @@ def test_the_report_is_json_and_words() -> None:
     assert {one["code"] for one in document["findings"]} == {one.code for one in report.findings}
     text = str(report)
     assert "30 nodes, 30 undirected edges (60 directed entries)" in text
-    assert "W-UNLABELLED  1 of 30 nodes are unlabelled" in text
+    assert "W-UNLABELLED  1 of 30 nodes is unlabelled" in text
     assert "0 (row 1)" in text
     with pytest.raises(dataclasses.FrozenInstanceError):
         report.facts = {}  # type: ignore[misc]
@@ -214,6 +214,44 @@ def test_problems_are_what_fit_refuses() -> None:
     assert problems(plain(labels=["a"] * 30, train_mask=None, val_mask=None, test_mask=None)) == ["E-ONE-CLASS"]
     every = np.ones(30, dtype=bool)
     assert problems(plain().with_masks(train=every, val=every)) == ["E-SPLIT-OVERLAP"]
+
+
+def test_few_nodes_to_judge_by() -> None:
+    few = found(plain(30), "W-SPLIT-SMALL")
+    assert few.message == "only 10 validation nodes and 10 test nodes" and "the test figures" in str(few.hint)
+    one = found(plain(60, val_mask=[1]), "W-SPLIT-SMALL")
+    assert one.message == "only 1 validation node" and "test" not in str(one.hint)
+    assert "W-SPLIT-SMALL" not in codes(plain(60))
+    assert "W-SPLIT-SMALL" not in codes(plain(60, test_mask=None))  # nothing is measured, as wanted
+    unlabelled = ["left", *[None] * 29, *["right"] * 30]
+    assert "10 validation nodes" in found(plain(60, labels=unlabelled, train_mask=[0, 57]), "W-SPLIT-SMALL").message
+
+
+def test_the_split_that_will_be_drawn_is_checked() -> None:
+    bare = plain(30, train_mask=None, val_mask=None, test_mask=None)
+    divided = bare.with_masks(train=np.arange(30) < 18, val=np.arange(30) == 20, test=np.arange(30) > 20)
+    findings = {one.code: one for one in check(bare, divided=divided).findings}
+    assert findings["W-CLASS-FEW"].where == ("right: 3",)
+    assert (
+        findings["W-SPLIT-SMALL"].message == "only 1 validation node and 9 test nodes of the split that fit would draw"
+    )
+    assert not {"W-CLASS-FEW", "W-SPLIT-SMALL"} & codes(bare)
+
+
+def test_one_of_anything_is_singular() -> None:
+    graph = from_arrays(
+        [[1.0], [2.0]],
+        [[0], [1]],
+        labels=["a", "a"],
+        categorical={"town": ["x", "y"]},
+        directed=True,
+        class_names=["a"],
+    )
+    text = str(check(graph))
+    assert "2 nodes, 1 directed edge\n" in text and "Labels: 1 class, 0 nodes unlabelled" in text
+    assert "Features: 1 numeric column (100.0% not zero), 1 categorical column\n" in text
+    similar = plain(labels=["Left", *["left"] * 14, *["right"] * 15])
+    assert found(similar, "W-CLASS-SIMILAR").message.startswith("1 pair of classes differs only")
 
 
 def test_notes_of_reading_are_not_told_twice() -> None:

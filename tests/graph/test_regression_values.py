@@ -41,7 +41,7 @@ def test_numbers_are_values_and_not_classes() -> None:
 
 
 def test_the_rules_for_classes_are_off(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"E-LABEL-FLOAT.*target: numeric"):  # and the way out is told
+    with pytest.raises(BadInput, match=r"E-LABEL-FLOAT.*--read target=regression"):  # and the way out is told
         gs.from_arrays(np.arange(5.0)[:, None], PATH, labels=[0.5, 1.5, 2.0, 2.5, 3.0])
     assert small([0.5, 1.5, 2.0, 2.5, 3.0]).values[0] == 0.5  # decimals
     assert small(["1", "1.0", "1e0", "+1", "01"]).values.tolist() == [1.0] * 5  # many spellings of one number

@@ -51,6 +51,33 @@ def test_columns_become_what_they_are() -> None:
     assert [note.code for note in graph.notes if note.code == "W-EDGE-COLUMNS"] == ["W-EDGE-COLUMNS"]
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"words": ["note"]}, "str.split()"),
+        ({"categorical": ["zip"]}, "astype(str)"),
+        ({"drop": ["x"]}, "nodes.drop(columns="),
+        ({"lable": "kind"}, "did you mean 'label'?"),
+        ({"impuet": "mean"}, "did you mean 'impute'?"),
+    ],
+)
+def test_options_that_frames_do_not_have(given: dict[str, object], told: str) -> None:
+    with pytest.raises(BadUsage) as caught:
+        from_pandas(people(x=[1, 2, 3]), pd.DataFrame(EDGES), **given)  # type: ignore[arg-type]
+    assert told in str(caught.value.fix)
+
+
+def test_an_index_that_was_taken_for_ids() -> None:
+    nodes, edges = pd.DataFrame({"x": [1, 2, 3], "who": ["a", "b", "c"]}), pd.DataFrame(EDGES)
+    with pytest.raises(BadInput, match=r"its index is used as ids; name the column of ids: id='who'"):
+        from_pandas(nodes, edges)
+    assert from_pandas(nodes, edges, id="who").num_edges == 4
+    with pytest.raises(BadInput, match="name the column of ids: id=COLUMN"):
+        from_pandas(nodes[["x"]], edges)
+    with pytest.raises(BadInput, match="add the missing nodes"):
+        from_pandas(nodes.iloc[:2], edges, id="who")
+
+
 def test_other_column_names_and_chosen_features() -> None:
     nodes = pd.DataFrame({"who": [7, 9], "x": [1.0, 2.0], "y": [3.0, 4.0], "kind": [0.5, 1.5]})
     edges = pd.DataFrame({"one": [7], "two": [9], "strength": [3.0]})

@@ -97,7 +97,7 @@ def test_who_can_be_taught_and_whom_to_cite(blocks: Graph) -> None:
     with pytest.raises(BadUsage, match="race"):
         gs.Ensemble(base_settings={"race": True}, passing="knowledge")
     with pytest.raises(BadUsage, match="E-TARGET"):
-        gs.Ensemble(passing="knowledge", members=2).fit(gs.synthetic_regression(60))
+        gs.Ensemble(passing="knowledge", members=2).fit(gs.split(gs.synthetic_regression(60)))
     assert any("Lin et al." in one for one in citation(gs.Ensemble(passing="knowledge")))
     assert not any("Lin et al." in one for one in citation(gs.Ensemble()))
 

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 import graphsde as gs
-from graphsde.base.errors import BadInput, BadUsage, NotEnoughMemory
+from graphsde.base.errors import BadInput, BadUsage, GraphsdeError, NotEnoughMemory
 from graphsde.base.interrupt import Interrupted
 from graphsde.datasets.source import GraphSource
 from graphsde.nn.callbacks import Callback, EpochRecord
@@ -84,10 +84,25 @@ def test_changed_data_is_refused(tables: Path, tmp_path: Path) -> None:
     folder = fit(tables, tmp_path / "run").folder
     changed = block_graph()
     gs.write_tables(changed.with_features(changed.features + 1), tables)
-    with pytest.raises(BadUsage, match="fingerprint"):
-        fit(tables, tmp_path / "run")
-    with pytest.raises(BadInput, match="has changed since"):
+    for more in ({}, {"hidden": 5}):
+        with pytest.raises(BadUsage, match=r"before it changed \(data: \w+ then, \w+ now\).*graphsde learn") as caught:
+            fit(tables, tmp_path / "run", **more)
+        assert caught.value.code == "E-RUN-EXISTS"
+    with pytest.raises(
+        BadInput, match=r"has changed since.*graphsde learn .*run LABELS\.csv --graph.*the copy"
+    ) as told:
         folder.load_graph()
+    assert told.value.code == "E-DATA-CHANGED"
+    tables.rename(tmp_path / "away")  # as the message says
+    assert np.array_equal(folder.load_graph().features, block_graph().features)
+
+
+def test_a_run_of_another_graph_is_told_as_that(tables: Path, tmp_path: Path) -> None:
+    fit(tables, tmp_path / "run")
+    gs.write_tables(block_graph(seed=1), tmp_path / "other")
+    with pytest.raises(BadUsage, match="holds a run of another graph") as caught:
+        fit(tmp_path / "other", tmp_path / "run", hidden=5)
+    assert "settings" not in str(caught.value) and str(tables) in str(caught.value)
 
 
 class Interrupt(Callback):
@@ -113,6 +128,60 @@ def test_an_interrupted_run_is_resumed_to_the_same_bits(tables: Path, tmp_path: 
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     assert len(resumed.folder.read_metrics()) == len(whole.folder.read_metrics())
     assert not resumed.folder.work.checkpoint.path.exists()
+
+
+def test_a_run_is_not_written_among_other_files(tables: Path, tmp_path: Path) -> None:
+    before = sorted(tables.iterdir())
+    for overwrite in (False, True):
+        with pytest.raises(BadUsage, match=r"E-NOT-A-RUN: .* holds a graph, not a run.*edges\.csv, nodes\.csv"):
+            fit(tables, tables, overwrite=overwrite)
+    assert sorted(tables.iterdir()) == before
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "todo.txt").write_text("")
+    with pytest.raises(BadUsage, match=r"holds other files, not a run.*todo\.txt"):
+        fit(tables, tmp_path / "notes")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / ".hidden").write_text("")
+    run = fit(tables, tmp_path / "empty").folder.path
+    (run / "nodes.csv").write_text("")  # whatever people put beside a run
+    assert fit(tables, run).already_done
+
+
+@pytest.mark.parametrize(
+    ("settings", "split"), [({"hidden": "abc"}, None), ({"nosuch": 1}, None), ({}, "nosuch"), ({}, "one class")]
+)
+def test_a_refused_fit_leaves_no_folder(tmp_path: Path, settings: dict[str, Any], split: str | None) -> None:
+    graph = block_graph()
+    labels = np.zeros(graph.num_nodes, dtype=np.int64)
+    gs.write_tables(graph.with_labels(labels) if split == "one class" else graph, tmp_path / "graph")
+    source = GraphSource.typed(str(tmp_path / "graph"), split=None if split == "one class" else split)
+    with pytest.raises(GraphsdeError):
+        fit_run(FitRequest(source, "gcn", settings), RunFolder(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_of_files_without_training_nodes_keeps_the_split_that_was_drawn(tmp_path: Path) -> None:
+    graph = block_graph(per_class=40)
+    gs.write_tables(graph.with_masks(test=graph.role("test")), tmp_path / "files")
+    source = GraphSource.typed(str(tmp_path / "files"), split="stratified-60-15-25")
+    outcome = fit_run(FitRequest(source, "gcn", {"epochs": 2}), RunFolder(tmp_path / "run"))
+    config = outcome.folder.read_config()
+    config["graph"]["split"] = None  # as it was written when such files got a split without being asked
+    outcome.folder.config.write_text(yaml.safe_dump(config))
+    as_before_guards(outcome.folder.path)
+    assert RunFolder(tmp_path / "run").load_graph().split == "stratified-60-15-25"
+
+
+def test_a_folder_of_runs_names_them(tables: Path, tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        fit(tables, tmp_path / "runs" / name)
+    (tmp_path / "runs" / "notes").mkdir()
+    with pytest.raises(BadInput, match="is not a run, but holds runs") as caught:
+        RunFolder(tmp_path / "runs").state()
+    assert caught.value.code == "E-NO-RUN" and caught.value.found == "first, second"
+    assert str(tmp_path / "runs" / "first") in str(caught.value.fix)
+    with pytest.raises(BadInput, match="no run in"):
+        RunFolder(tmp_path / "runs" / "notes").state()
 
 
 def test_two_writers_at_once_are_refused(tables: Path, tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import minimize_scalar
 
 import graphsde as gs
 from graphsde.base.errors import BadInput, UnknownName
@@ -184,3 +186,32 @@ def test_flawless_validation_nodes_do_not_make_certainty() -> None:
     assert confidence == pytest.approx(50 / 51, abs=1e-3)  # one error among 51, as in the rule of succession
     labels[0] = 1
     assert float(torch.softmax(gap / best_temperature(gap, labels), -1)[0, 0, 0]) == pytest.approx(49 / 50, abs=1e-3)
+
+
+def test_few_validation_nodes_move_the_temperature_only_a_little() -> None:
+    """n right answers with a gap of 2 between the logits: the fit alone makes them n/(n+1) sure, at T = 2 / log n."""
+    for nodes in (2, 5, 19, 20, 40):
+        gap = torch.tensor([[[2.0, 0.0]]]).double().repeat(nodes, 1, 1)
+        labels = torch.zeros(nodes, dtype=torch.long)
+        alone = 2.0 / np.log(nodes)
+        assert best_temperature(gap, labels) == pytest.approx(alone ** min(1.0, nodes / 20), rel=1e-4)
+    two = torch.tensor([[[2.0, 0.0]], [[2.0, 0.0]]]).double()
+    assert 1.0 < best_temperature(two, torch.tensor([0, 0])) < 1.2  # alone: 2.9
+    assert 1.0 < best_temperature(two, torch.tensor([0, 1])) < 1.4  # alone: 20, the largest there is
+    assert 0.7 < best_temperature(0.01 * two, torch.tensor([0, 0])) < 1.0  # alone: 0.05, the smallest
+
+
+def test_from_twenty_validation_nodes_on_the_fit_stands_for_itself() -> None:
+    rng = np.random.default_rng(2)
+    logits = torch.from_numpy(rng.normal(size=(20, 4, 3)) * 3)
+    labels = torch.from_numpy(rng.integers(0, 3, 20))
+    rows = torch.arange(20)
+
+    def nll(log_temperature: float) -> float:
+        right = torch.softmax(logits / math.exp(log_temperature), -1).mean(1)[rows, labels]
+        return float(-right.clamp_min(1e-12).log().mean())
+
+    found = minimize_scalar(nll, bounds=(math.log(0.05), math.log(20.0)), method="bounded").x
+    assert best_temperature(logits, labels) == math.exp(float(found))  # the same bits
+    fewer = best_temperature(logits[:19], labels[:19])
+    assert fewer != best_temperature(logits, labels) and fewer > 1.0

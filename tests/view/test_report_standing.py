@@ -57,19 +57,23 @@ def test_every_card_has_an_interval(content: ReportContent) -> None:
     assert f"{percent(content.intervals['accuracy'][0])} to {percent(content.intervals['accuracy'][1])}" in page
 
 
-def test_the_page_says_what_becomes_of_all_nodes(content: ReportContent) -> None:
+def test_the_page_says_what_becomes_of_the_nodes_decided_on(content: ReportContent) -> None:
     decisions = content.decisions
     assert decisions is not None
     page, told = words(render_report(content)), decided(content)
-    accepted = int((decisions.actions == "accept").sum())
-    assert sentence(decisions) in page and f"{accepted:,} ({percent(accepted / 1797)}) can be accepted" in page
+    decided_on = decisions.abstention.decided
+    nodes, accepted = int(decided_on.sum()), int(((decisions.actions == "accept") & decided_on).sum())
+    assert nodes < 1797  # the guarantee is not about nodes that were trained on
+    assert sentence(decisions) in page and f"{accepted:,} ({percent(accepted / nodes)}) can be accepted" in page
+    assert f"Of {nodes:,} nodes decided on" in page and f"the other {1797 - nodes:,} nodes have been used" in page
+    assert {value for _, value in told["cards"]} == {f"{many:,}" for many in decisions.decided_counts().values()}
     assert len(told["limits"]) == len(decisions.frontier.rungs)
     for row, rung in zip(told["limits"], decisions.frontier.rungs, strict=True):
         assert row["status"] == rung.status
         if rung.certified:
-            assert row["accepted"] == f"{int(decisions.frontier.accepted(rung.limit).sum()):,}"
+            assert row["accepted"] == f"{int((decided_on & decisions.frontier.accepted(rung.limit)).sum()):,}"
             counted = [int(row[name].replace(",", "")) for name in ("accepted", "review")]
-            assert sum(counted) + int((decisions.actions == "ood").sum()) == 1797
+            assert sum(counted) + decisions.decided_counts()["ood"] == nodes
     assert sum(row["used"] == "used" for row in told["limits"]) == 1
     assert "are flagged as a group" in told["ood"]
 
@@ -143,16 +147,18 @@ def test_the_report_opens_with_one_paragraph_and_one_picture(content: ReportCont
     assert decisions.frontier.guarantee.words.replace("'", "&#39;") in header
 
 
-def test_the_opening_picture_adds_up_to_all_nodes(content: ReportContent) -> None:
+def test_the_opening_picture_adds_up_to_the_nodes_decided_on(content: ReportContent) -> None:
     decisions = content.decisions
     assert decisions is not None
     rows = at_limits(decisions)
     (used,) = [row for row in rows if row["used"]]
     shown = {part["action"]: int(part["count"].replace(",", "")) for part in used["parts"]}
-    assert shown == {one: int((decisions.actions == one).sum()) for one in decisions.choices if one in shown}
+    assert shown == {one: many for one, many in decisions.decided_counts().items() if one in shown}
+    nodes = int(decisions.abstention.decided.sum())
+    assert f"What becomes of the {nodes:,} nodes decided on" in render_report(content)
     for row in rows:
         if row["parts"]:
-            assert sum(int(part["count"].replace(",", "")) for part in row["parts"]) == 1797
+            assert sum(int(part["count"].replace(",", "")) for part in row["parts"]) == nodes
             assert sum(float(part["width"]) for part in row["parts"]) == pytest.approx(100, abs=0.05)
     certified = {percent(one.limit) for one in decisions.frontier.certified}
     assert {row["limit"] for row in rows if row["parts"]} <= certified

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from graphsde.prediction import ClassPrediction, Prediction, RegressionPredictio
 from graphsde.uncertainty.evidence import in_order_of_ids
 from graphsde.uncertainty.held_out import align_labels, require_same_nodes
 from graphsde.uncertainty.scores import score
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Purpose = Literal["training", "calibration"]
 CONNECTED = 0.5
@@ -376,6 +379,20 @@ class Questions:
             "score": [one.score for one in self.items],
             "reason": np.array([one.reason for one in self.items], dtype=object),
         }
+
+    def to_pandas(self, graph: Graph | None = None) -> pd.DataFrame:
+        """One row per node, with the columns of ``questions.csv``: fill in ``label``.
+
+        Args:
+            graph: that was asked about; adds the names of its nodes.
+
+        Raises:
+            MissingExtra: pandas is not installed.
+        """
+        from graphsde.io.pandas_frames import require_pandas
+        from graphsde.prediction.columns import with_node_names
+
+        return require_pandas().DataFrame(with_node_names(self.columns(), graph))
 
     def as_dict(self) -> dict[str, Any]:
         return {

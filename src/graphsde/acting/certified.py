@@ -13,15 +13,14 @@ import numpy as np
 from graphsde.acting.abstain import ACCEPTANCE, By
 from graphsde.acting.guarantee import Guarantee, certified_guarantee
 from graphsde.acting.loosening import Loosened, loosen
+from graphsde.acting.needed_labels import BET, further_labels, label_words
 from graphsde.acting.ood import OODFlag
 from graphsde.base.errors import BadUsage
 from graphsde.graph.graph import Graph
 from graphsde.prediction import Prediction, Predictor
 from graphsde.uncertainty.binomial import (
     binomial_p_value,
-    clopper_pearson_interval,
     clopper_pearson_upper,
-    nodes_for_power,
     nodes_to_certify,
     power_of_test,
 )
@@ -38,14 +37,31 @@ FOCUS_SHARE = 0.8
 CHANCE_TO_PASS = 0.9
 """A threshold should pass with this probability, by validation nodes: a failure ends the sequence for all stricter
 limits, and validation nodes look easier than others because selection has seen them."""
-POWER = 0.8
-"""Power that numbers of further labels are computed for."""
-DOUBT = 0.5
-"""The range of further labels is for the ends of an interval that misses the true error this often."""
 CANDIDATES = 200
 POSTERIOR_POINTS = 32
-BET = 5.0
-"""An anytime-valid test costs about as much as a δ five times smaller; only thresholds depend on this."""
+
+
+def limits_to_test(max_error: float, focus: float | None = None) -> tuple[float, ...]:
+    """The default ladder, and any other limit that was asked for: fixed beforehand, like the rest.
+
+    Example:
+        >>> limits_to_test(0.04)[5:7]
+        (0.05, 0.04)
+    """
+    return tuple(sorted({*LADDER, float(max_error), *([] if focus is None else [float(focus)])}, reverse=True))
+
+
+def usual_focus(max_error: float) -> float:
+    """5 %, or the limit that was asked for if the default ladder does not have it: behind the focus it would only be
+    tested after all looser limits had passed.
+
+    Example:
+        >>> usual_focus(0.1), usual_focus(0.04)
+        (0.05, 0.04)
+    """
+    return FOCUS if max_error in LADDER else float(max_error)
+
+
 Status = Literal["certified", "failed", "not tested"]
 
 
@@ -108,6 +124,7 @@ class Frontier:
         anytime: whether the test may be repeated as labels come in.
         ood: the flag that acts first, if there is one.
         tolerance: for regression: a prediction is wrong if it is off by more.
+        spent: δ of other tests on the same calibration labels, which lowers the stated probability.
     """
 
     delta: float
@@ -121,6 +138,7 @@ class Frontier:
     anytime: bool = False
     ood: OODFlag | None = None
     tolerance: float | None = None
+    spent: float = 0.0
 
     def __repr__(self) -> str:
         held = ", ".join(f"{one.limit:g}" for one in self.certified)
@@ -130,6 +148,11 @@ class Frontier:
     def certified(self) -> tuple[Rung, ...]:
         """The limits that hold, from the loosest to the strictest."""
         return tuple(one for one in self.rungs if one.certified)
+
+    @property
+    def could_certify(self) -> bool:
+        """Whether the calibration nodes are enough to certify the loosest limit, if none of them is wrong."""
+        return int(self.calibration.sum()) >= nodes_to_certify(self.rungs[0].limit, self.delta)
 
     def at(self, max_error: float) -> Rung | None:
         """The loosest certified limit that is at most ``max_error``; ``None`` if there is none.
@@ -147,7 +170,8 @@ class Frontier:
 
     @property
     def guarantee(self) -> Guarantee:
-        return certified_guarantee(self.delta, tuple(one.limit for one in self.certified), anytime=self.anytime)
+        limits = tuple(one.limit for one in self.certified)
+        return certified_guarantee(self.delta, limits, anytime=self.anytime, spent=self.spent)
 
     def rows(self) -> list[dict[str, Any]]:
         """A row per limit, for a table."""
@@ -168,6 +192,7 @@ class Frontier:
         return {
             "guarantee": self.guarantee.as_dict(),
             "delta": self.delta,
+            "spent": self.spent,
             "anytime": self.anytime,
             "uncertainty": self.by,
             "calibration": {"nodes": int(self.calibration.sum()), "source": self.calibration_source},
@@ -265,6 +290,13 @@ def certify(
     """
     limits = _checked_ladder(ladder)
     require_share("delta", delta)
+    if focus not in (None, FOCUS, *limits) and not anytime:
+        raise BadUsage(
+            f"the focus {focus:g} is not a limit of the ladder",
+            found=focus,
+            expected="one of " + ", ".join(f"{one:g}" for one in limits),
+            fix="add it to the ladder, or leave out the focus",
+        )
     held = held_out(prediction, graph, calibration, size=size, seed=seed)
     judged = _validation(prediction, graph)
     if ood is not None and (ood.calibration & held.mask).any():
@@ -316,8 +348,13 @@ def with_focus(
         focus, delta: the limit, and the δ that it was tested with.
         nodes: all calibration nodes.
     """
-    if found is None:
-        return rungs
+    if found is None:  # nothing was tested; more labels would be, with the δ of the focus
+        named = [one for one in rungs if one.limit == focus and not one.certified]
+        said = {one.limit: further_labels(one.wrong, one.accepted, nodes, focus, delta) for one in named}
+        return tuple(
+            replace(one, further_labels=said[one.limit][0], outlook=said[one.limit][1]) if one.limit in said else one
+            for one in rungs
+        )
     bound = float(clopper_pearson_upper(found.wrong, found.accepted, delta))
     counts: dict[str, Any] = {
         "threshold": found.threshold, "accepted": found.accepted, "wrong": found.wrong,
@@ -328,7 +365,7 @@ def with_focus(
         if found.passed and one.limit < focus and not one.certified:  # the looser limits before it no longer block it
             rest = delta * (1.0 - FOCUS_SHARE) / FOCUS_SHARE
             outcome = further_labels(one.wrong, one.accepted, nodes, one.limit, rest)
-            further, outlook = _at_least_as_many(outcome, None if result[-1].certified else result[-1])
+            further, outlook = _at_least_as_many(outcome, None if result[-1].certified else result[-1], one.wrong)
             one = replace(one, further_labels=further, outlook=outlook)
         elif found.passed and one.limit >= focus and not (one.certified and one.threshold >= found.threshold):
             one = replace(one, **counts, status="certified", further_labels=None, outlook="certified")
@@ -451,7 +488,7 @@ def judge_ladder(
         if not passed[k]:
             outcome = further_labels(int(errors[k]), int(accepted[k]), len(values), limit, delta, anytime=anytime)
             before = None if tested else rungs[-1]
-            further, outlook = _at_least_as_many(outcome, before)
+            further, outlook = _at_least_as_many(outcome, before, int(errors[k]))
         rungs.append(
             Rung(
                 limit=float(limit),
@@ -469,42 +506,6 @@ def judge_ladder(
     return tuple(rungs)
 
 
-def further_labels(
-    wrong: int, accepted: int, nodes: int, limit: float, delta: float, *, anytime: bool = False
-) -> tuple[tuple[int, int | None] | None, str]:
-    """How many more calibration labels a limit needs, at least and at most, and the same in words.
-
-    Computed for a power of 80 % at both ends of a 50 % interval of the error.
-
-    Args:
-        wrong, accepted: calibration nodes that are accepted, and how many of these are wrong.
-        nodes: all calibration nodes.
-        limit, delta: of the test.
-        anytime: whether the test is an e-process, which needs more; approximate.
-
-    Example:
-        >>> further_labels(10, 100, 200, 0.05, 0.05)[1]
-        'not reachable at this threshold: 10.0% of the 100 accepted calibration nodes are wrong'
-    """
-    if nodes == 0:
-        fewest = nodes_to_certify(limit, delta / BET if anytime else delta)
-        return (fewest, None), f"at least {fewest:,} calibration labels; there are none yet"
-    if accepted == 0:
-        return None, "no calibration node is accepted: more validation and calibration labels are needed"
-    observed = wrong / accepted
-    if observed > limit:
-        return None, (
-            f"not reachable at this threshold: {observed:.1%} of the {accepted:,} accepted calibration nodes are wrong"
-        )
-    cost = delta / BET if anytime else delta
-    low, high = clopper_pearson_interval(wrong, accepted, DOUBT)
-    fewest = nodes_for_power(limit, low, cost, POWER) or nodes_to_certify(limit, cost)
-    most = nodes_for_power(limit, high, cost, POWER)
-    at_least = max(1, math.ceil(fewest * nodes / accepted) - nodes)
-    at_most = None if most is None else max(at_least, math.ceil(most * nodes / accepted) - nodes)
-    return (at_least, at_most), _label_words(at_least, at_most)
-
-
 def count_accepted(values: np.ndarray, wrong: np.ndarray, thresholds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """How many nodes each threshold accepts, and how many of those are wrong.  # [T], [T]"""
     order = np.argsort(values, kind="stable")
@@ -512,18 +513,8 @@ def count_accepted(values: np.ndarray, wrong: np.ndarray, thresholds: np.ndarray
     return accepted, np.concatenate([[0], np.cumsum(wrong[order])])[accepted]
 
 
-def _label_words(at_least: int, at_most: int | None) -> str:
-    if at_most is None:
-        return (
-            f"at least {at_least:,} further calibration labels; given the observed error, possibly no number is enough"
-        )
-    return f"{at_least:,} to {at_most:,} further calibration labels" if at_most > at_least else (
-        f"about {at_least:,} further calibration labels"
-    )  # fmt: skip
-
-
 def _at_least_as_many(
-    outcome: tuple[tuple[int, int | None] | None, str], before: Rung | None
+    outcome: tuple[tuple[int, int | None] | None, str], before: Rung | None, wrong: int
 ) -> tuple[tuple[int, int | None] | None, str]:
     """A limit also needs what the looser limits before it need."""
     further = outcome[0]
@@ -534,7 +525,7 @@ def _at_least_as_many(
     (low, high), (low_before, high_before) = further, before.further_labels
     low = max(low, low_before)
     high = None if high is None or high_before is None else max(high, high_before)
-    return (low, high), _label_words(low, high)
+    return outcome if (low, high) == further else ((low, high), label_words(low, high, max(wrong, before.wrong)))
 
 
 def _with_shares(rungs: tuple[Rung, ...], values: np.ndarray) -> tuple[Rung, ...]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from graphsde.acting.abstain import ACCEPT_BY, Abstention
-from graphsde.acting.certified import FOCUS, LADDER, Frontier, certify
+from graphsde.acting.certified import FOCUS, Frontier, certify, limits_to_test, usual_focus
 from graphsde.acting.decisions import ClassDecisions, Decisions, RegressionDecisions
 from graphsde.acting.expected import Selection, calibration_for_selection, control_risk, select
 from graphsde.acting.ood import FDR, OODFlag, flag_per_node, no_flag, p_values_among
@@ -25,7 +25,7 @@ from graphsde.acting.rules import (
     of_selection,
 )
 from graphsde.base.errors import BadInput, BadUsage, GraphsdeError
-from graphsde.base.registry import Rules
+from graphsde.base.registry import Rules, unknown_name
 from graphsde.base.renames import current
 from graphsde.graph.graph import Graph
 from graphsde.graph.masks import mask_of
@@ -43,8 +43,8 @@ def decide(
     max_error: float = 0.05,
     delta: float = 0.05,
     guarantee: GuaranteeName = "certified",
-    ladder: Sequence[float] = LADDER,
-    focus: float | None = FOCUS,
+    ladder: Sequence[float] | None = None,
+    focus: float | Literal["usual"] | None = "usual",
     tolerance: float | None = None,
     by: str | None = None,
     ood_rule: OODRule | None = None,
@@ -57,6 +57,7 @@ def decide(
     calibration: np.ndarray | None = None,
     further: np.ndarray | None = None,
     anytime: bool = False,
+    spent: float = 0.0,
     size: int | None = None,
     seed: int = 0,
     model: Predictor | None = None,
@@ -78,8 +79,10 @@ def decide(
             (:func:`graphsde.certify`); ``expected`` holds on average and needs fewer labels (:func:`graphsde.select`);
             ``accepted-and-wrong`` bounds the share of *all* nodes that are accepted and wrong, on average
             (:func:`graphsde.acting.expected.control_risk`). One limit chosen beforehand: :func:`graphsde.abstain`.
-        ladder: the limits, fixed before any label is seen.
-        focus: the limit of the ladder that gets most of ``delta``, also fixed beforehand (:func:`graphsde.certify`).
+        ladder: the limits, fixed before any label is seen; by default 30, 20, 15, 10, 7.5, 5, 3, 2, 1 %, ``max_error``
+            and ``focus``.
+        focus: the limit that gets most of ``delta``, also fixed beforehand (:func:`graphsde.certify`); usually 5 %, or
+            ``max_error`` if it is not one of the default limits.
         tolerance: for regression (required): a prediction is wrong if it is off by more than this.
         by: for classes: the uncertainty to accept by; default ``margin``.
         ood_rule: for classes: the rule behind the action ``ood``, ``per-node`` (default) or ``fdr``. Acceptance
@@ -96,6 +99,8 @@ def decide(
             again; their labels are in ``graph``, and they have no role.
         anytime: use a test that may be repeated whenever ``further`` labels come in; with ``further`` it
             always is. If you may want to test again, set it from the start.
+        spent: with ``further`` or ``anytime``: δ of earlier tests without ``anytime`` on the same labels. Any of them
+            could have certified wrongly, so the stated probability is ``1 − delta − spent``.
         model: the one that predicted, for scores that need further predictions of it.
         former: options under their former names.
 
@@ -113,6 +118,12 @@ def decide(
     _require_one_of("guarantee", guarantee, GUARANTEES)
     for name, value in (("max_error", max_error), ("delta", delta)):
         require_share(name, value)
+    if focus == "usual":
+        focus = usual_focus(max_error) if ladder is None else FOCUS
+    if focus is not None:
+        require_share("focus", focus)
+    if spent:
+        require_share("spent", spent)
     rule = DECIDING.of(prediction)
     known = [name for name, one in inspect.signature(rule).parameters.items() if one.default is not one.empty]
     asked: dict[str, Any] = {
@@ -126,7 +137,7 @@ def decide(
         "intervals_by": intervals_by,
         "model": model,
     }
-    asked |= {current("option", name): value for name, value in former.items()}
+    asked |= _formerly(former)
     given = {name: value for name, value in asked.items() if value is not None}
     if strange := sorted(set(given) - set(known)):
         raise BadUsage(
@@ -137,7 +148,9 @@ def decide(
             fix="leave it out",
         )
     calibrated = _calibration(prediction, graph, guarantee, calibration, further, size, seed)
-    terms = Terms(guarantee, float(max_error), float(delta), tuple(ladder), focus, anytime or further is not None, seed)
+    limits = limits_to_test(max_error, focus) if ladder is None else tuple(ladder)
+    anytime = anytime or further is not None
+    terms = Terms(guarantee, float(max_error), float(delta), limits, focus, anytime, seed, float(spent))
     return rule(prediction, graph, calibrated, terms, confidence_level=confidence_level, **given)
 
 
@@ -152,6 +165,7 @@ class Terms:
     focus: float | None
     anytime: bool
     seed: int
+    spent: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,6 +220,16 @@ def _calibration(
     later &= held_out(prediction, graph, later).mask
     first = first & ~later
     return Calibrated(first, first | later, f"{source}, plus {int(later.sum()):,} nodes labelled since")
+
+
+def _formerly(given: dict[str, Any]) -> dict[str, Any]:
+    """Options under their present names; one that never was an option is refused."""
+    names = [one.name for one in inspect.signature(decide).parameters.values() if one.kind is one.KEYWORD_ONLY]
+    present = {current("option", name): value for name, value in given.items()}
+    for name in present:
+        if name not in names:
+            raise unknown_name("option of decide", name, names)
+    return present
 
 
 def _require_one_of(kind: str, name: str, choices: dict[Any, str]) -> None:
@@ -372,7 +396,7 @@ def _accepting(
     if (calibrated.nodes & ~calibrated.first).any():
         frontier = frontier.again(prediction, graph, calibrated.nodes)
     named: dict[str, Any] = {"calibration_source": calibrated.source} | ({} if name is None else {"by": name})
-    frontier = replace(frontier, **named)
+    frontier = replace(frontier, spent=terms.spent, **named)
     if terms.guarantee == "certified":
         return of_frontier(frontier, terms.max_error), frontier, None
     options["calibration"] = calibrated.nodes

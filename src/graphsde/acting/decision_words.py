@@ -183,7 +183,20 @@ def _ways_out(decisions: Decisions, found: dict[str, Any]) -> list[str]:
         lines.append(f"- more training and validation labels, or a better model: {way['outlook']}")
     else:
         lines.append(f"- more labels, drawn at random (graphsde ask RUN --for calibration): {way['outlook']}")
+        if again := weaker_again(decisions.frontier):
+            lines.append(f"  {again}")
     return [*lines, _calibrated(found)]
+
+
+def weaker_again(frontier: Frontier) -> str:
+    """What a second test with further labels will hold with, after a first one that may be run only once."""
+    if frontier.anytime or not frontier.could_certify:
+        return ""
+    return (
+        "Testing again with them (decide --further-labels) is a second look, so the limits then hold with probability "
+        f"{percent(max(0.0, 1 - 2 * frontier.delta))} instead of {percent(1 - frontier.delta)}. Only with decide "
+        "--anytime from the very first look on it makes no difference."
+    )
 
 
 def _calibrated(found: dict[str, Any]) -> str:

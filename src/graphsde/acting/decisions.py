@@ -74,14 +74,19 @@ class Decisions(ABC):
     def _repr_html_(self) -> str:
         from graphsde.acting.decision_words import frontier_rows
 
-        nodes, a = len(self.actions), self.abstention
-        counts = {one: int((self.actions == one).sum()) for one in self.choices}
+        a, counts = self.abstention, self.decided_counts()
+        nodes = int(a.decided.sum())
         acted: list[dict[str, object]] = [
             {"action": one, "nodes": many, "share": f"{many / max(nodes, 1):.1%}"} for one, many in counts.items()
         ]
         stated = self.frontier.guarantee if a.stated is None else a.stated
         in_use = a.max_error if stated.name == "certified" and a.threshold is not None else None
-        about = {"nodes": nodes, "limit asked for": f"{self.max_error:.1%}", "guarantee": stated.name}
+        about = {
+            "nodes": len(self.actions),
+            "decided on": nodes,
+            "limit asked for": f"{self.max_error:.1%}",
+            "guarantee": stated.name,
+        }
         parts = table(acted), note(stated.meaning), table(frontier_rows(self.frontier, in_use), limit=120)
         return card(type(self).__name__, about, *parts, *map(note, self.notes))
 

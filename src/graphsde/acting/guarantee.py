@@ -38,15 +38,25 @@ def _share(value: float) -> str:
     return f"{100 * value:.4g}%"
 
 
-def certified_guarantee(delta: float, limits: tuple[float, ...] = (), *, anytime: bool = False) -> Guarantee:
-    """For the frontier: all certified limits hold together."""
+def certified_guarantee(
+    delta: float, limits: tuple[float, ...] = (), *, anytime: bool = False, spent: float = 0.0
+) -> Guarantee:
+    """For the frontier: all certified limits hold together.
+
+    Args:
+        delta: of this test.
+        limits: that are certified.
+        anytime: whether it may be repeated as labels come in.
+        spent: δ of other tests on the same labels, any of which could have certified wrongly before.
+    """
     which = ", ".join(map(_share, limits)) if limits else "every certified limit"
     looks = ", however often the test was repeated as labels came in" if anytime else ""
+    before = f" It is not {_share(1 - delta)}, because an earlier look at the same labels was another test."
     return Guarantee(
         "certified",
-        f"With probability {_share(1 - delta)} over the draw of the calibration nodes, the share of wrong predictions "
-        f"among the nodes accepted at a certified limit is at most that limit, for all of them together "
-        f"({which}){looks}.",
+        f"With probability {_share(max(0.0, 1 - delta - spent))} over the draw of the calibration nodes, the share of "
+        f"wrong predictions among the nodes accepted at a certified limit is at most that limit, for all of them "
+        f"together ({which}){looks}.{before if spent else ''}",
         DRAWN_ALIKE + ("" if anytime else ", and the test is run only once"),
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from graphsde.acting.certified import LADDER
+from graphsde.acting.certified import limits_to_test
 from graphsde.acting.guarantee import Guarantee, certified_guarantee, expected_guarantee
 from graphsde.base.errors import BadUsage
 from graphsde.graph.graph import Graph
@@ -230,7 +230,7 @@ def plan_for_graph(graph: Graph, max_error: float, delta: float = 0.05, *, accur
             f"With an accuracy of {100 * accuracy:.3g}%, at most {100 * accepted:.3g}% of the nodes can be accepted "
             f"at that limit, and labels of the others don't count.",
         )
-    reach = tuple((limit, _largest_error(calibration * accepted, limit, delta)) for limit in LADDER)
+    reach = tuple((limit, _largest_error(calibration * accepted, limit, delta)) for limit in limits_to_test(max_error))
     return GraphPlan(needs, labelled, calibration, share, tuple(words), reach)
 
 

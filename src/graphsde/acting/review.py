@@ -214,7 +214,7 @@ def class_reasons(decisions: ClassDecisions, nodes: np.ndarray) -> np.ndarray:
     for row, node in enumerate(nodes.tolist()):
         words = []
         if flagged[node] or strange[node] <= STRANGE:
-            words.append(f"unlike anything seen in training (OOD p-value {strange[node]:.2g})")
+            words.append(_unusual(strange[node]))
         probs = p.mean[node]
         ranked = np.argsort(-probs, kind="stable")[:TOP]
         words += _doubt(probs[ranked], [names[c] for c in ranked])
@@ -222,6 +222,11 @@ def class_reasons(decisions: ClassDecisions, nodes: np.ndarray) -> np.ndarray:
         sure = f"{names[ranked[0]]} at {_percent(probs[ranked[0]])}, not certain enough for the limit"
         found[row] = "; ".join(words[:MOST_REASONS]) or sure
     return found
+
+
+def _unusual(p_value: float) -> str:
+    """What the p-value says: an in-distribution node may be as unusual by chance."""
+    return f"only {100 * p_value:.2g} % of known nodes are as unusual (OOD p-value {p_value:.2g})"
 
 
 def _doubt(probs: np.ndarray, names: Sequence[str]) -> list[str]:

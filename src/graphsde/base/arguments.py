@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from numbers import Integral, Real
 
@@ -57,3 +58,25 @@ def choice(value: str, name: str, choices: Sequence[str]) -> str:
     if value not in choices:
         raise unknown_name(name, str(value), list(choices))
     return value
+
+
+_INSTEAD = {
+    "a valid number": "a number such as 0.05",
+    "a valid integer": "an integer",
+    "a valid boolean": "true or false",
+    "a valid string": "text",
+}
+
+
+def expected_in_words(message: str) -> str:
+    """What pydantic would have accepted, without its words about parsing.
+
+    Example:
+        >>> expected_in_words("Input should be a valid integer, unable to parse string as an integer")
+        'an integer'
+        >>> expected_in_words("Input should be less than 1")
+        'less than 1'
+    """
+    told = re.sub(r"^Input should be ", "", message)
+    told = re.sub(r", (unable to |got a number ).*$", "", told)
+    return _INSTEAD.get(told, told)

@@ -109,6 +109,7 @@ def ask(
     from graphsde.acting.acquisition import ACQUISITIONS
     from graphsde.acting.ask import ask as choose
     from graphsde.io.table_export import require_table_name, write_table
+    from graphsde.models.given import TrainedElsewhere
     from graphsde.prediction.columns import with_node_names
 
     if purpose not in ("training", "calibration"):
@@ -154,8 +155,12 @@ def ask(
     print_table(rows)
     if questions.note is not None:
         tell(questions.note)
-    then = f"graphsde learn {run} {out}" if purpose == "training" else f"graphsde decide {run} --further-labels {out}"
-    tell(f"Wrote {len(questions)} questions to {out}. Fill in the label column, then run: {then}")
+    then = f"then run: graphsde learn {run} {out}"
+    if purpose == "calibration":
+        then = f"then run: graphsde decide {run} --further-labels {out}"
+    elif isinstance(model, TrainedElsewhere):
+        then = f"then {model.taught_by}"
+    tell(f"Wrote {len(questions)} questions to {out}. Fill in the label column, {then}")
 
 
 def _unanswered(run: Path, name: str) -> Path:
@@ -197,18 +202,26 @@ def learn(
         int | None, typer.Option("--epochs", min=1, help="Maximum number of epochs; default: the run's.")
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Train from new weights instead of the current ones.")] = False,
+    test_labels: Annotated[
+        bool,
+        typer.Option(
+            "--test-labels",
+            help="Also train on labels that test nodes already have; they leave the test set. "
+            "Default: only for files written by ask.",
+        ),
+    ] = False,
     device: Annotated[str | None, DEVICE] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Add new labels, continue training from the current model, and show what changed. Earlier rounds are kept."""
     from graphsde.nn.callbacks import ProgressBar
-    from graphsde.runs.learn import COMPARED
+    from graphsde.runs.learn import COMPARED, kept_in_words
     from graphsde.runs.learn import learn as take_in
     from graphsde.runs.new_labels import GivenLabels
 
     learned = take_in(
         run,
-        GivenLabels.read(labels),
+        GivenLabels.read(labels, test_labels=test_labels),
         graph=graph,
         options=key_values(read, "--read") or None,
         epochs=epochs,
@@ -221,7 +234,10 @@ def learn(
         print_json({**learned.as_dict(), **said, "history": str(learned.history)})
         return
     if learned.already_known:
-        tell(f"Nothing to do: all {learned.known} labels are already in use. Last round:")
+        tell(f"Nothing to do: all {learned.known} labels are already in use.")
+        if learned.kept_for_test:
+            tell(kept_in_words(learned.kept_for_test) + ".")
+        tell("Last round:")
     tell(_headline(learned))
     change = learned.change
     rows = [

@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from graphsde._version import __version__
+from graphsde.base.arguments import expected_in_words
 from graphsde.base.errors import GraphsdeError, shorten
 from graphsde.base.plugins import load_installed, load_plugins
 from graphsde.base.suggestions import ELSEWHERE, called_here
@@ -146,7 +147,9 @@ def _wrong_usage_in_one_line() -> Iterator[None]:
     except Exception as error:
         # the framework may bundle its own click or use the installed one: recognise errors by attributes, not class
         if hasattr(error, "format_message") and isinstance(getattr(error, "message", None), str):
-            error.message = printable(error.message + _option_meant(error))  # type: ignore[attr-defined]
+            wrong, instead = error.message, expected_in_words(error.message)  # type: ignore[attr-defined]
+            told = wrong if instead == wrong else f"{instead[0].upper()}{instead[1:]} is expected"
+            error.message = printable(told + _option_meant(error))  # type: ignore[attr-defined]
         raise
 
 

@@ -50,9 +50,13 @@ def decide(
         str, typer.Option("--guarantee", help="certified, expected (on average) or accepted-and-wrong.")
     ] = "certified",
     focus: Annotated[
-        float,
-        typer.Option("--focus", help="The error limit that gets most of delta; choose it before you see results."),
-    ] = 0.05,
+        float | None,
+        typer.Option(
+            "--focus",
+            help="The error limit that gets most of delta; choose it before you see results. "
+            "Default: 0.05, or --max-error if that is not a limit of the ladder.",
+        ),
+    ] = None,
     tolerance: Annotated[
         float | None,
         typer.Option(
@@ -133,9 +137,12 @@ def decide(
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Decide for every node: accept its prediction, review it, or (for classes) treat it as OOD."""
+    from graphsde.acting.certified import usual_focus
     from graphsde.acting.decide import decide as judge
     from graphsde.io.table_export import require_table_name, write_table
+    from graphsde.runs.looks import Look, remember, spent_before
     from graphsde.uncertainty.conformal import CONFORMAL_SCORES
+    from graphsde.uncertainty.held_out import require_share
     from graphsde.uncertainty.scores.registry import SCORES
 
     out = run / "decisions.csv" if out is None else out
@@ -156,25 +163,25 @@ def decide(
     if further_labels is not None:
         graph, further = _with_further_labels(further_labels, model, graph)
     options: dict[str, Any] = {"guarantee": guarantee, "ood_rule": ood_rule, "sets": sets}  # names checked by the call
+    require_share("max_error", max_error)
+    focus = usual_focus(max_error) if focus is None else focus
+    test: dict[str, Any] = {
+        "max_error": max_error, "delta": delta, "focus": focus, "anytime": anytime or further is not None, "by": by,
+        "ood_by": ood_by, "false_alarm": false_alarm, "tolerance": tolerance, "size": calibration_size, "seed": seed,
+    }  # fmt: skip
+    look = Look.of(samples=samples, **test)
     decisions = judge(
         opened.prediction(samples),
         graph,
-        max_error=max_error,
-        delta=delta,
-        focus=focus,
         confidence_level=confidence_level,
         further=further,
-        anytime=anytime,
-        size=calibration_size,
-        seed=seed,
-        by=by,
-        ood_by=ood_by,
+        spent=spent_before(run, look, further=further is not None),
         sets_by=sets_by,
-        false_alarm=false_alarm,
-        tolerance=tolerance,
         model=model,
+        **test,
         **options,
     )
+    remember(run, look, decisions.frontier)
     review = decisions.review(importance)
     write_table(decisions.columns(), out)
     write_table(review.columns(), listed)
@@ -183,7 +190,7 @@ def decide(
         print_of_run(run, model, graph, {"out": str(out), "review": about, **decisions.summary()})
         return
     _print_decisions(decisions)
-    _print_review(review)
+    _print_review(review, decisions)
     tell("", f"Wrote {graph.num_nodes:,} decisions to {out} and {len(review):,} nodes to review to {listed}.")
 
 
@@ -191,7 +198,9 @@ def _with_further_labels(path: Path, model: Model, graph: Graph) -> tuple[Graph,
     """The graph with further labels, and which nodes they belong to: used for calibration, never for training."""
     from graphsde.runs.new_labels import CHECKS, GivenLabels
 
-    new = CHECKS.of(model)(GivenLabels.read(path, role="calibration"), graph, model._require_fitted())
+    given = GivenLabels.read(path, role="calibration")
+    new = CHECKS.of(model)(given, graph, model._require_fitted())
+    given.require_random(path)
     if not len(new.positions) or new.from_test:
         raise BadUsage(
             "these labels are already in use" if not new.from_test else f"{new.from_test} of these are test nodes",
@@ -219,12 +228,14 @@ def _print_decisions(decisions: Decisions) -> None:
     tell(*words.notes)
 
 
-def _print_review(review: Review) -> None:
+def _print_review(review: Review, decisions: Decisions) -> None:
     known = f" ({review.known:,} with known labels left out)" if review.known else ""
     if not len(review):
         tell("", f"Nothing to review{known}.")
         return
-    tell("", f"To review: {len(review):,} nodes, {review.ordered_by}{known}. The first ones:")
+    listed = {one: int((decisions.actions[review.nodes] == one).sum()) for one in decisions.choices if one != "accept"}
+    sum_of = f" ({' + '.join(f'{many:,} {one}' for one, many in listed.items())})" if len(listed) > 1 else ""
+    tell("", f"To review: {len(review):,} nodes{sum_of}, {review.ordered_by}{known}. The first ones:")
     rows = review.rows(FIRST_ROWS)
     print_table([{name: _cell(row[name], name) for name in SHOWN_OF_REVIEW if name in row} for row in rows])
 
@@ -276,14 +287,19 @@ def plan(
 
 
 def _plan_of_run(run: Path, max_error: float, delta: float, tolerance: float | None, samples: int, json: bool) -> None:
+    from graphsde.acting.certified import usual_focus
     from graphsde.acting.decide import decide as judge
-    from graphsde.acting.decision_words import describe
+    from graphsde.acting.decision_words import describe, weaker_again
+    from graphsde.runs.looks import Look, remember
 
     opened = opened_run(run)
     model, graph = opened.model, opened.graph
     decisions = judge(
         opened.prediction(samples), graph, max_error=max_error, delta=delta, tolerance=tolerance, model=model
     )
+    focus = usual_focus(max_error)
+    look = Look.of(max_error=max_error, delta=delta, focus=focus, tolerance=tolerance, samples=samples)
+    remember(run, look, decisions.frontier)
     if json:
         print_of_run(run, model, graph, {"asked": max_error, "frontier": decisions.frontier.as_dict()})
         return
@@ -292,7 +308,5 @@ def _plan_of_run(run: Path, max_error: float, delta: float, tolerance: float | N
     print_table(words.frontier)
     tell(*words.accepted)
     if any(not one.certified for one in decisions.frontier.rungs):
-        tell(
-            f"More calibration labels must be drawn at random: graphsde ask {run} --for calibration. "
-            "To be able to test again with them, use decide --anytime from the start."
-        )
+        more = f"More calibration labels must be drawn at random: graphsde ask {run} --for calibration."
+        tell(f"{more} {weaker_again(decisions.frontier)}".rstrip())

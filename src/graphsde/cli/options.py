@@ -137,7 +137,7 @@ def key_values(pairs: list[str], option: str) -> dict[str, Any]:
             value = load_plain_yaml(text, option)
         except BadInput:
             raise BadUsage(f"the value of {option} {pair!r} can't be read", found=text) from None
-        if isinstance(value, str):
+        if isinstance(value, str) and value == text.strip():  # text in quotes stays text
             value = _number(value)
         target = result
         *parents, last = key.strip().split(".")

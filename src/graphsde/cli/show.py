@@ -8,7 +8,7 @@ import sys
 from importlib import import_module, resources
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +16,9 @@ from graphsde.base.errors import GraphsdeError
 from graphsde.base.registry import unknown_name
 from graphsde.cli.options import GRAPH, JSON, MEMORY, READ, SAMPLES, key_values, run_folders, within_its_memory
 from graphsde.cli.output import cell, print_json, print_rows, say, tell
+
+if TYPE_CHECKING:
+    from graphsde.graph.graph import Graph
 
 
 def check(
@@ -29,8 +32,9 @@ def check(
     from graphsde.graph.checks import check as check_graph
 
     opened = open_graph(graph, **key_values(read, "--read"))
-    report = check_graph(opened)
-    default = _default_model(opened)
+    divided = _divided(opened)
+    report = check_graph(opened, divided=None if divided is opened else divided)
+    default = {} if report.problems or divided is None else _default_model(divided)
     if json:
         print_json({**report.as_dict(), **default})
         return
@@ -42,20 +46,26 @@ def check(
         tell(f"Estimated memory: about {human_bytes(told['memory'])}.")
 
 
-def _default_model(graph: Any) -> dict[str, Any]:
-    """What the rule chooses for a graph, on the split that ``fit`` would use; nothing if it can't be fitted."""
-    from graphsde.base.memory import resident_bytes
+def _divided(graph: Graph) -> Graph | None:
+    """The graph with the split that ``fit`` would use; ``None`` if it can't be fitted."""
     from graphsde.datasets.source import files_split
     from graphsde.datasets.splits import make_split
+
+    if graph.train_mask is not None and graph.train_mask.any():
+        return graph
+    try:
+        return make_split(graph, files_split(graph)).apply(graph)
+    except GraphsdeError:
+        return None
+
+
+def _default_model(graph: Graph) -> dict[str, Any]:
+    """What the rule chooses for a graph with its split; nothing for numbers, for which there is no rule."""
+    from graphsde.base.memory import resident_bytes
     from graphsde.models.lgnsde import LGNSDE
     from graphsde.models.lgnsde.rule import choose
 
     if not graph.class_names:
-        return {}
-    try:
-        if graph.train_mask is None or not graph.train_mask.any():
-            graph = make_split(graph, files_split(graph)).apply(graph)
-    except GraphsdeError:
         return {}
     found = choose(graph)
     held, needed = resident_bytes(), LGNSDE().needed_memory(graph)

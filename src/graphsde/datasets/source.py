@@ -13,6 +13,7 @@ from graphsde.datasets.benchmarks import DATASETS, load
 from graphsde.datasets.splits import default_split, make_split
 from graphsde.datasets.splits.split import FILES_SPLIT, Split
 from graphsde.graph.graph import Graph
+from graphsde.graph.masks import lacks_training, require_trainable
 from graphsde.io.opening import require_path
 from graphsde.io.read import read as read_files
 
@@ -124,7 +125,13 @@ def divided(
 
 
 def files_split(graph: Graph) -> str:
-    """Like :func:`default_split`, but without calibration nodes for files that give no roles."""
+    """Like :func:`default_split`, but without calibration nodes for files that give no roles.
+
+    Raises:
+        BadInput: nodes have roles, but none is for training: a new split could train on the user's test nodes.
+    """
+    if lacks_training(graph.masks):
+        require_trainable(graph)
     name = default_split(graph)
     return FILES_SPLIT if name == "fractions" else name
 
@@ -134,7 +141,8 @@ def split(graph: Graph, name: str | None = None, *, seed: int = 0, **options: An
 
     Args:
         graph: to split.
-        name: one of ``graphsde list splits``; default: the one that :func:`read` uses.
+        name: one of ``graphsde list splits``; default: the one that :func:`read` uses. A graph with roles but
+            without training nodes then keeps its roles: a new split could train on test nodes.
         seed: the same seed gives the same split.
         **options: those of the split.
 
@@ -143,6 +151,8 @@ def split(graph: Graph, name: str | None = None, *, seed: int = 0, **options: An
         >>> split(gs.synthetic(100, classes=2), "fractions").role("train").sum()
         np.int64(60)
     """
+    if name is None and not options and lacks_training(graph.masks):
+        return graph
     return divided(graph, name or files_split(graph), seed, options)[0]
 
 
@@ -216,7 +226,8 @@ def _how_to_get_a_graph(data: Any, families: set[str]) -> str:
 def read(path: str | os.PathLike[str], *, name: str | None = None, **options: Any) -> Graph:
     """Read a graph from files, check it, clean it and give it the split that ``graphsde fit`` would use.
 
-    A graph whose files name training nodes keeps its roles, those of labelled nodes (``given``). Any other gets
+    A graph whose files name training nodes keeps its roles, those of labelled nodes (``given``). One that only names
+    nodes for validation, calibration or test keeps these roles and can't be fitted. Any other gets
     ``stratified-60-15-25`` with seed 0: 60/15/25 % of its labelled nodes, by class, for training, validation and test;
     if labels are few, training comes first. A graph without labels gets no roles.
 

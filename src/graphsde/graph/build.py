@@ -155,16 +155,22 @@ def from_arrays(
     return assemble(raw, read_options)
 
 
-def options_from(options: Mapping[str, Any]) -> ReadOptions:
-    """Keyword arguments as ReadOptions; the error for a wrong name or value lists the choices."""
+def options_from(options: Mapping[str, Any], further: Sequence[str] = ()) -> ReadOptions:
+    """Keyword arguments as ReadOptions; the error for a wrong name or value lists the choices.
+
+    Args:
+        options: the arguments.
+        further: arguments that the caller also accepts, so that they are listed and suggested.
+    """
     options = {name: current("target", value) if name == "target" else value for name, value in options.items()}
     hints = get_type_hints(ReadOptions)
     for option, value in options.items():
         if option not in hints:
-            fix = what_was_meant(option, hints, "leave it out")
-            raise BadUsage(f"unknown option '{shorten(option, 60)}'", expected="one of " + ", ".join(hints), fix=fix)
-        if (choices := get_args(hints[option])) and value not in choices:
-            raise BadUsage(f"invalid value for '{option}'", found=value, expected="one of " + ", ".join(choices))
+            choices = list(dict.fromkeys([*further, *hints]))
+            fix = what_was_meant(option, choices, "leave it out")
+            raise BadUsage(f"unknown option '{shorten(option, 60)}'", expected="one of " + ", ".join(choices), fix=fix)
+        if (allowed := get_args(hints[option])) and value not in allowed:
+            raise BadUsage(f"invalid value for '{option}'", found=value, expected="one of " + ", ".join(allowed))
     return ReadOptions(**options)
 
 

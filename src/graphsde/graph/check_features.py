@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from graphsde.base.errors import shorten
+from graphsde.base.html import counted, listed
 from graphsde.graph.adjacency import Adjacency
 from graphsde.graph.graph import Graph
 from graphsde.graph.masks import name_nodes
 from graphsde.graph.raw import Finding
+from graphsde.graph.read_option import read_option
 
 TWIN_BLOCK = 1 << 22  # entries hashed at a time, so that a wide matrix needs no copy of itself
 MOSTLY_ZERO = 0.05  # up to this share of nonzeros, checks are faster on a sparse matrix
@@ -105,10 +109,13 @@ def _scramble(bits: np.ndarray) -> np.ndarray:
 
 
 SCALE_SPREAD = 1000  # the small column then changes a layer's output less than the noise of its initial weights
+NOT_CATEGORIES = ("W-DATE-TEXT", "W-PERCENT-TEXT")  # the reader has already told what these columns are
 ID_LIKE = 0.5  # a category for every second node can't be learned from: it is an identifier
 SHOWN = 5
 BLOCK = 256  # columns at a time, so that a wide matrix needs no float64 copy of itself
 NUMBERS_AT_ONCE, FEWEST_AT_ONCE = 1 << 23, 4  # fewer columns at a time if the matrix is long
+MOST_NAMED = 12  # columns of each kind
+A_BAG = 4  # columns that begin alike
 MANY_CLASSES = 100  # above it, a numeric column that matches the class would be a coincidence
 
 
@@ -119,9 +126,32 @@ def feature_facts(graph: Graph) -> dict[str, Any]:
     return {
         "numeric": int(width),
         "categorical": len(graph.categorical),
+        "columns": {"numeric": list(graph.feature_names or ()), "categorical": list(graph.categorical)},
         "sparse": graph.is_sparse,
         "filled": float(stored / (rows * width)) if width else 0.0,
     }
+
+
+def describe_features(facts: dict[str, Any]) -> list[str]:
+    """How many columns of each kind, and their names; those of a bag of words count as one name."""
+    told = f"{counted(facts['numeric'], 'numeric column')} ({facts['filled']:.1%} not zero)"
+    if facts["categorical"]:
+        told += f", {counted(facts['categorical'], 'categorical column')}"
+    lines = [f"Features: {told}"]
+    for kind, names in facts["columns"].items():
+        if names:
+            lines.append(f"  {kind}: {listed(_bags_as_one(names), MOST_NAMED)}")
+    return lines
+
+
+def _bags_as_one(names: Sequence[str]) -> list[str]:
+    """``note:red``, ``note:tall`` … as one name, if a column has many words."""
+    sizes = Counter(name.partition(":")[0] for name in names if ":" in name)
+    shown = dict.fromkeys(
+        f"{start}:… ({counted(sizes[start], 'word')})" if sizes[start] >= A_BAG else name
+        for name, start in ((name, name.partition(":")[0]) for name in names)
+    )
+    return list(shown)
 
 
 def feature_findings(graph: Graph) -> list[Finding]:
@@ -239,6 +269,7 @@ def _deviations(features: Any) -> np.ndarray:
 
 def _categories(graph: Graph) -> list[Finding]:
     findings = []
+    explained = {name for note in graph.notes if note.code in NOT_CATEGORIES for name in note.where}
     for name, column in graph.categorical.items():
         title = shorten(name, 60)
         missing = np.flatnonzero([value is None for value in column])
@@ -252,11 +283,19 @@ def _categories(graph: Graph) -> list[Finding]:
             findings.append(
                 Finding("W-CONSTANT", "warning", f"the categorical column {title} is constant", 1, (title,))
             )
-        elif distinct > ID_LIKE * graph.num_nodes:
+        elif distinct > ID_LIKE * graph.num_nodes and title not in explained:
             message = f"the categorical column {title} has {distinct:,} values for {graph.num_nodes:,} nodes"
-            hint = "it looks like a name or an id; remove it"
+            drop = f"if it is a name or an id, leave it out: {read_option('drop', [name])}"
+            words = f"if it is text, make every word a feature: {read_option('words', [name])}; "
+            hint = words + drop if _several_words(column) else drop
             findings.append(Finding("W-CATEGORY-MANY", "warning", message, distinct, (title,), hint))
     return findings
+
+
+def _several_words(column: np.ndarray) -> bool:
+    """Whether most cells have more than one word."""
+    present = [value for value in column.tolist() if value is not None]
+    return 2 * sum(len(value.split(maxsplit=1)) > 1 for value in present) > len(present)
 
 
 _FIRST_ROWS = 100

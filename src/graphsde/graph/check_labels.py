@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphsde.base.errors import BadInput, shorten
+from graphsde.base.html import counted
 from graphsde.base.registry import Rules
 from graphsde.graph.build import unseen_classes
 from graphsde.graph.graph import Graph
@@ -100,6 +101,8 @@ def describe_values(facts: dict[str, Any]) -> str:
 
 
 IMBALANCE = 10  # above it, accuracy hardly depends on whether the smallest class is ever predicted
+JUDGING = {"val": "validation", "test": "test"}
+FEW_JUDGING = 20  # of fewer nodes, one node is more than 5 % of accuracy
 FEW_LABELS = 5  # with fewer, one odd node decides what a class looks like
 
 
@@ -134,7 +137,7 @@ def _class_findings(graph: Graph, facts: dict[str, Any]) -> list[Finding]:
     findings = []
     if facts["unlabelled"]:
         count = facts["unlabelled"]
-        message = f"{count:,} of {graph.num_nodes:,} nodes are unlabelled"
+        message = f"{count:,} of {graph.num_nodes:,} nodes {'are' if count > 1 else 'is'} unlabelled"
         where = name_nodes(graph.node_ids, np.flatnonzero(~graph.labelled))
         findings.append(Finding("W-UNLABELLED", "note", message, count, where))
     return findings + unseen_classes(graph.target, graph.masks) + _sizes(graph, facts) + _similar(graph)
@@ -144,7 +147,7 @@ def _refused(graph: Graph) -> list[Finding]:
     """What ``fit`` would refuse."""
     problems = []
     for one, other, rows in overlaps(graph.masks):
-        message = f"{len(rows):,} nodes are in both the {one} and the {other} split"
+        message = f"{counted(len(rows), 'node')} in both the {one} and the {other} split"
         where = name_nodes(graph.node_ids, rows)
         hint = "metrics on training nodes are meaningless"
         problems.append(Finding("E-SPLIT-OVERLAP", "problem", message, len(rows), where, hint))
@@ -179,14 +182,36 @@ def _sizes(graph: Graph, facts: dict[str, Any]) -> list[Finding]:
         where = tuple(_title(graph, one) for one in empty[:5])
         message = f"{len(empty):,} {'classes have' if len(empty) > 1 else 'class has'} no node"
         findings.append(Finding("W-CLASS-EMPTY", "warning", message, len(empty), where))
-    if graph.train_mask is not None:
+    return findings
+
+
+def split_findings(graph: Graph, *, drawn: bool = False) -> list[Finding]:
+    """Whether there are enough nodes to train on and to judge by.
+
+    Args:
+        graph: with its roles.
+        drawn: the roles are not those of the data but of the split that a fit would draw.
+    """
+    if graph.train_mask is None or not graph.labelled.any():
+        return []
+    findings, of_drawn = [], " of the split that fit would draw" if drawn else ""
+    if graph.labels is not None:
         trained = _per_class(graph, graph.train_mask)
         few = np.flatnonzero((trained > 0) & (trained < FEW_LABELS))
         if len(few):
             where = tuple(f"{_title(graph, one)}: {trained[one]}" for one in few[:5])
             plural = "classes have" if len(few) > 1 else "class has"
-            message = f"{len(few):,} {plural} fewer than {FEW_LABELS} training nodes"
+            message = f"{len(few):,} {plural} fewer than {FEW_LABELS} training nodes{of_drawn}"
             findings.append(Finding("W-CLASS-FEW", "warning", message, len(few), where, "label some more of them"))
+    counts = {what: int((graph.role(role) & graph.familiar).sum()) for role, what in JUDGING.items()}
+    small = {what: count for what, count in counts.items() if 0 < count < FEW_JUDGING}
+    if small:
+        message = f"only {' and '.join(counted(count, f'{what} node') for what, count in small.items())}{of_drawn}"
+        affected = {"validation": "the choice of epoch and settings", "test": "the test figures"}
+        what = " and ".join(affected[one] for one in small)
+        verb = "rest" if "test" in small else "rests"
+        hint = f"{what} {verb} on few nodes: label more, at least {FEW_JUDGING} for each"
+        findings.append(Finding("W-SPLIT-SMALL", "warning", message, min(small.values()), (), hint))
     return findings
 
 
@@ -199,7 +224,8 @@ def _similar(graph: Graph) -> list[Finding]:
             pairs.append(f"{shorten(repr(other), 60)} and {shorten(repr(name), 60)}")
     if not pairs:
         return []
-    message = f"{len(pairs):,} pairs of classes differ only in case or spaces: {pairs[0]}"
+    differ = "pair of classes differs" if len(pairs) == 1 else "pairs of classes differ"
+    message = f"{len(pairs):,} {differ} only in case or spaces: {pairs[0]}"
     return [Finding("W-CLASS-SIMILAR", "warning", message, len(pairs), tuple(pairs[:5]), "are they the same class?")]
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from graphsde.base.errors import shorten
+from graphsde.base.html import counted
 from graphsde.base.terminal import printable
-from graphsde.graph.check_features import feature_facts, feature_findings
-from graphsde.graph.check_labels import describe_values, label_facts, label_findings
+from graphsde.graph.check_features import describe_features, feature_facts, feature_findings
+from graphsde.graph.check_labels import describe_values, label_facts, label_findings, split_findings
 from graphsde.graph.graph import Graph
 from graphsde.graph.homophily import adjusted_homophily, homophily, nodes_with_open_labels
 from graphsde.graph.masks import name_nodes
@@ -159,11 +160,12 @@ class DataReport:
         return tuple(finding for finding in self.findings if finding.level == level)
 
 
-def check(graph: Graph) -> DataReport:
+def check(graph: Graph, *, divided: Graph | None = None) -> DataReport:
     """Check a graph before fitting a model.
 
     Args:
         graph: any graph.
+        divided: the same graph with the split that a fit would draw, if it has no training nodes.
 
     Returns:
         facts (size, degrees, homophily, labels per split, …) and findings. Nodes are named by id and by row, counted
@@ -186,25 +188,23 @@ def check(graph: Graph) -> DataReport:
     }
     findings = [note for note in graph.notes if note.code not in MEASURED_AGAIN]
     findings += label_findings(graph, labels) + structure_findings(graph, structure) + feature_findings(graph)
+    findings += split_findings(graph if divided is None else divided, drawn=divided is not None)
     findings.sort(key=lambda finding: ORDER.index(finding.level))
     return DataReport(facts, tuple(findings))
 
 
 def _describe(facts: Mapping[str, Any]) -> list[str]:
-    features, degree = facts["features"], facts["degree"]
+    degree = facts["degree"]
     if facts["directed"]:
-        edges = f"{facts['edges']:,} directed edges"
+        edges = counted(facts["edges"], "directed edge")
     else:
-        edges = f"{facts['edges'] // 2:,} undirected edges ({facts['edges']:,} directed entries)"
-    columns = f"{features['numeric']:,} numeric columns ({features['filled']:.1%} not zero)"
-    if features["categorical"]:
-        columns += f", {features['categorical']:,} categorical columns"
+        edges = f"{counted(facts['edges'] // 2, 'undirected edge')} ({facts['edges']:,} directed entries)"
     lines = [
         f"{shorten(facts['name'])}: {facts['nodes']:,} nodes, {edges}{', weighted' if facts['weighted'] else ''}",
-        f"Features: {columns}",
+        *describe_features(facts["features"]),
         f"Degree: {degree['min']:,} to {degree['max']:,}, median {degree['median']:g}, mean {degree['mean']:.1f}; "
         f"{facts['components']:,} {'components, the largest' if facts['components'] > 1 else 'component'} "
-        f"with {facts['largest_component']:,} nodes",
+        f"with {counted(facts['largest_component'], 'node')}",
     ]
     if facts["homophily"]:
         share, adjusted = facts["homophily"]["edge"], facts["homophily"]["adjusted"]
@@ -241,8 +241,8 @@ def _class_table(facts: Mapping[str, Any]) -> list[str]:
         for row in rows
     ]
     if len(classes) > len(shown):
-        table.append(f"  … and {len(classes) - len(shown):,} more classes")
-    return [f"Labels: {len(classes):,} classes, {facts['unlabelled']:,} nodes unlabelled", *table]
+        table.append(f"  … and {len(classes) - len(shown):,} more")
+    return [f"Labels: {counted(len(classes), 'class')}, {counted(facts['unlabelled'], 'node')} unlabelled", *table]
 
 
 def _tell(finding: Finding) -> list[str]:

@@ -148,7 +148,8 @@ class Entries:
             place=" and ".join(self.edge_place(int(row)) for row in self.rows[members[:2]]),
             found=seen,
             expected="one weight per edge",
-            fix="read with duplicates=sum or duplicates=first, or with directed=true if the two directions differ",
+            fix="--read duplicates=sum adds them up, duplicates=first keeps the first; --read directed=true if the two "
+            "directions differ",
         )
 
 
@@ -312,7 +313,7 @@ def _unknown_ends(
         place=edge_place(int(unknown.argmax())),
         found=named[0],
         expected=f"positions 0 to {num_nodes - 1}" if written is None else "ids of listed nodes",
-        fix="add the missing nodes, or read with unknown_edges=drop",
+        fix="add the missing nodes, or drop these edges: --read unknown_edges=drop, in Python unknown_edges='drop'",
     )
 
 
@@ -339,6 +340,12 @@ def _tell_merged(repeated: int, listed: int, entries: int) -> list[Finding]:
     if entries != listed:
         message = f"symmetrised: {listed:,} → {entries:,} directed entries"
         findings.append(
-            Finding("W-SYMMETRISED", "note", message, entries - listed, hint="directed=True keeps directions")
+            Finding(
+                "W-SYMMETRISED",
+                "note",
+                message,
+                entries - listed,
+                hint="to keep directions: --read directed=true, in Python directed=True",
+            )
         )
     return findings

@@ -94,7 +94,8 @@ def no_features() -> BadInput:
         code="E-NO-FEATURES",
         found="0 columns",
         expected="at least one numeric or categorical column",
-        fix='add a column, or choose features="degree" to use the logarithm of the node degrees',
+        fix="add a column, or use the logarithm of the node degrees: --read features=degree, in Python "
+        'features="degree"',
     )
 
 

@@ -258,7 +258,7 @@ def _findings(labels: np.ndarray, names: tuple[str, ...], place: Callable[[int],
     missing = np.flatnonzero(labels < 0)
     if len(missing):
         where = tuple(place(int(row)) for row in missing[:5])
-        message = f"{len(missing):,} of {len(labels):,} nodes are unlabelled"
+        message = f"{len(missing):,} of {len(labels):,} nodes {'are' if len(missing) > 1 else 'is'} unlabelled"
         findings.append(Finding("W-UNLABELLED", "note", message, len(missing), where))
     numbers = [int(name) for name in names if _INTEGER.fullmatch(name)]
     if numbers and len(numbers) == len(names) and numbers != list(range(len(names))):
@@ -307,7 +307,7 @@ def _float_error(value: object, count: int, place: str) -> BadInput:
         place=place,
         found=str(value),
         expected="text or integers",
-        fix="to predict numbers, write 'target: numeric' in graph.yaml or read with target=numeric; for classes, "
+        fix="to predict numbers, use --read target=regression ('target: regression' in graph.yaml); for classes, "
         "choose another label column",
     )
 
@@ -346,7 +346,7 @@ def encode_values(
             "a regression target has no classes",
             code="E-TARGET",
             found=", ".join(str(name) for name in list(class_names)[:5]),
-            fix="leave out the class names, or 'target: numeric'",
+            fix="leave out the class names, or 'target: regression'",
         )
     array = one_per_node(values)
     if array.dtype.kind in "OUST":
@@ -382,7 +382,7 @@ def _parsed(items: list[Any], place: Callable[[int], str]) -> np.ndarray:
                 place=place(row),
                 found=item,
                 expected="a number such as 151 or 1.5e-3, with a decimal point and no thousands separator",
-                fix="correct the cell, or leave out 'target: numeric' if these are classes",
+                fix="correct the cell, or leave out 'target: regression' if these are classes",
             )
         try:
             numbers[row] = float(number)

@@ -32,19 +32,23 @@ def likely_label(raw: RawGraph) -> list[Finding]:
     for column, values in texts.items():
         count = len({one for one in values if isinstance(one, str) and one})
         if 2 <= count <= min(MOST_CLASSES, raw.num_nodes / NODES_PER_CLASS):
-            candidates.append((not _says(column, LABEL_WORDS), count, column))
+            candidates.append((column.lower() != "label", not _says(column, LABEL_WORDS), count, column))
     for column in raw.feature_names or ():
         if column not in texts and _says(column, LABEL_WORDS):
-            candidates.append((False, MOST_CLASSES, column))  # only the names of numeric columns are known here
+            candidates.append(
+                (column.lower() != "label", False, MOST_CLASSES, column)
+            )  # only the names of numeric columns are known here
     if not candidates:
         return []
-    _, count, chosen = min(candidates)
+    from graphsde.graph.read_option import read_option
+
+    *_, count, chosen = min(candidates)
     shown = shorten(chosen, 60)
     values = f" ({count} different values)" if chosen in texts else ""
     message = f"no column is named 'label', but '{shown}'{values} looks like the label"
-    hint = f"if '{shown}' is the label: --read label={shown}, in Python label='{shown}'"
+    hint = f"if '{shown}' is the label: {read_option('label', shown)}, in Python label='{shown}'"
     if (named := _name_column(raw.other_columns, raw.num_nodes)) is not None:
-        hint += f"; for display names: --read node_name={named}, in Python node_name='{named}'"
+        hint += f"; for display names: {read_option('node_name', named)}, in Python node_name='{named}'"
     return [Finding(LIKELY_LABEL, "warning", message, 1, (shown,), hint)]
 
 

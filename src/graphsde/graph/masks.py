@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from graphsde.base.errors import BadInput, shorten
+from graphsde.base.html import counted
 from graphsde.graph.features import as_array
 from graphsde.graph.graph import MASK_NAMES, Graph
 from graphsde.graph.ids import locate
@@ -86,7 +87,7 @@ def refuse_overlap(masks: Mapping[str, np.ndarray], node_name: Callable[[int], s
             f"{count:,} {'nodes are' if count > 1 else 'node is'} in both the {one} and the {other} split: "
             f"{_first(shared, node_name)}",
             code="E-SPLIT-OVERLAP",
-            found=f"{count:,} shared nodes",
+            found=counted(count, "shared node"),
             expected="every node in at most one split",
             fix="remove them from one of the two: metrics on training nodes are meaningless",
         )
@@ -99,7 +100,7 @@ def refuse_unlabelled(train: np.ndarray, known: np.ndarray, node_name: Callable[
         raise BadInput(
             f"{len(missing):,} {plural} no label: {_first(missing, node_name)}",
             code="E-SPLIT-UNLABELLED",
-            found=f"{len(missing):,} unlabelled nodes",
+            found=counted(len(missing), "unlabelled node"),
             expected="a label for every training node",
             fix="label them, or remove them from the train split",
         )
@@ -129,6 +130,12 @@ def require_trainable(graph: Graph, *, early_stop: bool = True) -> None:
             raise BadInput(f"no validation node has {what}", code="E-SPLIT-EMPTY", fix=_EMPTY_FIX["val"])
 
 
+def lacks_training(masks: Mapping[str, np.ndarray]) -> bool:
+    """Whether nodes are marked for validation, calibration or test, but none for training."""
+    named = {role for role in ("train", "val", "calibration", "test") if role in masks and masks[role].any()}
+    return bool(named) and "train" not in named
+
+
 def how_to_give_labels(graph: Graph) -> str:
     """For a graph without labels: the column that looks like them, if the reader saw one, or where to add them."""
     seen = next((one.hint for one in graph.notes if one.code == LIKELY_LABEL and one.hint), None)
@@ -148,7 +155,8 @@ def name_nodes(node_ids: np.ndarray, rows: np.ndarray, most: int = SHOWN) -> tup
 
 
 _EMPTY_FIX = {
-    "train": "assign some labelled nodes to training, or use split='fractions'",
+    "train": "mark labelled nodes as 'train', or have a new split drawn, which ignores these roles: "
+    "--split stratified-60-15-25, in Python gs.split(graph, 'stratified-60-15-25')",
     "val": "assign some labelled nodes to validation, or disable early stopping (--no-early-stop)",
 }
 
@@ -156,8 +164,13 @@ _EMPTY_FIX = {
 def _filled(graph: Graph, name: str) -> np.ndarray:
     mask = graph.masks.get(name)
     if mask is None or not mask.any():
+        sizes = [f"{role} {int(other.sum()):,}" for role, other in graph.masks.items() if other.any()]
         raise BadInput(
-            f"the {name} split is empty", code="E-SPLIT-EMPTY", expected="at least one node", fix=_EMPTY_FIX[name]
+            f"the {name} split is empty",
+            code="E-SPLIT-EMPTY",
+            found=", ".join(sizes) or None,
+            expected="at least one node",
+            fix=_EMPTY_FIX[name],
         )
     return mask
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphsde.base.errors import BadInput, shorten
+from graphsde.base.html import counted
 from graphsde.graph.ids import CodedTexts
 from graphsde.graph.raw import Finding
 
@@ -73,14 +75,25 @@ class Table(Protocol):
     def holds_lists(self, column: str) -> bool:
         """Whether the column can only be words."""
 
+    def padded(self, columns: Sequence[str]) -> list[str]:
+        """Those among columns of whole numbers that have a cell with leading zeros, such as 007."""
+
     def features(self, columns: Sequence[str], categorical: Collection[str]) -> Features:
         """Columns sorted into numbers and text; those in ``categorical`` are always text."""
 
 
-def unused_columns(names: Sequence[str], what: str, code: str = "W-EDGE-COLUMNS") -> list[Finding]:
-    """A note about unused columns, such as edge attributes other than the weight."""
+def unused_columns(names: Sequence[str], noun: str, of: str = "", code: str = "W-EDGE-COLUMNS") -> list[Finding]:
+    """A note about unused columns, such as edge attributes other than the weight.
+
+    Args:
+        names: of the columns.
+        noun: what one of them is called.
+        of: where they are, such as ``" of edges.csv"``.
+        code: of the note.
+    """
     where = tuple(shorten(name, 60) for name in names[:5])
-    message = f"{len(names):,} {what} are not used: {', '.join(where)}"
+    shown = ", ".join(where) + (", …" if len(names) > 5 else "")
+    message = f"{counted(len(names), noun)}{of} {'is' if len(names) == 1 else 'are'} not used: {shown}"
     return [Finding(code, "note", message, len(names), where)] if names else []
 
 
@@ -298,6 +311,29 @@ def whole_numbers(cells: pa.Array) -> np.ndarray | None:
     if not pc.all(pc.equal(pc.cast(numbers, pa.string()), cells), min_count=0).as_py():
         return None
     return numpy_values(numbers)
+
+
+def padded_columns(
+    names: Sequence[str], all_cells: Iterable[pa.Array], cells: Callable[[Sequence[str]], Iterable[pa.Array]]
+) -> list[str]:
+    """The columns that have a whole number with leading zeros.
+
+    Args:
+        names: the columns.
+        all_cells: the cells of the whole table, in blocks; if none of the first block is padded, no column is read.
+        cells: gives the cells of some columns.
+    """
+    if not names or not any(map(_any_padded, itertools.islice(all_cells, 1))):
+        return []
+    return [name for name in names if any(map(_any_padded, cells([name])))]
+
+
+def _any_padded(cells: pa.Array) -> bool:
+    import pyarrow.compute as pc
+
+    # most cells are ruled out by their first letter and their length, which is faster than the expression
+    likely = cells.filter(pc.and_(pc.starts_with(cells, "0"), pc.greater(pc.binary_length(cells), 1)))
+    return bool(pc.any(pc.match_substring_regex(likely, r"^0\d+$"), min_count=0).as_py())
 
 
 def _cast(cells: pa.Array, absent: np.ndarray) -> np.ndarray:

@@ -31,6 +31,7 @@ from graphsde.io.columns import (
     as_objects,
     count_kinds,
     first_text,
+    padded_columns,
     parse_numbers,
     refuse_stray_text,
     refuse_text_crowds,
@@ -185,6 +186,10 @@ def read_header(data: bytes, path: Path, wanted: Sequence[str]) -> tuple[list[st
 
 def check_header(names: Sequence[str], place: str) -> None:
     """Refuse columns without a name and names that occur twice."""
+    if "" in names or len(set(names)) < len(names):
+        from graphsde.io.header_errors import refuse_data_as_header
+
+        refuse_data_as_header(names, place)
     if "" in names:
         raise BadInput(
             f"column {list(names).index('') + 1} has no name",
@@ -438,6 +443,9 @@ class CsvTable:
 
     def holds_lists(self, column: str) -> bool:
         return False
+
+    def padded(self, columns: Sequence[str]) -> list[str]:
+        return padded_columns(columns, self.blocks, self._select)
 
     def weights(self, column: str) -> np.ndarray:
         cells = self._column(column)

@@ -208,8 +208,10 @@ def read_settings(path: Path) -> Settings:
         if setting.value is None:
             raise yaml_error(f"'{key}' has no value", setting.place, "give it one or remove the line")
     values = _told_apart({key: setting.value for key, setting in found.items()}, ("regression",))
-    options = {key: values.pop(key) for key in OPTION_NAMES if key in values}
     places = {key: setting.place for key, setting in found.items()}
+    if "target" not in values and "target" in places:
+        places["label_kind"] = places.pop("target")  # it named no column
+    options = {key: values.pop(key) for key in OPTION_NAMES if key in values}
     try:
         settings = Settings.model_validate({**values, "options": options, "places": places})
         checked = read_options({"target": settings.label_kind}, settings.options)
@@ -281,9 +283,17 @@ def _in_words(error: ValidationError, found: Mapping[str, Setting]) -> BadInput:
     return yaml_error(f"'{key}' should be {expected}", place, f"write '{key}: {example}'", found=value)
 
 
-def read_options(given: Mapping[str, Any], from_file: ReadOptions | None = None) -> ReadOptions:
-    """Options from keyword arguments, which take precedence, and from the graph's own file."""
-    options = options_from({**(dataclasses.asdict(from_file) if from_file else {}), **given})
+def read_options(
+    given: Mapping[str, Any], from_file: ReadOptions | None = None, further: Sequence[str] = ()
+) -> ReadOptions:
+    """Options from keyword arguments, which take precedence, and from the graph's own file.
+
+    Args:
+        given: the arguments.
+        from_file: the options of the file.
+        further: arguments that the caller also accepts, for the error about an unknown one.
+    """
+    options = options_from({**(dataclasses.asdict(from_file) if from_file else {}), **given}, further)
     for name in ("directed", "strict"):
         if not isinstance(getattr(options, name), bool):
             raise BadUsage(f"invalid value for '{name}'", found=getattr(options, name), expected="True or False")

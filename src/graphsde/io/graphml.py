@@ -284,7 +284,7 @@ def read_graphml(path: Path, options: ReadOptions, name: str | None = None) -> R
         name=name or path.stem,
         node_place=lambda row: f"{path.name}, line {document.nodes.lines[row]}",
         edge_place=lambda row: f"{path.name}, line {lines[row]}",
-        findings=unused_columns([one for one in document.edges.attributes if one != "weight"], "edge attributes"),
+        findings=unused_columns([one for one in document.edges.attributes if one != "weight"], "edge attribute"),
     )
 
 

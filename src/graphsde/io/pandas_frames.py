@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from inspect import signature
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,9 @@ import scipy.sparse as sp
 from graphsde.base.errors import BadInput, BadUsage, MissingExtra, shorten
 from graphsde.base.registry import unknown_name
 from graphsde.graph.build import assemble, options_from
+from graphsde.graph.edges import counted_from_elsewhere
 from graphsde.graph.graph import MASK_NAMES, Graph
-from graphsde.graph.raw import RawGraph
+from graphsde.graph.raw import RawGraph, ReadOptions
 from graphsde.io.columns import unused_columns
 from graphsde.io.words import Bag, bag_of_words
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 # columns that are used if present; it is an error if they are missing only when named explicitly
 ROLES = {"id": "id", "label": "label", "split": "split", "source": "source", "target": "target", "weight": "weight"}
 Place = Callable[[int], str]
+LOOKED_AT = 1000  # edges
 
 
 def require_pandas() -> Any:
@@ -92,6 +95,7 @@ def from_pandas(
     node_frame, edge_frame = _Frame(nodes, "nodes"), _Frame(edges, "edges")
     if features == "degree":
         options["features"], features = "degree", []
+    read_options = _options({**options, "directed": directed, "target": label_kind})
     roles = {role: node_frame.role(role, column) for role, column in (("id", id), ("label", label), ("split", split))}
     ends = [edge_frame.require(column) for column in (source, target)]
     weights = edge_frame.role("weight", weight)
@@ -116,9 +120,40 @@ def from_pandas(
         name=name,
         node_place=node_frame.place,
         edge_place=edge_frame.place,
-        findings=unused_columns(unused, "columns of edges"),
+        findings=unused_columns(unused, "column", " of edges"),
     )
-    return assemble(raw, options_from({**options, "directed": directed, "target": label_kind}))
+    try:
+        return assemble(raw, read_options)
+    except BadInput as error:
+        counted = error.code == "E-EDGE-UNKNOWN" and counted_from_elsewhere(raw.sources, raw.targets, np.asarray(ids))
+        if error.code == "E-EDGE-UNKNOWN" and roles["id"] is None and not counted:
+            error.fix = _name_the_ids(node_frame, ends, edge_frame)
+        raise
+
+
+ONLY_FILES = {
+    "words": "make it a column of lists: nodes['note'] = nodes['note'].str.split()",
+    "categorical": "make it a column of text: nodes['zip'] = nodes['zip'].astype(str)",
+    "drop": "leave the columns out: nodes.drop(columns=['comment']), or list the others as features=[…]",
+}
+"""Options of files, and what to do with a frame instead."""
+
+
+def _options(given: dict[str, Any]) -> ReadOptions:
+    for key, fix in ONLY_FILES.items():
+        if key in given:
+            raise BadUsage(f"'{key}' is an option of files, not of data frames", found=given[key], fix=fix)
+    arguments = [name for name in signature(from_pandas).parameters if name not in ("nodes", "edges", "options")]
+    return options_from(given, arguments)
+
+
+def _name_the_ids(nodes: _Frame, ends: Sequence[str], edges: _Frame) -> str:
+    """What to do if edges lead nowhere because the index was used as ids."""
+    wanted = set(map(str, edges.column(ends[0]).iloc[:LOOKED_AT]))
+    shares = {name: len(wanted & set(map(str, nodes.column(name)))) / max(1, len(wanted)) for name in nodes.names}
+    best = max(shares, key=shares.__getitem__, default=None)
+    column = f"'{shorten(best, 60)}'" if best is not None and shares[best] > 0.5 else "COLUMN"
+    return f"the frame of nodes has no column 'id', so its index is used as ids; name the column of ids: id={column}"
 
 
 def to_pandas(graph: Graph) -> tuple[pd.DataFrame, pd.DataFrame]:

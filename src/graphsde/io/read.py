@@ -132,7 +132,7 @@ def _unknown_format(path: Path, suffix: str) -> BadInput:
             code="E-FORMAT",
             place=str(path),
             expected="a folder with nodes.csv and edges.csv (or .parquet)",
-            fix=f"put both tables into one folder and read the folder: read('{path.parent}')",
+            fix=f"put both tables into one folder and name the folder: {path.parent}",
         )
     return BadInput(
         f"unknown file format: {path.name}",

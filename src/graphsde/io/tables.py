@@ -20,9 +20,11 @@ from graphsde.graph.masks import masks_from_words
 from graphsde.graph.raw import Finding, RawGraph, ReadOptions
 from graphsde.io.columns import Features, Table, unused_columns
 from graphsde.io.csv_table import read_csv
-from graphsde.io.graph_yaml import Settings, did_you_mean, read_options, read_settings, with_given
+from graphsde.io.graph_yaml import TABLE_KEYS, Settings, did_you_mean, read_options, read_settings, with_given
+from graphsde.io.header_errors import named_column_missing, role_missing
 from graphsde.io.opening import require_inside
 from graphsde.io.parquet import read_parquet
+from graphsde.io.suspects import misspelt_roles, suspicious_features
 from graphsde.io.words import bag_of_words, read_json_words, read_vocabulary, vocabulary_file
 
 SUFFIXES = (".csv", ".parquet")
@@ -45,7 +47,7 @@ def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None)
         settings = read_settings(folder / "graph.yaml")
     settings, remaining = with_given(settings, given)
     _refuse_shared_columns(settings)
-    options = read_options(remaining, settings.options)
+    options = read_options(remaining, settings.options, TABLE_KEYS)
     chosen = _Files(folder, files, settings)
     nodes = _open(chosen.table("nodes", (settings.id,)), folder, (settings.id,), options)
     ends = (settings.source, settings.target)
@@ -56,14 +58,16 @@ def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None)
     _check_columns(nodes, settings, required=("id",), optional=("label", "split", "node_name"))
     node_ids = nodes.ids(settings.id)
     settings, noticed = _two_columns(edges, settings, node_ids)
-    _check_columns(edges, settings, required=("source", "target"), optional=("weight",))
+    _check_columns(edges, settings, required=("source", "target"), optional=("weight",), node_ids=node_ids)
     _give_back_cells()
     features = _features(nodes, settings, word_file, node_ids)
+    suspects = suspicious_features(nodes, features, settings.categorical) + _misspelt_roles(nodes, edges, settings)
     _give_back_cells()
     labels = nodes.values(settings.label) if settings.label in nodes.names else None
     if labels is not None and settings.classes is not None and options.target == "classification":
         labels = _positions(labels, settings.classes)
-    split = nodes.values(settings.split) if settings.split in nodes.names else None
+    with_split = settings.split in nodes.names and settings.split not in settings.drop
+    split = nodes.values(settings.split) if with_split else None
     masks = _joint_roles(split, nodes) if split is not None else {}
     sources = edges.ends(settings.source)
     _give_back_cells()
@@ -92,7 +96,8 @@ def read_tables(folder: Path, given: Mapping[str, Any], name: str | None = None)
         findings=chosen.findings
         + noticed
         + features.findings
-        + unused_columns(unused, f"columns of {edges.path.name}"),
+        + unused_columns(unused, "column", f" of {edges.path.name}")
+        + suspects,
     )
     del nodes, edges, sources
     _give_back_cells()
@@ -169,6 +174,14 @@ class _Files:
 
     def _missing(self, stem: str, wanted: tuple[str, ...]) -> str:
         files, folder = self.files, self.folder
+        if {"model.json", "config.yaml"} <= set(files):
+            raise BadInput(
+                f"{folder} is a run, not a graph",
+                code="E-NOT-A-FILE",
+                place=str(folder),
+                expected="the folder of the graph that the run was fitted on",
+                fix=f"graphsde doctor {folder} checks a run; its config.yaml names its graph",
+            )
         packed = next((file for file in files if file.startswith((f"{stem}.csv.", f"{stem}.parquet."))), None)
         empty = " (for a graph without edges: a file with the one line source,target)" if stem == "edges" else ""
         raise BadInput(
@@ -176,7 +189,7 @@ class _Files:
             code="E-NOT-A-FILE",
             place=str(folder),
             found=", ".join(shorten(file, 60) for file in files[:10]) or "nothing",
-            expected=f"{stem}.csv with the columns {', '.join(wanted)}{empty}",
+            expected=f"{stem}.csv with the {'column' if len(wanted) == 1 else 'columns'} {', '.join(wanted)}{empty}",
             fix=f"unpack {packed}" if packed else _similar(stem, files) or _other_tables(stem, files),
         )
 
@@ -189,14 +202,24 @@ def _open(file: str, folder: Path, wanted: tuple[str, ...], options: ReadOptions
     return read_parquet(path)
 
 
-def _check_columns(table: Table, settings: Settings, *, required: Sequence[str], optional: Sequence[str]) -> None:
+def _check_columns(
+    table: Table,
+    settings: Settings,
+    *,
+    required: Sequence[str],
+    optional: Sequence[str],
+    node_ids: np.ndarray | None = None,
+) -> None:
     """Required columns, and those that graph.yaml names, must exist."""
-    wanted = {role: getattr(settings, role) for role in required}
-    wanted |= {role: getattr(settings, role) for role in optional if role in settings.places}
     names = set(table.names)
-    for role, column in wanted.items():
-        if column not in names:
-            raise _no_column(table, column, settings.places.get(role, table.header_place))
+    for role in (*required, *optional):
+        column = getattr(settings, role)
+        if column in names:
+            continue
+        if role in settings.places:
+            raise named_column_missing(table, role, column, settings.places[role])
+        if role in required:
+            raise role_missing(table, role, node_ids)
 
 
 def _two_columns(edges: Table, settings: Settings, node_ids: np.ndarray) -> tuple[Settings, list[Finding]]:
@@ -209,6 +232,16 @@ def _two_columns(edges: Table, settings: Settings, node_ids: np.ndarray) -> tupl
     message = f"the columns {shown[0]} and {shown[1]} of {edges.path.name} are used as source and target"
     found = [Finding("W-COLUMNS-CHOSEN", "note", message, 2, shown)]
     return settings.model_copy(update={"source": ends[0], "target": ends[1]}), found
+
+
+def _misspelt_roles(nodes: Table, edges: Table, settings: Settings) -> list[Finding]:
+    """Features and edge columns such as ``Split`` and ``Weight``, unless another column has been named for the role."""
+    findings = []
+    for table, roles in ((nodes, ("split",)), (edges, ("weight",))):
+        free = [role for role in roles if role not in settings.places]
+        used = (settings.id, settings.label, settings.node_name, settings.source, settings.target, *settings.drop)
+        findings += misspelt_roles(table, free, {name for name in used if name is not None})
+    return findings
 
 
 def _refuse_shared_columns(settings: Settings) -> None:
@@ -231,26 +264,12 @@ def _refuse_shared_columns(settings: Settings) -> None:
                 )
 
 
-def _no_column(table: Table, column: str, place: str) -> BadInput:
-    hint = did_you_mean(column, table.names)
-    key = column if column in ("id", "label", "split", "source", "target", "weight") else None
-    rename = f"rename a column to '{column}'" + (f", or name another: --read {key}=COLUMN" if key else "")
-    return BadInput(
-        f"{table.path.name} has no column '{shorten(column, 60)}'",
-        code="E-HEADER",
-        place=place,
-        found=", ".join(shorten(name, 60) for name in table.names[:10]),
-        expected=f"a column '{shorten(column, 60)}'",
-        fix=f"{hint} {rename}" if hint.startswith("did") else rename,
-    )
-
-
 def _features(nodes: Table, settings: Settings, word_file: str | None, node_ids: np.ndarray) -> Features:
     names = set(nodes.names)
     for key in ("categorical", "drop", "words"):
         for column in getattr(settings, key):
             if column not in names:
-                raise _no_column(nodes, column, settings.places[key])
+                raise named_column_missing(nodes, key, column, settings.places[key])
     left_out = {settings.id, settings.label, settings.split, settings.node_name, *settings.drop}
     columns = [name for name in nodes.names if name not in left_out]
     bags = []
@@ -268,7 +287,7 @@ def _features(nodes: Table, settings: Settings, word_file: str | None, node_ids:
         # with a separate file of features, columns are mostly other ids and names
         named = {*settings.categorical, *settings.words}
         findings += unused_columns(
-            [name for name in columns if name not in named], f"columns of {nodes.path.name}", "W-NODE-COLUMNS"
+            [name for name in columns if name not in named], "column", f" of {nodes.path.name}", "W-NODE-COLUMNS"
         )
         columns = [name for name in columns if name in named]
     in_words = [name for name in columns if name in settings.words or nodes.holds_lists(name)]

@@ -22,6 +22,8 @@ from graphsde.base.interrupt import InterruptGuard
 from graphsde.base.registry import Registry
 from graphsde.datasets.source import as_graph
 from graphsde.graph.graph import Graph
+from graphsde.graph.masks import require_trainable
+from graphsde.graph.part_graph import PartGraph
 from graphsde.graph.target import TARGETS
 from graphsde.models.parameters import flat, merge_settings, plain, signature_of, split_params, with_settings_section
 from graphsde.models.recipes import recipe
@@ -31,6 +33,7 @@ from graphsde.nn.encoding import FeatureEncoder
 from graphsde.nn.likelihood import TargetScale
 from graphsde.nn.settings import Settings
 from graphsde.prediction import Perturb, Prediction
+from graphsde.prediction.learned_from import LearnedFrom
 
 if TYPE_CHECKING:
     from graphsde.uncertainty.calibration import Calibrator
@@ -86,6 +89,7 @@ class Model(ABC):
     targets: ClassVar[tuple[str, ...]] = ("classification",)
     """What it can predict. Each class sets it for itself: a subclass may have another loss."""
     _momentum: dict[str, Tensor] | None = None
+    _learned_from: LearnedFrom | None = None
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -395,8 +399,14 @@ def _taking_any_graph(method: Callable[..., Any], divide: bool) -> Callable[...,
             raise _as_in_scikit_learn(method.__name__, len(graph))
         try:
             taken = as_graph(graph[0], divide=divide)
+            if divide:
+                _require_roles(taken)
             found = method(self, taken, **options)
-            return found.known_to_be_of(taken) if isinstance(found, Prediction) else found
+            if isinstance(found, Prediction):
+                return found.known_to_be_of(taken, self._learned_from)
+            if divide and not isinstance(taken, PartGraph):
+                self._learned_from = LearnedFrom.of(taken)
+            return found
         except torch.cuda.OutOfMemoryError as error:
             raise NotEnoughMemory(
                 f"out of memory on the device in {method.__name__} of {self.name}",
@@ -404,6 +414,24 @@ def _taking_any_graph(method: Callable[..., Any], divide: bool) -> Callable[...,
             ) from error
 
     return taking
+
+
+def _require_roles(graph: Graph) -> None:
+    """Refuse to fit a graph that has labels but no training nodes.
+
+    Roles are not assigned here: the caller's graph would not have them, and could not tell later which labels are
+    still unseen.
+    """
+    if isinstance(graph, PartGraph) or not graph.labelled.any() or graph.role("train").any():
+        return
+    if graph.masks:
+        require_trainable(graph, early_stop=False)  # other roles are there, and a new split would ignore them
+    raise BadInput(
+        f"'{graph.name}' has no training nodes: its nodes have no roles",
+        code="E-NO-MASKS",
+        expected="a training mask",
+        fix="give the nodes roles, graph = gs.split(graph), and use that graph to fit, predict and decide",
+    )
 
 
 def _as_in_scikit_learn(method: str, given: int) -> BadUsage:
@@ -443,7 +471,6 @@ def encode(encoder: FeatureEncoder, graph: Graph) -> Tensor | Any:
     """Encoded features as a tensor or a :class:`SparseMatrix`."""
     import scipy.sparse as sp
 
-    from graphsde.graph.part_graph import PartGraph
     from graphsde.graph.sparse import SparseMatrix
 
     if isinstance(graph, PartGraph):

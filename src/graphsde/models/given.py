@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -28,6 +28,10 @@ class TrainedElsewhere(Model):
     """A model already fitted by another program; it is not registered."""
 
     paper, year = "", 0
+    taught_by: ClassVar[str] = (
+        "train your own model with these labels, and save its new predictions: gs.save_run(…, overwrite=True)"
+    )
+    """What to do with new labels: nothing here can be trained."""
 
     def fit(
         self,

@@ -22,6 +22,7 @@ from graphsde.graph.sparse import SparseMatrix
 from graphsde.models.base import ModelSettings
 from graphsde.models.given import TrainedElsewhere, content_of
 from graphsde.prediction import Perturb, Prediction, require_room_for_samples
+from graphsde.prediction.learned_from import LearnedFrom
 from graphsde.prediction.outputs import Output, as_numbers, names_of_columns, recognise
 
 Call = Callable[[nn.Module, Any], Any]
@@ -59,6 +60,7 @@ class Wrapped(TrainedElsewhere):
         self.module, self.graph = module, graph
         self.class_names = graph.class_names
         self._data, self._content = data, content_of(graph)
+        self._learned_from = LearnedFrom.of(graph)
         self._call = call or _call_by_signature(module)
         self._output, self._embedding, self._dropout = output, embedding, dropout
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from graphsde.base.arguments import expected_in_words
 from graphsde.base.errors import BadUsage
 from graphsde.base.renames import as_currently
 from graphsde.base.suggestions import called_here, what_was_meant
@@ -77,7 +78,7 @@ def _in_words(cls: type[Settings], error: ValidationError, what: str) -> BadUsag
             expected=None if called_here(name, known) else "one of " + ", ".join(sorted(known)),
             fix=f"the members have it: base_settings.{name}" if of_members else what_was_meant(name, known),
         )
-    expected = first["msg"].removeprefix("Value error, ")  # pydantic's words before those of a validator
+    expected = expected_in_words(first["msg"].removeprefix("Value error, "))  # from a validator of ours
     return BadUsage(
         f"setting '{name}' of {what} can't be {first['input']!r}",
         code="E-SETTING",

@@ -14,6 +14,7 @@ from graphsde.base.errors import BadUsage, NotEnoughMemory
 from graphsde.base.html import card, counted, table
 from graphsde.base.memory import available_bytes, memory_limit, require_memory
 from graphsde.graph.graph import Graph
+from graphsde.prediction.learned_from import LearnedFrom
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,6 +122,8 @@ class Prediction(ABC):
     embedding: np.ndarray | None
     """The last hidden state where the model has one.  # [N, h]"""
     _predicted_on: Graph | None = None
+    learned_from: LearnedFrom | None = None
+    """The nodes that the model's fit used, where that is known."""
 
     @property
     @abstractmethod
@@ -169,9 +172,10 @@ class Prediction(ABC):
 
         return Plots(self, self._predicted_on)
 
-    def known_to_be_of(self, graph: Graph | None) -> Self:
-        """This prediction, which from now on knows the graph that it is of."""
+    def known_to_be_of(self, graph: Graph | None, learned_from: LearnedFrom | None = None) -> Self:
+        """This prediction, which from now on knows the graph that it is of, and what its model was fitted on."""
         object.__setattr__(self, "_predicted_on", graph)
+        object.__setattr__(self, "learned_from", learned_from)
         return self
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -13,8 +14,9 @@ from typing import Any
 import scipy.sparse as sp
 
 from graphsde.base import storage
-from graphsde.base.errors import BadInput, BadUsage
+from graphsde.base.errors import BadInput, BadUsage, shorten
 from graphsde.base.interrupt import Interrupted, InterruptGuard
+from graphsde.base.lock import refuse_if_held
 from graphsde.base.memory import (
     anonymous_bytes,
     available_bytes,
@@ -26,6 +28,7 @@ from graphsde.base.memory import (
 )
 from graphsde.datasets.source import GraphSource
 from graphsde.graph.graph import Graph
+from graphsde.graph.masks import require_trainable
 from graphsde.io.table_export import write_table
 from graphsde.metrics.evaluation import evaluate, judged_nodes
 from graphsde.metrics.leaderboard import Leaderboard
@@ -91,22 +94,27 @@ def fit_run(
     other is refused with the difference, unless ``overwrite``: then it stays until the new run is whole.
     ``with_controls`` also fits the controls, none of which may take longer than the fit, or 20 s.
     """
-    with folder.locked():
-        files = source_files(request.source.graph)
-        graph, facts = request.source.open()
-        if memory_limit() is not None:
-            from graphsde.graph.settled import settled_within_limit
+    refuse_if_held(folder.path)  # before the slow work below
+    refuse_other_files(folder)
+    # whatever is refused is refused before the folder is created
+    files = source_files(request.source.graph)
+    graph, facts = request.source.open()
+    if memory_limit() is not None:
+        from graphsde.graph.settled import settled_within_limit
 
-            graph = settled_within_limit(graph)
-        give_back_free_memory()  # of the reading
-        model = _by_its_way(
-            MODELS.get(request.model)(**{**request.settings, "seed": request.seed}),
-            graph,
-            request,
-            None if overwrite else folder,
-            say,
-        )
-        model.resolve(graph)
+        graph = settled_within_limit(graph)
+    give_back_free_memory()  # of the reading
+    model = _by_its_way(
+        MODELS.get(request.model)(**{**request.settings, "seed": request.seed}),
+        graph,
+        request,
+        None if overwrite else folder,
+        say,
+    )
+    model.resolve(graph)
+    if isinstance(model, NeuralModel):
+        require_trainable(graph, early_stop=model.settings.early_stop)
+    with folder.locked():
         config = {
             "graph": asdict(request.source),
             "model": {"name": model.name, "settings": model.settings.model_dump(mode="json")},
@@ -142,6 +150,28 @@ def fit_run(
             _save_labels(folder, say)
             state.commit(removed=(FITTING, LEARNING, HISTORY, FORMER_CHECKPOINT))
     return FitOutcome(folder, graph, model, prediction, metrics, resumed, already_done=False, controls=board)
+
+
+def refuse_other_files(folder: RunFolder) -> None:
+    """Refuse a folder that holds something else than a run: its files would be mixed with the user's."""
+    if folder.finished or folder.work.request() is not None:
+        return
+    try:
+        names = sorted(name for name in os.listdir(folder.path) if not name.startswith("."))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise storage.io_error("write", folder.path, error) from error
+    tables = [name for name in names if Path(name).stem in ("nodes", "edges")]
+    if tables or (names and not folder.config.is_file()):
+        raise BadUsage(
+            f"{folder.path} holds {'a graph' if tables else 'other files'}, not a run",
+            code="E-NOT-A-RUN",
+            place=str(folder.path),
+            found=", ".join(shorten(name, 60) for name in [*tables, *(n for n in names if n not in tables)][:5]),
+            expected="a new or empty folder, or one that holds a run",
+            fix=f"choose another folder, such as runs/{folder.path.resolve().name}",
+        )
 
 
 def _by_its_way(
@@ -253,14 +283,27 @@ def _refuse_another(folder: RunFolder, config: dict[str, Any], facts: dict[str, 
     if not folder.started:
         return
     then = _asked_before(folder)
-    differences = _differences(then.get("config"), plain(config))
-    if not differences:
-        differences = [
-            f"{key}: {then['facts'][key][:12]} then, {facts[key][:12]} now"
-            for key in ("fingerprint", "split_hash")
-            if then.get("facts", {}).get(key, facts[key]) != facts[key]
-        ]
-    if differences:
+    before = then.get("config") or {}
+    if (path := (before.get("graph") or {}).get("graph")) not in (None, config["graph"]["graph"]):
+        # its settings follow from the other graph: comparing them would tell nothing
+        raise BadUsage(
+            f"{folder.path} holds a run of another graph, {shorten(str(path))}",
+            code="E-RUN-EXISTS",
+            fix="choose another --out, or use --overwrite to replace it",
+        )
+    changed = [
+        f"{what}: {then['facts'][key][:12]} then, {facts[key][:12]} now"
+        for key, what in (("fingerprint", "data"), ("split_hash", "split"))
+        if then.get("facts", {}).get(key, facts[key]) != facts[key]
+    ]
+    if changed and before.get("graph") == plain(config["graph"]):  # its settings may follow from the data
+        learn = f"give new labels to the run: graphsde learn {folder.path} LABELS.csv --graph {facts['graph']}; "
+        raise BadUsage(
+            f"{folder.path} holds a run of this graph as it was before it changed ({'; '.join(changed)})",
+            code="E-RUN-EXISTS",
+            fix=(learn if folder.finished else "") + "choose another --out, or use --overwrite to replace the run",
+        )
+    if differences := _differences(before, plain(config)):
         raise BadUsage(
             f"{folder.path} holds another run ({'; '.join(differences[:5])})",
             code="E-RUN-EXISTS",

@@ -20,13 +20,14 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from graphsde._version import __version__
 from graphsde.base import storage
 from graphsde.base.device import device_for
-from graphsde.base.errors import BadInput
+from graphsde.base.errors import BadInput, shorten
 from graphsde.base.lock import exclusive
 from graphsde.base.memory import human_bytes, memory_limit
 from graphsde.base.processor import processor_name
 from graphsde.base.renames import as_currently
 from graphsde.base.storage import damaged, read_document
 from graphsde.datasets.source import GraphSource, is_benchmark
+from graphsde.datasets.splits.split import FILES_SPLIT
 from graphsde.graph.graph import Graph
 from graphsde.io.graph_yaml import load_plain_yaml
 from graphsde.io.table_export import write_table
@@ -44,6 +45,7 @@ from graphsde.runs.work import FITTING, LEARNING, Work
 if TYPE_CHECKING:
     from graphsde.runs.opened import OpenedRun
 
+MOST_LOOKED_AT, MOST_LISTED = 500, 10  # entries of a folder of runs
 LARGEST_CONFIG = 10_000_000
 SAMPLES = 64
 _TRIES = 5
@@ -202,12 +204,25 @@ class RunFolder:
             raise BadInput(
                 f"the run in {self.path} is not finished", code="E-UNFINISHED", fix="run the same fit again: it resumes"
             )
+        inside = self._runs_inside()
         raise BadInput(
-            f"no run in {self.path}",
+            f"{self.path} is not a run, but holds runs" if inside else f"no run in {self.path}",
             code="E-NO-RUN",
             place=str(self.path),
-            fix="create one with: graphsde fit GRAPH --out " + str(self.path),
+            found=", ".join(inside) or None,
+            fix=f"name one of them, such as {self.path / inside[0]}"
+            if inside
+            else "create one with: graphsde fit GRAPH --out " + str(self.path),
         )
+
+    def _runs_inside(self) -> list[str]:
+        """The first finished runs in a folder of runs."""
+        try:
+            names = sorted(os.listdir(self.path))[:MOST_LOOKED_AT]
+        except OSError:
+            return []
+        runs = [shorten(name, 60) for name in names if has_state(self.path / name)]
+        return [*runs[:MOST_LISTED], *(["…"] if len(runs) > MOST_LISTED else [])]
 
     def _stamps(self, state: State) -> tuple[tuple[int, int], ...]:
         """A stamp that changes when a file is written, so that files are verified only once."""
@@ -293,7 +308,13 @@ class RunFolder:
         if bundle is not None and self._still_so(bundle, source.graph):
             kept = kept_graph.unpack_graph(bundle, then, self.path / kept_graph.FILE)
             return _within_limit(kept), then
-        graph, facts = source.open()
+        try:
+            graph, facts = source.open()
+        except BadInput as error:
+            # files with roles but without training nodes used to get a new split
+            if error.code != "E-SPLIT-EMPTY" or then["split"] != FILES_SPLIT:
+                raise
+            graph, facts = dataclasses.replace(source, split=FILES_SPLIT).open()
         for key, what in (("fingerprint", "data"), ("split_hash", "split")):
             if facts[key] != then[key]:
                 raise BadInput(
@@ -301,9 +322,16 @@ class RunFolder:
                     code="E-DATA-CHANGED",
                     found=facts[key][:12],
                     expected=then[key][:12],
-                    fix="restore the data, fit again, or predict with --graph",
+                    fix=self._after_a_change(source.graph, kept=bundle is not None),
                 )
         return _within_limit(graph), facts
+
+    def _after_a_change(self, source: str, *, kept: bool) -> str:
+        return (
+            f"if you added labels, give them to the run: graphsde learn {self.path} LABELS.csv --graph {source} "
+            "(columns id,label); for anything else fit again into another folder, or predict with --graph"
+            + (f"; without {source}, the run uses the copy of the graph that it has kept" if kept else "")
+        )
 
     def _still_so(self, bundle: Bundle, source: str) -> bool:
         """Whether a kept graph equals what reading its files again would give."""

@@ -36,6 +36,8 @@ from graphsde.runs.state import NewState, past_rounds, present_round
 from graphsde.runs.work import LEARNING, Work
 
 SUMMARY = "learned.json"
+FEW_TEST_NODES = 59
+"""The fewest calibration nodes that can certify 5 % at δ = 5 %, all of them accepted and right."""
 MISFITS = ("E-MODEL-SHAPE", "E-MODEL-TENSORS")
 COMPARED = ("accuracy", "rmse", "mae", "crps", "coverage90", "nll", "ece", "aurc", "misclassification_auroc")
 """Figures that rounds are compared by; a kind of target has some of them."""
@@ -118,6 +120,7 @@ class Learned:
         added: new training labels.
         from_test: how many of them were test nodes before.
         known: given labels that were already in use.
+        kept_for_test: how many of these are labels of test nodes, which stay test nodes.
         new_nodes: nodes that the graph did not have before.
         training_nodes: how many there are now.
         warm: whether training continued from the previous model; ``False`` if it had to start over.
@@ -146,6 +149,7 @@ class Learned:
     already_known: bool = False
     differences: dict[str, Difference] = dataclasses.field(default_factory=dict)
     gain: Gain | None = None
+    kept_for_test: int = 0
 
     @property
     def within_noise(self) -> bool:
@@ -202,7 +206,8 @@ def learn(
     Args:
         run: folder of a finished run.
         labels: class names, or numbers for regression, by node id; empty ones are ignored. Labels that
-            are already in use are only counted.
+            are already in use are only counted. A test node that is named here becomes a training node; of a file,
+            only one that ``ask`` wrote (:class:`~graphsde.runs.new_labels.GivenLabels`).
         graph: a benchmark's name or a path, if the graph has grown; its nodes are matched by id, known ones keep
             their roles and new ones have none.
         options: how to read it.
@@ -228,6 +233,9 @@ def learn(
         new = CHECKS.of(model)(given, known, model._require_fitted())
         if not len(new.positions) and graph is None:
             return _nothing_new(folder, new)
+        if new.kept_for_test:
+            say(kept_in_words(new.kept_for_test))
+        _require_a_test(known, new, say)
         ids = known.node_ids[new.positions].tolist()
         fresh_labels = zip(ids, new.labels, [number] * len(ids), strict=True)
         book = dataclasses.replace(ground.book, labels=(*ground.book.labels, *fresh_labels))
@@ -267,6 +275,7 @@ def learn(
             after=figures_of(after, target),
             differences=paired_intervals(before, after, target, COMPARED),
             gain=_gained(folder.path, after, target, number, len(book.labels), config["samples"]),
+            kept_for_test=new.kept_for_test,
         )
         sizes = {role: int(mask.sum()) for role, mask in target.masks.items()}
         content = RunContent(
@@ -400,16 +409,49 @@ def _fit(
     return successor, warm, time.perf_counter() - begin
 
 
+def kept_in_words(nodes: int) -> str:
+    """What happens to given labels of test nodes that were not picked one by one."""
+    return (
+        f"{nodes:,} labels are those that test nodes already have: they stay in the test set "
+        "(--test-labels moves them to training)"
+    )
+
+
+def _require_a_test(graph: Graph, new: NewLabels, say: Callable[[str], None]) -> None:
+    """Refuse to use up the test set, and warn if little is left of it: figures and guarantees rest on it."""
+    if not new.from_test:
+        return
+    left = graph.role("test") & graph.familiar
+    left[new.positions] = False
+    count = int(left.sum())
+    if not count:
+        raise BadUsage(
+            f"all {new.from_test:,} labelled test nodes would become training nodes: nothing could be evaluated or "
+            "certified any more",
+            code="E-SPLIT-EMPTY",
+            expected="some labelled test nodes that stay",
+            fix="leave out some of the test nodes, or fit again with the larger graph: graphsde fit GRAPH",
+        )
+    if count < FEW_TEST_NODES and not graph.role("calibration").any():
+        say(
+            f"warning: {new.from_test:,} labels come from the test set, of which only {count:,} nodes are left: "
+            f"decide calibrates on them, and needs at least {FEW_TEST_NODES} to certify a limit of 5%"
+        )
+
+
 def _nothing_new(folder: RunFolder, new: NewLabels) -> Learned:
     path = folder.path / SUMMARY
     if not path.is_file():
         raise BadUsage(
             f"all {new.known:,} labels are already in use: there is nothing to learn",
             code="E-EMPTY",
+            found=kept_in_words(new.kept_for_test) if new.kept_for_test else None,
             fix="label nodes outside training; graphsde ask suggests some",
         )
     last = Learned.of_run(folder.path)
-    return dataclasses.replace(last, run=str(folder.path), known=new.known, already_known=True)
+    return dataclasses.replace(
+        last, run=str(folder.path), known=new.known, kept_for_test=new.kept_for_test, already_known=True
+    )
 
 
 def _limited(model: Model, epochs: int) -> dict[str, Any]:

@@ -21,6 +21,8 @@ from graphsde.io.opening import safe_cell
 from graphsde.io.parquet import read_parquet
 
 SHOWN = 5
+ASKED = ("rank", "predicted")
+"""Columns of a file that ``ask`` has written."""
 SAME_NUMBER = 1e-9  # a spreadsheet may have dropped the last digits of a value
 
 
@@ -28,7 +30,14 @@ SAME_NUMBER = 1e-9  # a spreadsheet may have dropped the last digits of a value
 class GivenLabels:
     """Pairs of id and class name or number as given, without empty ones, with the place of each.
 
-    ``guarded`` means that ids may have a leading apostrophe, as in CSV files for spreadsheets.
+    Args:
+        ids, names, places: of every row with a label.
+        empty: how many rows had none.
+        guarded: whether ids may have a leading apostrophe, as in CSV files for spreadsheets.
+        chosen: whether these nodes were picked one by one (a file that ``ask`` wrote, a mapping), so that test nodes
+            among them are to become training nodes; a table of all known labels only repeats those of the test.
+        ranks: places of these nodes in the order in which ``ask`` drew them, from 1; ``None`` without a column that
+            tells.
     """
 
     ids: list[Any]
@@ -36,21 +45,24 @@ class GivenLabels:
     places: list[str]
     empty: int = 0
     guarded: bool = False
+    chosen: bool = False
+    ranks: tuple[int, ...] | None = None
 
     @classmethod
     def from_mapping(cls, labels: Mapping[Any, str | float | None]) -> GivenLabels:
         filled = {node: text for node, label in labels.items() if (text := _text(label)) is not None}
         places = [f"labels[{shorten(node, 60)}]" for node in filled]
-        return cls(list(filled), list(filled.values()), places, len(labels) - len(filled))
+        return cls(list(filled), list(filled.values()), places, len(labels) - len(filled), chosen=True)
 
     @classmethod
-    def read(cls, path: Path, role: str = "training") -> GivenLabels:
+    def read(cls, path: Path, role: str = "training", *, test_labels: bool = False) -> GivenLabels:
         """A CSV or Parquet file with the columns ``id`` and ``label``; rows without a label are left out.
 
         Args:
             path: the file.
             role: what the labels are for. A file that ``ask --for calibration`` wrote has a column that says so, and
                 its labels are never trained on.
+            test_labels: take in the labels of test nodes, too, if ``ask`` has not written the file.
         """
         table = _open(path)
         _require_role(table, path, role)
@@ -68,8 +80,41 @@ class GivenLabels:
         rows = [row for row, name in enumerate(names) if name is not None]
         kept = [name for name in names if name is not None]
         places = [table.place(row) for row in rows]
-        guarded = path.suffix.lower() == ".csv"
-        return cls([ids[row] for row in rows], kept, places, len(names) - len(rows), guarded)
+        return cls(
+            [ids[row] for row in rows],
+            kept,
+            places,
+            len(names) - len(rows),
+            guarded=path.suffix.lower() == ".csv",
+            chosen=test_labels or role != "training" or set(ASKED) <= set(table.names),
+            ranks=_ranks(table, rows),
+        )
+
+    def require_random(self, path: Path) -> None:
+        """Refuse labels that are not a random sample any more: those of a draw of which some were left out.
+
+        A node that a person could not label is not like the others. The first nodes of a random order are a random
+        sample, however many there are.
+        """
+        if self.ranks is None:
+            gaps, last = self.empty, len(self.ids) + self.empty
+            first = None
+        else:
+            given, last = set(self.ranks), max(self.ranks, default=0)
+            missing = [rank for rank in range(1, last + 1) if rank not in given]
+            gaps, first = len(missing), missing[0] if missing else None
+        if not gaps:
+            return
+        shorter = "" if first in (None, 1) else f", or empty the labels after rank {first - 1}"
+        raise BadUsage(
+            f"{gaps:,} of {last:,} nodes drawn for calibration have no label in {path.name}: the others are not a "
+            "random sample, and no guarantee would hold",
+            code="E-CAL-GAPS",
+            place=str(path),
+            found=f"{len(self.ids):,} labels" + ("" if first is None else f", none at rank {first}"),
+            expected="a label in every row, or in all of the first rows by rank",
+            fix=f"label the rest{shorter}",
+        )
 
 
 @dataclass(frozen=True)
@@ -82,6 +127,7 @@ class NewLabels:
         from_test: how many of them were test nodes.
         known: how many of the given labels were already in use, with the same value.
         empty: how many rows had no label.
+        kept_for_test: how many of ``known`` are labels of test nodes, which stay test nodes.
     """
 
     positions: np.ndarray
@@ -89,6 +135,7 @@ class NewLabels:
     from_test: int
     known: int
     empty: int
+    kept_for_test: int = 0
 
 
 CHECKS: Rules[Callable[[GivenLabels, Graph, Sequence[str]], NewLabels]] = Rules("adding labels")
@@ -191,11 +238,23 @@ def _refuse_others(given: GivenLabels, other: np.ndarray, has: Sequence[str | No
 def _new(
     given: GivenLabels, graph: Graph, positions: np.ndarray, known: np.ndarray, labels: Sequence[str | float]
 ) -> NewLabels:
-    """Checked labels that are new to the training; ``known`` marks those that the graph has.  # [n] bool"""
+    """Checked labels that are new to the training; ``known`` marks those that the graph has.  # [n] bool
+
+    A test label that the graph has is in use, too: only nodes that were picked one by one leave the test for it.
+    """
     in_use = _any(graph, "train")[positions] | (_any(graph, "val", "calibration")[positions] & known)
+    tested = _any(graph, "test")[positions] & known & ~in_use
+    kept = tested & (not given.chosen)
+    in_use |= kept
     fresh = np.flatnonzero(~in_use).tolist()
-    tested = int((_any(graph, "test")[positions] & known & ~in_use).sum())
-    return NewLabels(positions[fresh], [labels[row] for row in fresh], tested, int(in_use.sum()), given.empty)
+    return NewLabels(
+        positions[fresh],
+        [labels[row] for row in fresh],
+        from_test=int((tested & ~kept).sum()),
+        known=int(in_use.sum()),
+        empty=given.empty,
+        kept_for_test=int(kept.sum()),
+    )
 
 
 def answers_in(path: Path) -> bool:
@@ -227,6 +286,16 @@ def _require_role(table: Table, path: Path, role: str) -> None:
             expected="a column role that says calibration",
             fix="draw nodes with: graphsde ask RUN --for calibration",
         )
+
+
+def _ranks(table: Table, rows: Sequence[int]) -> tuple[int, ...] | None:
+    if "rank" not in table.names:
+        return None
+    cells = table.values("rank").tolist()
+    try:
+        return tuple(int(float(cells[row])) for row in rows)
+    except (TypeError, ValueError):  # another table's column of that name
+        return None
 
 
 def _open(path: Path) -> Table:

@@ -12,6 +12,7 @@ from typing import TypeVar
 from graphsde.graph.graph import Graph
 from graphsde.models import Model
 from graphsde.prediction import Prediction
+from graphsde.prediction.learned_from import LearnedFrom
 from graphsde.runs.folder import RunFolder
 from graphsde.runs.kept_prediction import FILE, unpack_prediction
 
@@ -60,7 +61,7 @@ class OpenedRun:
             found = self._of_this_state(lambda: self._kept(drawn, seed))
             if found is None:
                 found = self.model.predict(self.graph, samples=drawn, seed=seed)
-            self._predictions[drawn, seed] = found.known_to_be_of(self.graph)
+            self._predictions[drawn, seed] = found.known_to_be_of(self.graph, LearnedFrom.of(self.graph))
         return self._predictions[drawn, seed]
 
     def _kept(self, samples: int, seed: int | None) -> Prediction | None:

@@ -41,7 +41,9 @@ GUARDED = (
     "controls.json",
 )
 """Files that a state can have, in the order in which they move into place."""
-DERIVED = ("report.html", "decisions.csv", "review.csv", "predictions.csv")
+LOOKS = "looks.json"
+"""Which tests were made on the calibration labels of a state (:mod:`graphsde.runs.looks`)."""
+DERIVED = ("report.html", "decisions.csv", "review.csv", "predictions.csv", LOOKS)
 """Files derived from a state, which would be wrong for the next one."""
 MARK = "manifest"
 """The mark in ``environment.json`` of a run that must have a manifest."""

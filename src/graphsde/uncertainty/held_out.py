@@ -132,7 +132,7 @@ def held_out(
 
     Args:
         prediction: of all nodes of ``graph``.
-        graph: with the masks that the model was fitted with.
+        graph: with the masks that the model was fitted with; nodes that the fit used are refused where they are known.
         calibration: mask or positions; refused if it includes training or validation nodes, on which a model looks
             better than it is. If not given, :func:`~graphsde.datasets.splits.calibration.calibration_nodes`.
         size, seed: of the draw, if the graph has no calibration mask; without a size, all test nodes.
@@ -146,6 +146,7 @@ def held_out(
     if graph.target_kind != prediction.target_kind:
         raise BadInput(f"{graph.name} has no {prediction.speaks_of} to calibrate with", code="E-NO-LABELS")
     mask = source.mask & known if graph.ood_mask is None else source.mask & known & ~graph.ood_mask
+    _require_unseen(prediction, graph, mask)
     nodes = np.flatnonzero(mask)
     return HeldOut(nodes, truth[nodes], CalibrationNodes(mask, source.origin))
 
@@ -201,6 +202,21 @@ def too_few(found: int, needed: int, purpose: str, fix: str, *, of: str = "calib
 def require_share(name: str, value: float) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0.0 < float(value) < 1.0:
         raise BadUsage(f"{name} can't be {value!r}", found=value, expected="a number between 0 and 1")
+
+
+def _require_unseen(prediction: Prediction, graph: Graph, calibration: np.ndarray) -> None:
+    """Refuse nodes that the fit has used, which the roles of another graph object may not show."""
+    if prediction.learned_from is None:
+        return
+    if seen := int((calibration & prediction.learned_from.among(graph)).sum()):
+        raise BadUsage(
+            f"{seen:,} of the {int(calibration.sum()):,} calibration nodes are nodes that the model was fitted on: "
+            "this graph does not have the roles of the fit",
+            code="E-CAL-USED",
+            expected="the graph that the model was fitted on, or one with the same roles",
+            fix="make the graph once, graph = gs.as_graph(data) or gs.split(graph), and use it to fit, predict and "
+            "decide",
+        )
 
 
 def _given(calibration: np.ndarray, graph: Graph) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from graphsde.base.errors import BadInput
+from graphsde.base.errors import BadInput, BadUsage
 from graphsde.base.seeds import check_seed, numpy_stream
 from graphsde.datasets.splits.split import SPLITS, Split, default_split, make_split, mask_of, no_labels, require_whole
 from graphsde.graph.graph import Graph
@@ -76,7 +76,8 @@ def calibration_nodes(graph: Graph, *, size: int | None = CALIBRATION_SIZE, seed
 
     Without a mask they are drawn from the labelled nodes that have no role; if there are fewer than half of the
     test nodes (and than ``size``), from the test nodes, of which at least half stay. Classes that are not trained on
-    are OOD and are left out.
+    are OOD and are left out. Without training nodes only a calibration or test mask can say which labels are unseen:
+    a graph with neither is refused.
 
     Args:
         graph: with the masks that the model was fitted with.
@@ -98,6 +99,10 @@ def calibration_nodes(graph: Graph, *, size: int | None = CALIBRATION_SIZE, seed
         return CalibrationNodes(graph.calibration_mask & graph.familiar, "mask")
     free = _without_a_role(graph, graph.masks)
     test = _test_nodes(graph, graph.masks)
+    if not graph.role("train").any():
+        if not test.size:
+            raise _no_roles(graph)
+        free[:] = False  # a node without a role may be one that the model was trained on
     if size is None and test.size:
         return CalibrationNodes(mask_of(test, graph.num_nodes), "all-test")
     size = CALIBRATION_SIZE if size is None else size
@@ -126,6 +131,17 @@ def _trained_classes(graph: Graph, masks: Mapping[str, np.ndarray]) -> np.ndarra
         raise no_labels(graph)
     train = masks.get("train")
     return graph.labelled.copy() if train is None else graph.target.familiar(train).copy()
+
+
+def _no_roles(graph: Graph) -> BadUsage:
+    return BadUsage(
+        f"'{graph.name}' does not mark the nodes that the model was trained on: a guarantee needs labels that it has "
+        "never seen",
+        code="E-NO-MASKS",
+        expected="a training mask, and labelled nodes outside training",
+        fix="use the graph of the fit with its roles (graph = gs.split(graph) before the fit), or name the calibration "
+        "nodes: calibration=…",
+    )
 
 
 def _draw(graph: Graph, pool: np.ndarray, count: int, seed: int, *, free: int, test: int, size: int) -> np.ndarray:

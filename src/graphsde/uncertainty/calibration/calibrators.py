@@ -201,11 +201,19 @@ class Temperature(Calibrator):
         return float(self.log_temperature.detach().exp())
 
 
+ENOUGH = 20
+"""Nodes from which on a fitted temperature stands for itself."""
+
+
 def best_temperature(logits: Tensor, labels: Tensor) -> float:
     """The temperature that minimises the NLL of the mean probabilities over samples.  # [n, S, C], [n]
 
     If every node is right, the NLL keeps falling with the temperature, which would turn n right answers into
     certainty. One wrong answer at an average node is added then, as in the rule of succession.
+
+    Fewer than :data:`ENOUGH` nodes are taken for a part of that many, of which the others say 1: the logarithm of the
+    temperature shrinks by n / :data:`ENOUGH`. Alone they decide by chance: with two right answers the one that is
+    added is a third of all, which would turn every confidence into a guess.
     """
     from scipy.optimize import minimize_scalar
 
@@ -218,7 +226,8 @@ def best_temperature(logits: Tensor, labels: Tensor) -> float:
         loss = float(-right.clamp_min(1e-12).log().mean())
         return loss + float(-(1 - right).clamp_min(1e-12).log().mean()) / len(labels) if flawless else loss
 
-    return math.exp(float(minimize_scalar(nll, bounds=(math.log(0.05), math.log(20.0)), method="bounded").x))
+    fitted = float(minimize_scalar(nll, bounds=(math.log(0.05), math.log(20.0)), method="bounded").x)
+    return math.exp(fitted if len(labels) >= ENOUGH else fitted * len(labels) / ENOUGH)
 
 
 @register_calibrator

@@ -126,6 +126,11 @@ class OpenRun:
     def model(self) -> Model:
         return self._opened.model
 
+    @property
+    def num_samples(self) -> int:
+        """How many are predicted with."""
+        return self.samples or self._opened.samples
+
     @cached_property
     def graph(self) -> Graph:
         """With names of its nodes; a column called ``name`` is taken for them where nothing else was said."""

@@ -112,7 +112,7 @@ def render_report(content: ReportContent) -> str:
 def _first_of_all(content: ReportContent, parts: dict[str, Any]) -> dict[str, Any]:
     """The paragraph and the picture that a report opens with, and what each folded part says on its fold.
 
-    The picture is what becomes of all nodes at which limit; where nothing is decided, a figure in its place.
+    The picture is what becomes of the nodes decided on at which limit; where nothing is decided, a figure in its place.
     """
     decisions, figures = content.decisions, parts["figures"]
     said = ["" if decisions is None else sentence(decisions), parts["verdict"], beside_control(content)]
@@ -121,7 +121,7 @@ def _first_of_all(content: ReportContent, parts: dict[str, Any]) -> dict[str, An
     return {
         "verdict": " ".join(filter(None, said)),
         "at_limits": at_limits(decisions),
-        "nodes_in_all": f"{content.graph.num_nodes:,}",
+        "nodes_decided_on": "" if decisions is None else f"{int(decisions.abstention.decided.sum()):,}",
         "guarantee": "" if decisions is None else decisions.frontier.guarantee.words,
         "first_figure": first,
         "figures": [figure for figure in figures if figure is not first],
@@ -141,7 +141,7 @@ def _gists(content: ReportContent, parts: dict[str, Any], figures: int) -> dict[
         "metrics": ", ".join(f"{card['title']} {card['value']}" for card in shown),
         "controls": "" if board is None else count(sum(one.control for one in board.rows), "control"),
         "decisions": "nothing decided" if decided_on is None else ", ".join(
-            f"{int((decided_on.actions == action).sum()):,} {WORDS[action]}" for action in decided_on.choices
+            f"{many:,} {WORDS[action]}" for action, many in decided_on.decided_counts().items()
         ),
         "classes": count(classes, "class"),
         "check": ", ".join(told) or "nothing to remark",

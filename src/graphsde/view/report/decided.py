@@ -1,10 +1,8 @@
-"""What was found for all nodes: who can be accepted at which limit, who looks OOD, who is to be reviewed first."""
+"""What was found: who can be accepted at which limit, who looks OOD, who is to be reviewed first."""
 
 from __future__ import annotations
 
 from typing import Any
-
-import numpy as np
 
 from graphsde.acting.decide import decide
 from graphsde.acting.decisions import Decisions
@@ -43,14 +41,13 @@ def decided(content: ReportContent) -> dict[str, Any]:
     decisions = content.decisions
     if decisions is None:
         return {"reason": content.undecided, "sentence": "", "cards": [], "limits": [], "ood": "", "review": []}
-    flagged = decisions.actions == "ood"
     review = decisions.review()
     return {
         "reason": "",
         "sentence": sentence(decisions),
         "guarantee": decisions.frontier.guarantee.words,
-        "cards": _cards(decisions, flagged),
-        "limits": _limits(decisions, flagged),
+        "cards": _cards(decisions),
+        "limits": _limits(decisions),
         "ood": _ood(decisions),
         "review": [_review_row(row) for row in review.rows(HOW_MANY)],
         "review_title": f"The first {HOW_MANY} of {len(review):,} nodes to review"
@@ -65,19 +62,22 @@ def decided(content: ReportContent) -> dict[str, Any]:
 
 
 def sentence(decisions: Decisions) -> str:
-    """What becomes of all nodes at the limit in use."""
-    rule, nodes = decisions.abstention, decisions.graph.num_nodes
-    told = {action: int((decisions.actions == action).sum()) for action in decisions.choices}
+    """What becomes of the nodes decided on at the limit in use; the guarantee is about no others."""
+    rule, told = decisions.abstention, decisions.decided_counts()
+    nodes = int(rule.decided.sum())
+    among = f"Of {count(nodes, 'node')} decided on"
     if rule.threshold is None:
         out = f"no error limit of {percent(decisions.frontier.rungs[0].limit)} or less is certified with these labels"
-        return f"Of {count(nodes, 'node')} none can be accepted: {out}."
+        return f"{among} none can be accepted: {out}."
     ood = f", {told['ood']:,} look out-of-distribution" if "ood" in told else ""
-    accepted = f"{told['accept']:,} ({percent(told['accept'] / nodes)}) can be accepted"
+    accepted = f"{told['accept']:,} ({percent(told['accept'] / max(nodes, 1))}) can be accepted"
     limit = f"with at most {percent(rule.max_error)} {_wrong(decisions)}"
     limit += f", guaranteed with probability {100 * (1 - rule.delta):g} %"
     if rule.max_error > LIMIT:
         limit += f" (the strictest limit that is certified; {percent(LIMIT)} is not)"
-    return f"Of {count(nodes, 'node')} {accepted} {limit}, {told['review']:,} are for a person to review{ood}."
+    rest = decisions.graph.num_nodes - nodes
+    used = f" The labels of the other {count(rest, 'node')} have been used." if rest else ""
+    return f"{among} {accepted} {limit}, {told['review']:,} are for a person to review{ood}.{used}"
 
 
 def _wrong(decisions: Decisions) -> str:
@@ -87,17 +87,18 @@ def _wrong(decisions: Decisions) -> str:
 
 
 def at_limits(decisions: Decisions | None) -> list[dict[str, Any]]:
-    """What becomes of all nodes at each limit that makes a difference, and the loosest one that is not certified.
+    """What becomes of the nodes decided on at each limit that makes a difference, and at the loosest uncertified one.
 
     Of limits that accept the same nodes the strictest is shown: the others say less.
     """
     if decisions is None:
         return []
-    frontier, flagged = decisions.frontier, decisions.actions == "ood"
-    nodes, certified = decisions.graph.num_nodes, list(frontier.certified)
+    frontier, decided_on = decisions.frontier, decisions.abstention.decided
+    flagged = (decisions.actions == "ood") & decided_on
+    nodes, certified = int(decided_on.sum()), list(frontier.certified)
     rows, wrong = [], _wrong(decisions)
     for place, rung in enumerate(certified):
-        accepted = int((frontier.cleared & (frontier.values <= rung.threshold)).sum())
+        accepted = int((decided_on & frontier.cleared & (frontier.values <= rung.threshold)).sum())
         stricter = certified[place + 1] if place + 1 < len(certified) else None
         used = rung.limit == decisions.abstention.max_error
         if stricter is not None and stricter.threshold == rung.threshold and not used:
@@ -132,32 +133,25 @@ def beside_control(content: ReportContent) -> str:
     return name(how[one.verdict], 300)
 
 
-def _cards(decisions: Decisions, flagged: np.ndarray) -> list[tuple[str, str]]:
-    nodes = decisions.graph.num_nodes
-    accepted, review = (decisions.actions == "accept").sum(), (decisions.actions == "review").sum()
-    cards = [
-        (f"accepted, {percent(accepted / nodes)}", f"{accepted:,}"),
-        (f"to review, {percent(review / nodes)}", f"{review:,}"),
-    ]
-    return (
-        [*cards, (f"look OOD, {percent(flagged.mean())}", f"{flagged.sum():,}")]
-        if "ood" in decisions.choices
-        else cards
-    )
+def _cards(decisions: Decisions) -> list[tuple[str, str]]:
+    told, nodes = decisions.decided_counts(), max(int(decisions.abstention.decided.sum()), 1)
+    words = {"accept": "accepted", "review": "to review", "ood": "look OOD"}
+    return [(f"{words[one]}, {percent(many / nodes)}", f"{many:,}") for one, many in told.items()]
 
 
-def _limits(decisions: Decisions, flagged: np.ndarray) -> list[dict[str, str]]:
-    """One row per limit of the ladder: what would become of all nodes at it."""
-    frontier, rows = decisions.frontier, []
+def _limits(decisions: Decisions) -> list[dict[str, str]]:
+    """One row per limit of the ladder: what would become of the nodes decided on at it."""
+    frontier, decided_on, rows = decisions.frontier, decisions.abstention.decided, []
+    nodes = max(int(decided_on.sum()), 1)
     for rung in frontier.rungs:
-        accepted = int((frontier.cleared & (frontier.values <= rung.threshold)).sum())
-        left = int((~flagged).sum()) - accepted
+        accepted = int((decided_on & frontier.cleared & (frontier.values <= rung.threshold)).sum())
+        left = int((decided_on & (decisions.actions != "ood")).sum()) - accepted
         rows.append(
             {
                 "limit": percent(rung.limit),
                 "status": rung.status,
                 "accepted": f"{accepted:,}" if rung.certified else "—",
-                "share": percent(accepted / decisions.graph.num_nodes) if rung.certified else "",
+                "share": percent(accepted / nodes) if rung.certified else "",
                 "review": f"{max(left, 0):,}" if rung.certified else "—",
                 "observed": percent(rung.observed_error),
                 "bound": percent(rung.upper_bound),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from graphsde.acting.certified import FOCUS
 from graphsde.base.errors import BadUsage
 from graphsde.bench.theory import TheoryOptions, measure_theory
 from graphsde.bench.theory.measure import noise_distances
@@ -18,6 +19,7 @@ from graphsde.metrics.intervals import intervals
 from graphsde.models import LGNSDE, Model
 from graphsde.prediction import Prediction, Trajectories
 from graphsde.runs.folder import RunFolder
+from graphsde.runs.looks import Look, remember
 from graphsde.runs.opened import OpenedRun
 from graphsde.view.figures.bench import Curve
 from graphsde.view.figures.nodes import UncertaintyGraph
@@ -25,7 +27,7 @@ from graphsde.view.figures.picture import Picture, save_both
 from graphsde.view.figures.theory import NoiseRobustness, TheoryPanel
 from graphsde.view.report.build import write_report
 from graphsde.view.report.content import PICTURES, ReportContent, judge
-from graphsde.view.report.decided import decide_for_report
+from graphsde.view.report.decided import LIMIT, decide_for_report
 from graphsde.view.report.figure_blocks import figure_blocks
 
 SEVERITIES = (0.1, 0.25, 0.5, 1.0, 2.0)
@@ -99,6 +101,10 @@ def content_of_run(run: OpenedRun, samples: int, tolerance: float | None = None)
     judged = "n_test" in lines[-1]
     metrics = evaluate(prediction, graph) if judged else {}
     decisions, undecided = decide_for_report(prediction, graph, model, tolerance)
+    if decisions is not None:
+        delta = decisions.frontier.delta
+        look = Look.of(max_error=LIMIT, delta=delta, focus=FOCUS, tolerance=tolerance, samples=samples)
+        remember(folder.path, look, decisions.frontier)
     where = folder.read_environment()
     facts = {
         "command": " ".join(where["command"]),

@@ -13,6 +13,7 @@ from graphsde.acting.decision_words import DecisionWords, describe, percent
 from graphsde.acting.decisions import Decisions
 from graphsde.acting.review import Review
 from graphsde.acting.rules import GUARANTEES, GuaranteeName
+from graphsde.runs.looks import Look, remember
 from graphsde.view.app.abstention import FrontierPicture, Outcome, outcome, usual_tolerance
 from graphsde.view.app.library import OpenRun, RunFacts
 from graphsde.view.app.node_table import MOST_ROWS, review_rows
@@ -131,7 +132,10 @@ def _decided(
 def _tested(run: OpenRun, delta: float, tolerance: float | None) -> Decisions:
     """All limits together; a click on one of them tests nothing again."""
     model = run.model if run.class_names else None
-    return decide(run.prediction, run.graph, delta=delta, tolerance=tolerance, model=model)
+    found = decide(run.prediction, run.graph, delta=delta, tolerance=tolerance, model=model)
+    look = Look.of(max_error=FOCUS, delta=delta, focus=FOCUS, tolerance=tolerance, samples=run.num_samples)
+    remember(run.folder.path, look, found.frontier)
+    return found
 
 
 @lru_cache(maxsize=6)
