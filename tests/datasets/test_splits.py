@@ -307,6 +307,9 @@ def test_given_masks_lose_nodes_without_a_label() -> None:
 def test_what_a_graph_gets_when_nobody_says() -> None:
     plain, blocks = synthetic(60, features=8), block_graph()
     assert default_split(plain) == "fractions" and default_split(blocks) == "given"
+    tested = plain.with_masks(test=np.arange(plain.num_nodes) < 30)
+    with pytest.raises(BadInput, match="E-SPLIT-EMPTY"):  # a new split could train on these
+        default_split(tested)
     for name in ("given", "planetoid"):
         with pytest.raises(BadUsage, match="shchur") as caught:
             make_split(plain, name)

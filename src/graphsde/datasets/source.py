@@ -13,7 +13,7 @@ from graphsde.datasets.benchmarks import DATASETS, load
 from graphsde.datasets.splits import default_split, make_split
 from graphsde.datasets.splits.split import FILES_SPLIT, Split
 from graphsde.graph.graph import Graph
-from graphsde.graph.masks import lacks_training, require_trainable
+from graphsde.graph.masks import lacks_training
 from graphsde.io.opening import require_path
 from graphsde.io.read import read as read_files
 
@@ -125,13 +125,7 @@ def divided(
 
 
 def files_split(graph: Graph) -> str:
-    """Like :func:`default_split`, but without calibration nodes for files that give no roles.
-
-    Raises:
-        BadInput: nodes have roles, but none is for training: a new split could train on the user's test nodes.
-    """
-    if lacks_training(graph.masks):
-        require_trainable(graph)
+    """Like :func:`default_split`, but without calibration nodes for files that give no roles."""
     name = default_split(graph)
     return FILES_SPLIT if name == "fractions" else name
 

@@ -17,7 +17,7 @@ from graphsde.base.errors import BadInput, BadUsage
 from graphsde.base.registry import Registry, refuse_unknown_options
 from graphsde.base.seeds import check_seed
 from graphsde.graph.graph import Graph
-from graphsde.graph.masks import how_to_give_labels, mask_of
+from graphsde.graph.masks import how_to_give_labels, lacks_training, mask_of, require_trainable
 from graphsde.graph.target import UNLABELLED
 
 
@@ -133,7 +133,12 @@ def default_split(graph: Graph) -> str:
 
     ``planetoid`` if the graph has the public masks, ``given`` if the data has a training mask, ``shchur`` for
     the Amazon graphs of :func:`graphsde.load`, ``fractions`` otherwise; the graph's name does not matter.
+
+    Raises:
+        BadInput: nodes have roles, but none is for training: a new split could train on the user's test nodes.
     """
+    if lacks_training(graph.masks):
+        require_trainable(graph)
     if has_public_masks(graph):
         return "planetoid"
     if graph.train_mask is not None and graph.train_mask.any():
