@@ -19,6 +19,7 @@ import graphsde as gs
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.datasets.splits.calibration import calibration_nodes
 from graphsde.prediction.learned_from import LearnedFrom
+from graphsde.uncertainty.calibration import fit_calibrator
 
 from support import block_graph
 
@@ -111,13 +112,33 @@ def test_frames_that_a_fit_has_split_are_decided_on_with_the_same_split() -> Non
 
 
 def test_a_prediction_of_another_graph_knows_nothing_of_its_nodes() -> None:
-    """Ids of two graphs may be the same numbers; only the same edges make the nodes the same."""
+    """Ids of two graphs may be the same numbers; only the same edges and features make the nodes the same."""
     model = gs.LabelPropagation().fit(FIXED)
     other = block_graph(seed=1, per_class=40).with_masks(test=np.ones(120, dtype=bool))
     prediction = model.predict(other)
     assert prediction.learned_from is not None and not prediction.learned_from.among(other).any()
     gs.decide(prediction, other, max_error=0.3)
     assert LearnedFrom.of(gs.from_arrays(np.eye(3), np.zeros((2, 0), int), labels=[0, 1, 0])) is None
+    later = FIXED.with_features(np.asarray(FIXED.features) + 1.0)  # another snapshot of the same network
+    assert prediction.learned_from.among(FIXED).any() and not prediction.learned_from.among(later).any()
+
+
+def test_nodes_that_a_calibrator_was_fitted_on_are_not_unseen() -> None:
+    tested = FIXED.role("test")
+    model = gs.GCN(epochs=2).fit(FIXED)
+    gs.decide(model.predict(FIXED), FIXED, max_error=0.3)
+    model.calibrate(FIXED, by="temperature", nodes=tested)
+    with pytest.raises(BadUsage, match="E-CAL-USED"):
+        gs.decide(model.predict(FIXED), FIXED, max_error=0.3, calibration=tested)
+
+
+def test_calibrated_predictions_still_know_what_their_model_has_learned_from() -> None:
+    prediction = gs.GCN(epochs=2, temperature=True).fit(FIXED).predict(BARE)
+    scaled = fit_calibrator(prediction, FIXED, by="temperature").apply_to(prediction, FIXED)
+    for one in (prediction.untempered(), scaled, scaled.untempered()):
+        assert one.learned_from is prediction.learned_from is not None
+        with pytest.raises(BadUsage, match="E-CAL-USED"):
+            gs.decide(one, BARE, max_error=0.3, calibration=FIXED.role("train"))
 
 
 def test_a_run_and_a_wrapped_module_know_their_training_nodes(tmp_path: Path) -> None:

@@ -37,15 +37,18 @@ def further_labels(
         'at least 4,572 further calibration labels; given the observed error, possibly no number is enough'
         >>> further_labels(0, 1, 3, 0.05, 0.05)[1]
         'at least 59 calibration labels are needed; there are 3'
+        >>> further_labels(50, 58, 58, 0.05, 0.05)[1]
+        'not reachable at this threshold: 86.2% of the 58 accepted calibration nodes are wrong'
     """
     cost = delta / BET if anytime else delta
     needed = nodes_to_certify(limit, cost)
-    if nodes < needed:
+    hopeless = accepted > 0 and clopper_pearson_interval(wrong, accepted, SURELY)[0] > limit
+    if nodes < needed and not hopeless:
         there = "are none yet" if nodes == 0 else "is 1" if nodes == 1 else f"are {nodes:,}"
         return (needed - nodes, None), f"at least {needed:,} calibration labels are needed; there {there}"
     if accepted == 0:
         return None, "no calibration node is accepted: more validation and calibration labels are needed"
-    if clopper_pearson_interval(wrong, accepted, SURELY)[0] > limit:
+    if hopeless:
         return None, (
             f"not reachable at this threshold: {wrong / accepted:.1%} of the {accepted:,} accepted calibration nodes "
             "are wrong"

@@ -31,6 +31,8 @@ SURE = 0.8
 """From this probability on, no other class is worth mentioning."""
 STRANGE = 0.01
 """A node with a smaller OOD p-value is described as unlike others, flagged or not."""
+LARGE = 0.5
+"""A larger OOD p-value says nothing: without calibration nodes all are 1."""
 MOST_REASONS = 2
 NEAR_NAMES = 5
 ROWS_AT_ONCE = 4096
@@ -226,6 +228,8 @@ def class_reasons(decisions: ClassDecisions, nodes: np.ndarray) -> np.ndarray:
 
 def _unusual(p_value: float) -> str:
     """What the p-value says: an in-distribution node may be as unusual by chance."""
+    if p_value > LARGE:  # too few calibration nodes for a smaller one
+        return "looks out-of-distribution"
     return f"only {100 * p_value:.2g} % of known nodes are as unusual (OOD p-value {p_value:.2g})"
 
 

@@ -280,6 +280,8 @@ class Model(ABC):
         if by is not None:
             prediction = self.predict(graph, samples=samples)
             self.calibrator = fit_calibrator(prediction, graph, by=by, nodes=nodes, linear_filter=self.linear_filter())
+            if self._learned_from is not None and nodes is not None:
+                self._learned_from = self._learned_from.and_also(graph, nodes)
         return self
 
     def linear_filter(self) -> tuple[float, int] | None:

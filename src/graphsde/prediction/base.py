@@ -178,6 +178,10 @@ class Prediction(ABC):
         object.__setattr__(self, "learned_from", learned_from)
         return self
 
+    def of_the_graph_of(self, other: Prediction) -> Self:
+        """This prediction, which from now on knows what ``other`` knows of graph and fit."""
+        return self.known_to_be_of(other._predicted_on, other.learned_from)
+
     @property
     def spread(self) -> str:
         """What its uncertainty comes from, in words."""

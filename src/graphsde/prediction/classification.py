@@ -259,7 +259,8 @@ class ClassPrediction(Prediction):
         if known is not None:
             logs = np.log(np.maximum(np.asarray(known, dtype=np.float64), np.finfo(np.float64).tiny))
             known = softmax(self.temperature * logs).astype(known.dtype)
-        return replace(self, probs=softmax(self.logits), temperature=1.0, known_state=known)
+        found = replace(self, probs=softmax(self.logits), temperature=1.0, known_state=known)
+        return found.of_the_graph_of(self)
 
     def subset(self, items: np.ndarray) -> ClassPrediction:
         """The prediction of some items (positions or a boolean mask)."""

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
 from graphsde.graph.graph import Graph
 
+# rows whose features tell a copy of a graph from another graph on the same edges, such as a later snapshot
+ROWS_COMPARED = 256
+
 
 @dataclass(frozen=True, eq=False)
 class LearnedFrom:
-    """Training and validation nodes of a fit, recognised on any copy of its graph.
+    """Nodes that a fit or a calibrator has used, recognised on any copy of the graph.
 
     Args:
         edges: fingerprint of the graph's edges.
-        used: training and validation nodes.  # [N] bool
+        rows: sums over some rows of its features.  # [R]
+        used: training and validation nodes, and those that a calibrator was fitted on.  # [N] bool
     """
 
     edges: str
+    rows: np.ndarray
     used: np.ndarray
 
     @classmethod
@@ -27,9 +32,25 @@ class LearnedFrom:
         """What a fit on ``graph`` uses; ``None`` without edges, where nothing tells two graphs apart."""
         if not graph.num_edges:
             return None
-        return cls(graph.adjacency.fingerprint, graph.role("train") | graph.role("val"))
+        return cls(graph.adjacency.fingerprint, _some_rows(graph.features), graph.role("train") | graph.role("val"))
+
+    def and_also(self, graph: Graph, nodes: np.ndarray) -> Self:
+        """With the nodes that a calibrator was fitted on, if they are of the same graph.  # [N] bool"""
+        if not (known := self.among(graph)).any():
+            return self
+        return replace(self, used=known | np.asarray(nodes, dtype=bool))
 
     def among(self, graph: Graph) -> np.ndarray:
         """Nodes of ``graph`` that were used; none if it is another graph.  # [N] bool"""
-        same = len(self.used) == graph.num_nodes and graph.adjacency.fingerprint == self.edges
+        same = (
+            len(self.used) == graph.num_nodes
+            and graph.adjacency.fingerprint == self.edges
+            and np.allclose(_some_rows(graph.features), self.rows, rtol=1e-5, atol=1e-6, equal_nan=True)
+        )
         return self.used if same else np.zeros(graph.num_nodes, dtype=bool)
+
+
+def _some_rows(features: Any) -> np.ndarray:
+    """Sums over evenly spaced rows: cheap even where features are read from a file.  # [R]"""
+    places = np.linspace(0, features.shape[0] - 1, min(features.shape[0], ROWS_COMPARED)).astype(np.int64)
+    return np.asarray(features[places].sum(axis=1), dtype=np.float64).ravel()

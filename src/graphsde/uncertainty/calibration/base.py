@@ -164,7 +164,7 @@ class Calibrator(nn.Module, ABC):
         alpha = prediction.alpha
         if alpha is not None:
             alpha = (alpha.sum(axis=-1, keepdims=True) * probs[0]).astype(alpha.dtype)
-        return replace(
+        found = replace(
             prediction,
             probs=probs.astype(prediction.probs.dtype),
             alpha=alpha,
@@ -174,6 +174,7 @@ class Calibrator(nn.Module, ABC):
             kind=kind,
             known_state=None if known is None else torch.softmax(known, -1).numpy().astype(prediction.probs.dtype),
         )
+        return found.of_the_graph_of(prediction)
 
     @property
     def common_temperature(self) -> float:
