@@ -6,6 +6,8 @@ import re
 import shlex
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from file_makers import NODES, parquet, tables
 
@@ -85,6 +87,37 @@ def test_a_missing_header_line(tmp_path: Path, nodes: str, edges: str, place: st
     error = refused(tables(nodes=nodes, edges=edges)(tmp_path))
     assert f"the header line of {place.partition(',')[0]} seems to be missing" in error.message
     assert error.place == place and str(error.found).split(", ")[0] in ("0", "ann", "a", "7")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges", "place", "example"),
+    [
+        ("0,1,2\nann,red,1.5\nbob,blue,2\n", "source,target\nann,bob\n", "nodes.csv, line 1", "id,label,…"),
+        (NODES, "0,1\na,b\nb,c\n", "edges.csv, line 1", "source,target"),
+    ],
+)
+def test_names_of_columns_that_only_count(tmp_path: Path, nodes: str, edges: str, place: str, example: str) -> None:
+    error = refused(tables(nodes=nodes, edges=edges)(tmp_path))
+    assert error.place == place and "have no names, only numbers, or its header line is missing" in error.message
+    assert str(error.fix).startswith("name the columns: replace the first line") and example in str(error.fix)
+
+
+def test_a_typed_table_has_no_lines(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"0": ["ann", "bob"], "1": ["red", "blue"], "2": [1.5, 2.0]}), tmp_path / "nodes.parquet")
+    (tmp_path / "edges.csv").write_text("source,target\nann,bob\n")
+    error = refused(tmp_path)
+    assert error.message == "the columns of nodes.parquet seem to have no names, only numbers"
+    assert error.fix == "name the columns" and "line" not in f"{error.place} {error.expected}"
+
+
+@pytest.mark.parametrize("header", ["from,to", "From,To,a"])
+def test_usual_names_of_ends_are_no_data_even_if_nodes_are_called_so(tmp_path: Path, header: str) -> None:
+    nodes = "id,x\nfrom,1\nto,2\nFrom,3\nTo,4\na,5\n"
+    extra = ",7" * (header.count(",") - 1)
+    folder = tables(nodes=nodes, edges=f"{header}\nfrom,a{extra}\na,to{extra}\n")(tmp_path)
+    error = refused(folder)
+    assert "seems to be missing" not in error.message
+    assert read(folder, **as_told(folder, error)).num_edges == 4
 
 
 def test_years_are_names_of_columns(tmp_path: Path) -> None:

@@ -53,7 +53,35 @@ def test_zeros_that_lead_nothing(tmp_path: Path, cells: tuple[str, ...]) -> None
 def test_numbers_whose_name_says_codes(tmp_path: Path) -> None:
     graph = column("zipCode", "20095", "10115", folder=tmp_path)
     assert mended(graph, "W-CODE-LIKE", tmp_path).categorical["zipCode"].tolist()[:2] == ["20095", "10115"]
-    assert told(column("zipper", "20095", "10115", folder=tmp_path / "b"), "W-CODE-LIKE") is None
+    finding = told(graph, "W-CODE-LIKE")
+    assert finding is not None
+    assert finding.message == "column zipCode was read as numbers, although the name says codes"
+
+
+@pytest.mark.parametrize(
+    ("name", "codes"),
+    [
+        *((name, True) for name in ("PLZ", "postal_code", "customer_zip_code_prefix", "zip_5", "code_postal")),
+        *((name, False) for name in ("zipper", "distance_to_postal_office_m", "zip_population", "5")),
+    ],
+)
+def test_a_name_says_codes_with_its_last_words(tmp_path: Path, name: str, codes: bool) -> None:
+    assert (told(column(name, "20095", "10115", folder=tmp_path), "W-CODE-LIKE") is not None) == codes
+
+
+def test_several_columns_were_read_as_numbers(tmp_path: Path) -> None:
+    finding = told(column("a,b", "01,02", "03,04", folder=tmp_path), "W-LEADING-ZEROS")
+    assert finding is not None and finding.message.startswith("2 columns (a, b) of nodes.csv were read as numbers, wi")
+
+
+def test_leading_zeros_are_found_in_any_row_and_column(tmp_path: Path) -> None:
+    names = [f"c{one}" for one in range(40)]
+    rows = [[10 + row + one for one in range(40)] for row in range(30)]
+    lines = [f"{row:03d},{','.join(map(str, cells))}" for row, cells in enumerate(rows)]
+    lines[29] = lines[29].replace(",49,", ",049,").replace(",60,", ",060,")
+    folder = tables(nodes="\n".join([f"id,{','.join(names)}", *lines]) + "\n", edges="source,target\n000,001\n")
+    finding = told(read(folder(tmp_path)), "W-LEADING-ZEROS")
+    assert finding is not None and finding.where == ("c10", "c21")
 
 
 @pytest.mark.parametrize(
@@ -63,6 +91,9 @@ def test_numbers_whose_name_says_codes(tmp_path: Path) -> None:
         ("account_no", range(1, 1_000_000, 997), True),  # far apart, but the name says id
         ("CustomerId", range(1, 1_000_000, 997), True),
         ("population", range(1, 1_000_000, 997), False),  # all different by chance
+        ("phone number", range(1, 1_000_000, 997), True),
+        *((name, range(1, 1_000_000, 997), False) for name in ("num_citations", "number_of_followers", "no_of_items")),
+        *((name, range(1, 1_000_000, 997), False) for name in ("price_index", "account_balance", "Number")),
         ("account_no", [5, *range(ROWS - 1)], False),  # one twice
         ("account_no", [one + 0.5 for one in range(ROWS)], False),
     ],
@@ -71,6 +102,7 @@ def test_whole_numbers_that_all_differ(tmp_path: Path, name: str, cells: list[fl
     graph = column(name, *list(cells)[:ROWS], folder=tmp_path)
     assert (told(graph, "W-ID-LIKE") is not None) == ids
     if ids:
+        assert "a different whole number for every node" in str(told(graph, "W-ID-LIKE"))
         assert mended(graph, "W-ID-LIKE", tmp_path).feature_names == ("x",)
 
 
@@ -92,7 +124,10 @@ def test_ids_of_parquet_files(tmp_path: Path) -> None:
     assert finding is not None and finding.where == ("key",)
 
 
-@pytest.mark.parametrize("cells", [("2023-01-05", "2024-12-31"), ("5.1.2023", "31.12.24"), ("01/05/2023 10:30", "")])
+@pytest.mark.parametrize(
+    "cells",
+    [("2023-01-05", "2024-12-31"), ("5.1.2023", "31.12.2024"), ("01/05/2023 10:30", ""), ("12/31/24", "31/12/24")],
+)
 def test_dates(tmp_path: Path, cells: tuple[str, ...]) -> None:
     graph = column("joined", *cells, folder=tmp_path)
     assert "joined" in graph.categorical
@@ -110,7 +145,19 @@ def test_percentages(tmp_path: Path) -> None:
     assert mended(graph, "W-PERCENT-TEXT", tmp_path).categorical == {}
 
 
-@pytest.mark.parametrize("cells", [("red", "2023-01-05", "green"), ("v1.2.3", "1.2"), ("half", "50%"), ("1-2", "3-4")])
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ("red", "2023-01-05", "green"),
+        ("v1.2.3", "1.2"),
+        ("half", "50%"),
+        ("1-2", "3-4"),
+        ("12-34-5678", "98-76-5432"),
+        ("1.2.23", "10.10.20"),
+        ("2023-13-05", "2023-01-32"),
+        ("31.31.2023", "1/2-2023"),
+    ],
+)
 def test_other_text_is_a_category(tmp_path: Path, cells: tuple[str, ...]) -> None:
     graph = column("what", *cells, folder=tmp_path)
     assert told(graph, "W-DATE-TEXT") is told(graph, "W-PERCENT-TEXT") is None
@@ -158,3 +205,4 @@ def test_text_and_names_get_different_advice(tmp_path: Path) -> None:
     assert finding is not None and "--read 'words=[note]'" in str(finding.hint) and "'drop=[note]'" in str(finding.hint)
     finding = told(column("nick", *[f"nick{row}" for row in range(ROWS)], folder=tmp_path / "b"), "W-CATEGORY-MANY")
     assert finding is not None and "words" not in str(finding.hint) and "--read 'drop=[nick]'" in str(finding.hint)
+    assert "in Python gs.read(…, drop=['nick']), or leave it out of the data frame" in str(finding.hint)

@@ -49,6 +49,7 @@ def test_a_run_leaves_the_files_of_a_run(tables: Path, tmp_path: Path) -> None:
     assert names == {
         "config.yaml", "environment.json", "graph.json", "metrics.jsonl", "model.json", "model.safetensors",
         "predictions.parquet", "manifest.json", "graph.safetensors", "prediction.safetensors", "evidence.safetensors",
+        "looks.json",
     }  # fmt: skip
     assert "up to 12 epochs" in said[0] and "memory" in said[0]
     table = pq.read_table(outcome.folder.predictions).to_pydict()
@@ -170,6 +171,15 @@ def test_a_run_of_files_without_training_nodes_keeps_the_split_that_was_drawn(tm
     outcome.folder.config.write_text(yaml.safe_dump(config))
     as_before_guards(outcome.folder.path)
     assert RunFolder(tmp_path / "run").load_graph().split == "stratified-60-15-25"
+    same = GraphSource.typed(str(tmp_path / "files"))
+    again = fit_run(FitRequest(same, "gcn", {"epochs": 2}), RunFolder(tmp_path / "run"))
+    assert again.already_done and again.graph.split == "stratified-60-15-25"
+    with pytest.raises(BadUsage, match="holds another run"):
+        fit_run(FitRequest(same, "gcn", {"epochs": 3}), RunFolder(tmp_path / "run"))
+    for folder, overwrite in (("run", True), ("new", False)):
+        with pytest.raises(BadInput) as caught:
+            fit_run(FitRequest(same, "gcn", {"epochs": 2}), RunFolder(tmp_path / folder), overwrite=overwrite)
+        assert caught.value.code == "E-SPLIT-EMPTY"
 
 
 def test_a_folder_of_runs_names_them(tables: Path, tmp_path: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
-import json
 import shutil
+import threading
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,15 @@ import pytest
 
 import graphsde as gs
 from cli_support import answer, graphsde
-from graphsde.acting.certified import certify, limits_to_test
+from graphsde.acting.certified import Frontier, certify, limits_to_test
 from graphsde.acting.decide import decide
-from graphsde.base.errors import BadInput, BadUsage
-from graphsde.runs.looks import Look, looks_of, spent_before
+from graphsde.base.errors import BadUsage
+from graphsde.base.lock import exclusive
+from graphsde.runs import looks
+from graphsde.runs.looks import ASSUMED, Look, looks_before, looks_of, remember
+from graphsde.runs.state import NewState
 
-USUAL = Look.of(max_error=0.05, delta=0.05, focus=0.05, samples=64)
+USUAL = replace(Look.of(max_error=0.05, delta=0.05, focus=0.05, samples=64), state=1)
 AGAIN = Look.of(max_error=0.05, delta=0.05, focus=0.05, samples=64, anytime=True)
 
 
@@ -86,26 +91,113 @@ def test_a_plan_and_a_report_are_looks_too(fitted: Path, run: Path) -> None:
     for words in (["plan", run], ["report", run]):
         assert graphsde(*words).exit_code == 0
         assert looks_of(run) == (USUAL,)
-        (run / "looks.json").unlink()
+        (run / "looks.json").write_text('{"format": 1, "looks": []}')
 
 
-def test_without_a_record_of_the_first_look_an_ordinary_one_is_assumed(fitted: Path, run: Path) -> None:
-    assert chance(decided(run, "--further-labels", fitted / "cal.csv")) == "With probability 90%"
+def test_without_a_record_an_ordinary_look_is_assumed_from_then_on(fitted: Path, run: Path) -> None:
+    (run / "looks.json").unlink()  # as in a run of an earlier version
+    for _ in range(2):
+        assert chance(decided(run, "--further-labels", fitted / "cal.csv")) == "With probability 90%"
+    assert ASSUMED in looks_of(run)
+
+
+@pytest.mark.parametrize("words", [["--anytime"], ["--anytime", "--delta", "0.05"]])
+def test_without_a_record_a_test_that_may_be_repeated_is_charged_too(run: Path, words: list[str]) -> None:
+    (run / "looks.json").unlink()
+    assert [chance(decided(run, *words)) for _ in range(2)] == ["With probability 90%"] * 2
+
+
+def test_a_small_look_does_not_hide_that_the_record_was_missing(run: Path) -> None:
+    (run / "looks.json").unlink()
+    decided(run, "--calibration-size", 8)  # which costs nothing
+    assert chance(decided(run, "--anytime")) == "With probability 90%"
+
+
+def test_an_assumed_look_costs_at_least_the_delta_of_the_test(run: Path) -> None:
+    (run / "looks.json").unlink()
+    assert looks_before(run, replace(AGAIN, delta=0.01)).spent == 0.05
+    assert looks_before(run, replace(AGAIN, delta=0.2)).spent == 0.2
+
+
+def test_a_new_run_is_known_never_to_have_been_looked_at(fitted: Path, run: Path) -> None:
+    assert looks_of(run) == ()
+    assert chance(decided(run, "--further-labels", fitted / "cal.csv")) == "With probability 95%"
+
+
+def test_a_run_that_keeps_no_record_is_assumed_to_have_been_looked_at(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert looks_before(run, AGAIN).spent == 0.0
+    monkeypatch.setattr(looks, "_LOCK", "config.yaml")  # can't be a folder, like one in a folder nobody may write to
+    assert looks_before(run, AGAIN).spent == 0.05
+    said: list[str] = []
+    remember(run, USUAL, None, said.append)  # type: ignore[arg-type]  # not reached
+    assert len(said) == 1 and "is not recorded" in said[0]
 
 
 def test_labels_too_few_to_certify_anything_cost_nothing(run: Path) -> None:
     decided(run, "--calibration-size", 8)  # 9 are the fewest for 30 %
     (look,) = looks_of(run)
-    assert look.idle and spent_before(run, AGAIN, further=True) == 0.0
+    assert look.idle and looks_before(run, AGAIN).spent == 0.0
     decided(run, "--calibration-size", 9)
-    assert spent_before(run, AGAIN, further=True) == 0.05
+    assert looks_before(run, AGAIN).spent == 0.05
 
 
-def test_another_model_has_not_been_looked_at(run: Path) -> None:
+def test_another_calibrator_has_the_same_labels_so_looks_carry_on(fitted: Path, run: Path) -> None:
     decided(run)
+    assert graphsde("calibrate", run, "--by", "none").exit_code == 0
     assert looks_of(run) == (USUAL,)
+    assert chance(decided(run, "--further-labels", fitted / "cal.csv")) == "With probability 90%"
+
+
+def test_the_same_options_test_another_model_in_another_state(run: Path) -> None:
+    decided(run)
     assert graphsde("calibrate", run).exit_code == 0
-    assert looks_of(run) == ()
+    decided(run)
+    assert looks_of(run) == (USUAL, replace(USUAL, state=2))
+    assert looks_before(run, AGAIN).spent == pytest.approx(0.1)
+
+
+def test_a_new_state_keeps_the_record_and_a_new_fit_starts_one(tmp_path: Path) -> None:
+    with NewState(tmp_path, fresh=True) as state:
+        state.commit()
+    assert looks_of(tmp_path) == ()
+    (tmp_path / "looks.json").write_text(
+        '{"format": 1, "looks": [{"delta": 0.1, "anytime": false, "idle": false, "options": {}}]}'
+    )
+    with NewState(tmp_path) as state:
+        state.commit(round_before=0)  # as learn does
+    assert [one.delta for one in looks_of(tmp_path)] == [0.1]
+    assert [one.delta for one in looks_of(tmp_path / "history" / "0")] == [0.1]
+    with NewState(tmp_path, fresh=True) as state:
+        state.commit()
+    assert looks_of(tmp_path) == ()
+
+
+def test_other_tests_are_told_and_count_in_what_a_second_look_will_cost(run: Path) -> None:
+    first = " ".join(graphsde("decide", run, "--max-error", "0.01").stdout.split())
+    assert "other test" not in first and "with probability 90% instead of 95%" in first
+    second = " ".join(graphsde("decide", run, "--max-error", "0.01", "--by", "entropy").stdout.split())
+    assert "1 other test was made on these calibration labels; choosing among their results lowers the 95%." in second
+    assert "with probability 85% instead of 95%" in second
+    planned = " ".join(graphsde("plan", run, "--max-error", "0.01").stdout.split())
+    assert "with probability 85% instead of 95%" in planned
+    assert decided(run, "--by", "msp")["other_tests"] == 2
+    assert "other test" not in graphsde("decide", run, "--guarantee", "expected").stdout
+    assert "2 other tests were made" in graphsde("decide", run, "--by", "margin", "--max-error", "0.01").stdout
+
+
+def test_when_no_probability_is_left_it_is_said(run: Path) -> None:
+    for delta in (0.1, 0.2, 0.3, 0.4):
+        decided(run, "--delta", delta)
+    found = decided(run, "--anytime")
+    assert found["frontier"]["spent"] == pytest.approx(1.0)
+    assert found["frontier"]["guarantee"]["meaning"].startswith("Nothing is guaranteed: earlier looks")
+    assert "105%" in found["frontier"]["guarantee"]["meaning"]
+    said = graphsde("decide", run, "--anytime", "--max-error", "0.3").stdout
+    assert "Accept if" in said and "error rate among them is at most" not in said
+    words = " ".join(graphsde("decide", run, "--max-error", "0.01").stdout.split())
+    assert "with no probability that can be stated instead of 95%" in words
 
 
 def test_the_cost_is_said_next_to_the_suggestion(run: Path) -> None:
@@ -119,13 +211,53 @@ def test_the_cost_is_said_next_to_the_suggestion(run: Path) -> None:
     assert "ask RUN --for calibration" in few and "instead of" not in few
 
 
-def test_a_record_that_was_edited_is_refused(fitted: Path, run: Path) -> None:
-    decided(run)
-    told = json.loads((run / "looks.json").read_text())
-    (run / "looks.json").write_text(json.dumps(told | {"format": 2}))
-    with pytest.raises(BadInput, match=r"E-CORRUPT.*delete the file"):
-        looks_of(run)
-    assert graphsde("decide", run, "--further-labels", fitted / "cal.csv").exit_code == 65
+@pytest.mark.parametrize("damage", ["{", '{"format": 2, "looks": []}', '{"format": 1, "looks": [1]}'])
+def test_a_damaged_record_counts_as_none_and_stops_nothing(fitted: Path, run: Path, damage: str) -> None:
+    for words in (["plan", run], ["report", run], ["decide", run]):
+        (run / "looks.json").write_text(damage)
+        done = graphsde(*words)
+        assert done.exit_code == 0, done.output
+        assert looks_of(run) == (ASSUMED, USUAL)
+    (run / "looks.json").write_text(damage)
+    done = graphsde("decide", run, "--further-labels", fitted / "cal.csv")
+    assert done.output.count("looks.json is damaged") == 1 and "one earlier look" in done.output
+    assert "With probability 90%" in done.output
+
+
+def test_looks_made_at_the_same_time_are_all_recorded(run: Path) -> None:
+    frontier = decide_on_digits()
+    all_of_them = [replace(USUAL, delta=0.01 * (1 + i)) for i in range(8)]
+    threads = [threading.Thread(target=remember, args=(run, one, frontier)) for one in all_of_them]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert set(map(str, (one.delta for one in looks_of(run)))) == set(map(str, (one.delta for one in all_of_them)))
+
+
+def test_a_look_waits_for_another_but_not_for_a_run_that_learns(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = time.monotonic()
+    with exclusive(run):  # held for as long as a run learns
+        decided(run)
+    assert looks_of(run) == (USUAL,) and time.monotonic() - begin < 10
+    monkeypatch.setattr(looks, "_PATIENCE", 0.05)
+    with exclusive(run / ".looks"), pytest.raises(BadUsage, match="E-LOCKED"):
+        remember(run, AGAIN, decide_on_digits())
+
+
+def decide_on_digits() -> Frontier:
+    graph = gs.load("digits")
+    return decide(gs.LabelPropagation().fit(graph).predict(graph), graph).frontier
+
+
+@pytest.mark.parametrize("spent", [-0.1, float("nan"), float("inf")])
+def test_spent_is_a_sum_of_deltas(spent: float) -> None:
+    graph = gs.load("digits")
+    prediction = gs.LabelPropagation().fit(graph).predict(graph)
+    with pytest.raises(BadUsage, match="spent can't be"):
+        decide(prediction, graph, anytime=True, spent=spent)
+    found = decide(prediction, graph, anytime=True, spent=3.0)
+    assert found.frontier.guarantee.meaning.startswith("Nothing is guaranteed")
 
 
 # limits beside the ladder

@@ -100,7 +100,7 @@ def decide(
         anytime: use a test that may be repeated whenever ``further`` labels come in; with ``further`` it
             always is. If you may want to test again, set it from the start.
         spent: with ``further`` or ``anytime``: δ of earlier tests without ``anytime`` on the same labels. Any of them
-            could have certified wrongly, so the stated probability is ``1 − delta − spent``.
+            could have certified wrongly, so the stated probability is ``1 − delta − spent``; from 1 on, none is left.
         model: the one that predicted, for scores that need further predictions of it.
         former: options under their former names.
 
@@ -122,8 +122,10 @@ def decide(
         focus = usual_focus(max_error) if ladder is None else FOCUS
     if focus is not None:
         require_share("focus", focus)
-    if spent:
-        require_share("spent", spent)
+    if not 0 <= spent < float("inf"):  # more than 1 is possible: many tests leave no probability at all
+        raise BadUsage(
+            f"spent can't be {spent}", found=str(spent), expected="the δ of earlier tests together, 0 or more"
+        )
     rule = DECIDING.of(prediction)
     known = [name for name, one in inspect.signature(rule).parameters.items() if one.default is not one.empty]
     asked: dict[str, Any] = {

@@ -7,6 +7,7 @@ from typing import Any
 
 from graphsde.acting.certified import Frontier
 from graphsde.acting.decisions import Decisions
+from graphsde.acting.guarantee import left_to_state
 
 MOST_CLASSES = 6
 EACH_BY_ITSELF = "The guarantees for accepted nodes, sets and OOD flags hold individually, not jointly."
@@ -66,8 +67,13 @@ def aligned(rows: list[dict[str, str]]) -> str:
     )
 
 
-def describe(decisions: Decisions) -> DecisionWords:
-    """Tables and sentences about decisions."""
+def describe(decisions: Decisions, spent: float = 0.0) -> DecisionWords:
+    """Tables and sentences about decisions.
+
+    Args:
+        decisions: what was decided.
+        spent: δ of other tests on the same labels, for what a second look will cost.
+    """
     found, frontier = decisions.summary(), decisions.frontier
     stated = found["stated"] or frontier.guarantee.as_dict()
     in_use = decisions.abstention.max_error if stated["name"] == "certified" and _anything(decisions) else None
@@ -75,7 +81,7 @@ def describe(decisions: Decisions) -> DecisionWords:
     nodes = len(decisions.actions)
     return DecisionWords(
         frontier=frontier_rows(frontier, in_use),
-        accepted=_accepted(decisions, found) if _anything(decisions) else _ways_out(decisions, found),
+        accepted=_accepted(decisions, found) if _anything(decisions) else _ways_out(decisions, found, spent),
         anything=_anything(decisions),
         guarantee=f"{stated['name']}: {stated['meaning']}{_what_is_wrong(decisions)}",
         rests_on=f"It assumes: {stated['rests_on']}. {EACH_BY_ITSELF}",
@@ -156,7 +162,7 @@ def _accepted(decisions: Decisions, found: dict[str, Any]) -> list[str]:
             f"{percent(found['max_error'])}."
         )
     bound = ""
-    if found["stated"]["name"] == "certified":
+    if found["stated"]["name"] == "certified" and left_to_state(decisions.frontier.delta, decisions.frontier.spent):
         bound = f"; the error rate among them is at most {percent(found['upper_bound'])}"
     lines.append(
         f"Accept if {found['uncertainty']} is at most {found['threshold']:.4g}: {percent(found['coverage'])} of the "
@@ -165,7 +171,7 @@ def _accepted(decisions: Decisions, found: dict[str, Any]) -> list[str]:
     return [*lines, _calibrated(found)]
 
 
-def _ways_out(decisions: Decisions, found: dict[str, Any]) -> list[str]:
+def _ways_out(decisions: Decisions, found: dict[str, Any], spent: float) -> list[str]:
     way = found["way_out"]
     lines = [f"Nothing can be accepted at a limit of {percent(decisions.max_error)} with these labels. Alternatives:"]
     if way["certified"]:
@@ -183,19 +189,41 @@ def _ways_out(decisions: Decisions, found: dict[str, Any]) -> list[str]:
         lines.append(f"- more training and validation labels, or a better model: {way['outlook']}")
     else:
         lines.append(f"- more labels, drawn at random (graphsde ask RUN --for calibration): {way['outlook']}")
-        if again := weaker_again(decisions.frontier):
+        if again := weaker_again(decisions.frontier, spent):
             lines.append(f"  {again}")
     return [*lines, _calibrated(found)]
 
 
-def weaker_again(frontier: Frontier) -> str:
-    """What a second test with further labels will hold with, after a first one that may be run only once."""
+def weaker_again(frontier: Frontier, spent: float = 0.0) -> str:
+    """What a second test with further labels will hold with, after a first one that may be run only once.
+
+    Args:
+        frontier: of the first one.
+        spent: δ of other tests on the same labels.
+    """
     if frontier.anytime or not frontier.could_certify:
         return ""
+    alone, left = 1 - frontier.delta, left_to_state(frontier.delta, frontier.delta, spent)
+    then = f"with probability {percent(left)}" if left else "with no probability that can be stated"
     return (
-        "Testing again with them (decide --further-labels) is a second look, so the limits then hold with probability "
-        f"{percent(max(0.0, 1 - 2 * frontier.delta))} instead of {percent(1 - frontier.delta)}. Only with decide "
-        "--anytime from the very first look on it makes no difference."
+        f"Testing again with them (decide --further-labels) is a second look, so the limits then hold {then} instead "
+        f"of {percent(alone)}. Only with decide --anytime from the very first look on it makes no difference."
+    )
+
+
+def other_tests(frontier: Frontier, tests: int) -> str:
+    """What it means for an ordinary test that others were made on the same labels; empty without any.
+
+    Args:
+        frontier: of this test.
+        tests: how many others.
+    """
+    if frontier.anytime or not tests:
+        return ""  # a test that may be repeated states what the others cost
+    made = "1 other test was" if tests == 1 else f"{tests:,} other tests were"
+    return (
+        f"{made} made on these calibration labels; choosing among their results lowers the "
+        f"{percent(1 - frontier.delta)}."
     )
 
 

@@ -8,6 +8,7 @@ DRAWN_ALIKE = (
     "the calibration nodes are drawn at random from the same population as the nodes decided on, and neither training "
     "nor selection has seen their labels"
 )
+_ROUNDING = 1e-9
 FROM_VALIDATION = "the threshold comes from validation nodes, drawn from the same population as the nodes decided on"
 
 
@@ -38,6 +39,12 @@ def _share(value: float) -> str:
     return f"{100 * value:.4g}%"
 
 
+def left_to_state(*deltas: float) -> float:
+    """The probability with which all of these tests hold together; 0 if none is left."""
+    left = 1 - sum(deltas)
+    return left if left > _ROUNDING else 0.0
+
+
 def certified_guarantee(
     delta: float, limits: tuple[float, ...] = (), *, anytime: bool = False, spent: float = 0.0
 ) -> Guarantee:
@@ -51,10 +58,19 @@ def certified_guarantee(
     """
     which = ", ".join(map(_share, limits)) if limits else "every certified limit"
     looks = ", however often the test was repeated as labels came in" if anytime else ""
+    left = left_to_state(delta, spent)
+    if not left:
+        return Guarantee(
+            "certified",
+            f"Nothing is guaranteed: earlier looks at the same labels were other tests, and δ of all tests together is "
+            f"{_share(delta + spent)}, which leaves no probability to state. Only new calibration labels that no test "
+            "has seen give one again.",
+            DRAWN_ALIKE + ("" if anytime else ", and the test is run only once"),
+        )
     before = f" It is not {_share(1 - delta)}, because an earlier look at the same labels was another test."
     return Guarantee(
         "certified",
-        f"With probability {_share(max(0.0, 1 - delta - spent))} over the draw of the calibration nodes, the share of "
+        f"With probability {_share(left)} over the draw of the calibration nodes, the share of "
         f"wrong predictions among the nodes accepted at a certified limit is at most that limit, for all of them "
         f"together ({which}){looks}.{before if spent else ''}",
         DRAWN_ALIKE + ("" if anytime else ", and the test is run only once"),

@@ -42,7 +42,7 @@ def further_labels(
     """
     cost = delta / BET if anytime else delta
     needed = nodes_to_certify(limit, cost)
-    hopeless = accepted > 0 and clopper_pearson_interval(wrong, accepted, SURELY)[0] > limit
+    hopeless = wrong > 1 and clopper_pearson_interval(wrong, accepted, SURELY)[0] > limit
     if nodes < needed and not hopeless:
         there = "are none yet" if nodes == 0 else "is 1" if nodes == 1 else f"are {nodes:,}"
         return (needed - nodes, None), f"at least {needed:,} calibration labels are needed; there {there}"

@@ -19,7 +19,7 @@ from graphsde.cli.options import (
     names_in,
     within_its_memory,
 )
-from graphsde.cli.output import opened_run, print_json, print_of_run, print_table, tell
+from graphsde.cli.output import opened_run, print_json, print_of_run, print_table, say, tell
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from graphsde.acting.review import Review
     from graphsde.graph.graph import Graph
     from graphsde.models import Model
+    from graphsde.runs.looks import Before
 
 MAX_ERROR = typer.Option("--max-error", help="Error limit: share of the accepted nodes that may be wrong.")
 DELTA = typer.Option("--delta", help="Probability, over draws of the calibration nodes, that the guarantee fails.")
@@ -140,7 +141,7 @@ def decide(
     from graphsde.acting.certified import usual_focus
     from graphsde.acting.decide import decide as judge
     from graphsde.io.table_export import require_table_name, write_table
-    from graphsde.runs.looks import Look, remember, spent_before
+    from graphsde.runs.looks import Look, looks_before, remember
     from graphsde.uncertainty.conformal import CONFORMAL_SCORES
     from graphsde.uncertainty.held_out import require_share
     from graphsde.uncertainty.scores.registry import SCORES
@@ -170,26 +171,29 @@ def decide(
         "ood_by": ood_by, "false_alarm": false_alarm, "tolerance": tolerance, "size": calibration_size, "seed": seed,
     }  # fmt: skip
     look = Look.of(samples=samples, **test)
+    before = looks_before(run, look, say)
     decisions = judge(
         opened.prediction(samples),
         graph,
         confidence_level=confidence_level,
         further=further,
-        spent=spent_before(run, look, further=further is not None),
+        spent=before.spent if look.anytime else 0.0,  # an ordinary test says itself that it is run only once
         sets_by=sets_by,
         model=model,
         **test,
         **options,
     )
-    remember(run, look, decisions.frontier)
+    remember(run, look, decisions.frontier, say)
     review = decisions.review(importance)
     write_table(decisions.columns(), out)
     write_table(review.columns(), listed)
     if json:
         about = {"out": str(listed), "nodes": len(review), "ordered_by": review.ordered_by, "known": review.known}
-        print_of_run(run, model, graph, {"out": str(out), "review": about, **decisions.summary()})
+        print_of_run(
+            run, model, graph, {"out": str(out), "review": about, "other_tests": before.tests, **decisions.summary()}
+        )
         return
-    _print_decisions(decisions)
+    _print_decisions(decisions, before)
     _print_review(review, decisions)
     tell("", f"Wrote {graph.num_nodes:,} decisions to {out} and {len(review):,} nodes to review to {listed}.")
 
@@ -212,13 +216,16 @@ def _with_further_labels(path: Path, model: Model, graph: Graph) -> tuple[Graph,
     return graph.with_target(target), new.positions
 
 
-def _print_decisions(decisions: Decisions) -> None:
-    from graphsde.acting.decision_words import describe
+def _print_decisions(decisions: Decisions, before: Before) -> None:
+    from graphsde.acting.decision_words import describe, other_tests
 
-    words = describe(decisions)
+    words = describe(decisions, before.spent)
     tell("Error limits that hold among accepted nodes:")
     print_table(words.frontier)
     tell(*words.accepted, "", f"Guarantee {words.guarantee}", words.rests_on)
+    others = other_tests(decisions.frontier, before.tests)
+    if others and decisions.selection is None:  # the other guarantees hold on average and state no probability
+        tell(others)
     print_table(words.actions)
     tell(*words.ood, words.sets)
     if words.coverage:
@@ -290,7 +297,7 @@ def _plan_of_run(run: Path, max_error: float, delta: float, tolerance: float | N
     from graphsde.acting.certified import usual_focus
     from graphsde.acting.decide import decide as judge
     from graphsde.acting.decision_words import describe, weaker_again
-    from graphsde.runs.looks import Look, remember
+    from graphsde.runs.looks import Look, looks_before, remember
 
     opened = opened_run(run)
     model, graph = opened.model, opened.graph
@@ -299,14 +306,15 @@ def _plan_of_run(run: Path, max_error: float, delta: float, tolerance: float | N
     )
     focus = usual_focus(max_error)
     look = Look.of(max_error=max_error, delta=delta, focus=focus, tolerance=tolerance, samples=samples)
-    remember(run, look, decisions.frontier)
+    before = looks_before(run, look, say)
+    remember(run, look, decisions.frontier, say)
     if json:
         print_of_run(run, model, graph, {"asked": max_error, "frontier": decisions.frontier.as_dict()})
         return
-    words = describe(decisions)
+    words = describe(decisions, before.spent)
     tell("Error limits that hold among accepted nodes, and what the others need:")
     print_table(words.frontier)
     tell(*words.accepted)
     if any(not one.certified for one in decisions.frontier.rungs):
         more = f"More calibration labels must be drawn at random: graphsde ask {run} --for calibration."
-        tell(f"{more} {weaker_again(decisions.frontier)}".rstrip())
+        tell(f"{more} {weaker_again(decisions.frontier, before.spent)}".rstrip())

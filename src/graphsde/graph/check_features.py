@@ -15,7 +15,7 @@ from graphsde.graph.adjacency import Adjacency
 from graphsde.graph.graph import Graph
 from graphsde.graph.masks import name_nodes
 from graphsde.graph.raw import Finding
-from graphsde.graph.read_option import read_option
+from graphsde.graph.read_option import LONGEST, read_option
 
 TWIN_BLOCK = 1 << 22  # entries hashed at a time, so that a wide matrix needs no copy of itself
 MOSTLY_ZERO = 0.05  # up to this share of nonzeros, checks are faster on a sparse matrix
@@ -285,8 +285,12 @@ def _categories(graph: Graph) -> list[Finding]:
             )
         elif distinct > ID_LIKE * graph.num_nodes and title not in explained:
             message = f"the categorical column {title} has {distinct:,} values for {graph.num_nodes:,} nodes"
-            drop = f"if it is a name or an id, leave it out: {read_option('drop', [name])}"
-            words = f"if it is text, make every word a feature: {read_option('words', [name])}; "
+            quoted = repr(title if len(name) > LONGEST else name)
+            # data frames take neither option
+            drop = f"if it is a name or an id, leave it out: {read_option('drop', [name])}, in Python "
+            drop += f"gs.read(…, drop=[{quoted}]), or leave it out of the data frame"
+            words = f"if it is text, make every word a feature: {read_option('words', [name])}, in Python "
+            words += f"gs.read(…, words=[{quoted}]), or split it into lists in the data frame; "
             hint = words + drop if _several_words(column) else drop
             findings.append(Finding("W-CATEGORY-MANY", "warning", message, distinct, (title,), hint))
     return findings

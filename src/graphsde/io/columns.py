@@ -321,19 +321,24 @@ def padded_columns(
     Args:
         names: the columns.
         all_cells: the cells of the whole table, in blocks; if none of the first block is padded, no column is read.
-        cells: gives the cells of some columns.
+        cells: gives the cells of some columns, row after row, in blocks of whole rows.
     """
-    if not names or not any(map(_any_padded, itertools.islice(all_cells, 1))):
+    if not names or not any(len(_padded(block)) for block in itertools.islice(all_cells, 1)):
         return []
-    return [name for name in names if any(map(_any_padded, cells([name])))]
+    found = np.zeros(len(names), dtype=bool)
+    for block in cells(names):  # all columns at once: one by one, each would go through the whole table
+        found[_padded(block) % len(names)] = True
+    return [names[position] for position in np.flatnonzero(found).tolist()]
 
 
-def _any_padded(cells: pa.Array) -> bool:
+def _padded(cells: pa.Array) -> np.ndarray:
+    """Positions of the cells with leading zeros."""
     import pyarrow.compute as pc
 
     # most cells are ruled out by their first letter and their length, which is faster than the expression
-    likely = cells.filter(pc.and_(pc.starts_with(cells, "0"), pc.greater(pc.binary_length(cells), 1)))
-    return bool(pc.any(pc.match_substring_regex(likely, r"^0\d+$"), min_count=0).as_py())
+    likely = pc.and_(pc.starts_with(cells, "0"), pc.greater(pc.binary_length(cells), 1))
+    padded = _flags(pc.match_substring_regex(cells.filter(likely), r"^0\d+$"))
+    return np.flatnonzero(_flags(likely))[padded]
 
 
 def _cast(cells: pa.Array, absent: np.ndarray) -> np.ndarray:

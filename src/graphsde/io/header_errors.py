@@ -19,6 +19,8 @@ ENDS = ("source", "target")
 LOOKED_AT = 20  # columns
 ROWS_LOOKED_AT = 1000
 VERY_CLOSE = 0.75  # 'ids' and 'id', not 'side' and 'id'
+NAMES_OF_ENDS = frozenset({"source", "target", "from", "to", "src", "dst", "start", "end", "head", "tail"})
+FIRST_LINE = ", line 1"  # ends the place of a header that is text
 
 
 def named_column_missing(table: Table, key: str, column: str, place: str) -> BadInput:
@@ -50,7 +52,8 @@ def role_missing(table: Table, role: str, node_ids: np.ndarray | None = None) ->
         role: its default name.
         node_ids: of the nodes, if the table is that of the edges.
     """
-    if looks_like_data(table.names, node_ids):
+    typed = not table.header_place.endswith(FIRST_LINE)
+    if looks_like_data(table.names, None if typed else node_ids):
         return no_header(table.path.name, table.header_place, table.names)
     rename = f"rename a column to '{role}', or name another: --read {role}=COLUMN"
     missing = [end for end in ENDS if end not in table.names] if role in ENDS else [role]
@@ -66,31 +69,44 @@ def role_missing(table: Table, role: str, node_ids: np.ndarray | None = None) ->
 
 
 def looks_like_data(names: Sequence[str], node_ids: np.ndarray | None = None) -> bool:
-    """Whether the first line of a table is one of its rows: it begins with a number, has a decimal, or names a node.
+    """Whether the first line of a table is one of its rows: it begins with a number, has a decimal, or names two nodes.
 
-    Whole numbers further right may be the names of columns, such as years.
+    Whole numbers further right may be the names of columns, such as years; so may the usual names of the ends of an
+    edge, even if nodes have these names too.
     """
     decimal = any(NUMBER.fullmatch(name) and not name.isdecimal() for name in names)
-    known = node_ids is not None and bool((locate(list(names), node_ids) >= 0).any())
+    unusual = [name for name in names if name.lower() not in NAMES_OF_ENDS]
+    known = node_ids is not None and int((locate(unusual, node_ids) >= 0).sum()) >= 2
     return bool(NUMBER.fullmatch(names[0])) or decimal or known
 
 
 def refuse_data_as_header(names: Sequence[str], place: str) -> None:
     """Refuse a first line that looks like data, rather than its repeated or empty cells as names of columns."""
-    if looks_like_data(names):
-        raise no_header(place.partition(",")[0], place, names)
+    if place.endswith(FIRST_LINE) and looks_like_data(names):
+        raise no_header(place.removesuffix(FIRST_LINE), place, names)
 
 
 def no_header(file: str, place: str, names: Sequence[str]) -> BadInput:
+    """The names of columns look like data: a header line is missing, or the columns were never named.
+
+    Args:
+        file: its name.
+        place: of the header; a typed table has no lines, so none can be missing.
+        names: of the columns.
+    """
     example = "source,target" if file.startswith("edges") else "id,label,…"
-    return BadInput(
-        f"the header line of {file} seems to be missing: its first line looks like data",
-        code="E-HEADER",
-        place=place,
-        found=_listed(names),
-        expected=f"a line with the names of the columns, such as {example}",
-        fix="add this line at the top of the file",
-    )
+    expected = f"the names of the columns, such as {example}"
+    # pandas names columns 0, 1, 2 … by default, but the first row of a file may also be 0,1
+    counted = list(names) == [str(position) for position in range(len(names))]
+    if not place.endswith(FIRST_LINE):
+        message, fix = f"the columns of {file} seem to have no names, only numbers", "name the columns"
+    elif counted:
+        message = f"the columns of {file} have no names, only numbers, or its header line is missing"
+        fix = f"name the columns: replace the first line by such names, or, if it is a row of data, add {example} above"
+    else:
+        message = f"the header line of {file} seems to be missing: its first line looks like data"
+        expected, fix = f"a line with {expected}", "add this line at the top of the file"
+    return BadInput(message, code="E-HEADER", place=place, found=_listed(names), expected=expected, fix=fix)
 
 
 def _by_content(table: Table, missing: Sequence[str], node_ids: np.ndarray | None) -> dict[str, str]:

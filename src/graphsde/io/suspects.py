@@ -20,10 +20,18 @@ LOOKED_AT = 1000  # different texts of a column
 FIRST_ROWS = 100  # rule out most columns, so that a wide matrix is hardly read again
 SHOWN = 5
 CODE_WORDS = frozenset({"zip", "zipcode", "plz", "postcode", "postalcode", "postal"})
-ID_WORDS = frozenset({"id", "ids", "no", "nr", "num", "number", "key", "code", "account", "index", "uid", "pk", "row"})
+CODE_PAIRS = frozenset((kind, word) for kind in ("zip", "post", "postal") for word in ("code", "codes"))
+ID_WORDS = frozenset({"id", "ids", "key", "code", "account", "uid", "pk", "row"})
+ID_AFTER_A_WORD = frozenset({"no", "nr", "num", "number"})  # an account number, not a number of followers
 
 _TIME = r"([T ]\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?\s*(Z|[+-]\d{2}:?\d{2})?)?"
-_DATE = re.compile(rf"(\d{{4}}([-/.])\d{{1,2}}\2\d{{1,2}}|\d{{1,2}}([-/.])\d{{1,2}}\3(\d{{4}}|\d{{2}})){_TIME}")
+_DAY, _MONTH, _YEAR = r"(0?[1-9]|[12]\d|3[01])", r"(0?[1-9]|1[0-2])", r"[12]\d{3}"
+# versions such as 10.10.20 and phone numbers such as 12-34-56 are no dates: two digits of a year need slashes
+_DATE = re.compile(
+    rf"({_YEAR}(?P<a>[-/.]){_MONTH}(?P=a){_DAY}"
+    rf"|({_DAY}(?P<b>[-/.]){_MONTH}(?P=b)|{_MONTH}(?P<c>[-/.]){_DAY}(?P=c)){_YEAR}"
+    rf"|({_DAY}/{_MONTH}|{_MONTH}/{_DAY})/\d{{2}}){_TIME}"
+)
 _PERCENT = re.compile(r"[+-]?\d+([.,]\d+)?\s*%")
 
 
@@ -41,13 +49,13 @@ def suspicious_features(table: Table, features: Features, forced: Collection[str
         names = [features.numeric_names[position] for position in whole.tolist()]
         places = dict(zip(names, whole.tolist(), strict=True))
         padded = [name for name in table.padded(names) if _is_whole(features.numeric[:, places[name]])]
-        coded = [name for name in names if name not in padded and CODE_WORDS & set(_words(name))]
+        told = set(padded)
+        coded = [name for name in names if name not in told and _says_code(name)]
         coded = [name for name in coded if _is_whole(features.numeric[:, places[name]])]
-        findings += _codes(
-            padded, f"of {table.path.name}: read as numbers, without the leading zeros", "W-LEADING-ZEROS"
-        )
-        findings += _codes(coded, "read as numbers, although the name says codes", "W-CODE-LIKE")
-        told = {*padded, *coded}
+        findings += _codes(padded, "as numbers, without the leading zeros", "W-LEADING-ZEROS", table.path.name)
+        says = "name says" if len(coded) == 1 else "names say"
+        findings += _codes(coded, f"as numbers, although the {says} codes", "W-CODE-LIKE")
+        told.update(coded)
         left = [name for name in names if name not in told]
         findings += _ids([name for name in left if _looks_like_ids(features.numeric[:, places[name]], name)])
     texts = {name: column for name, column in features.categorical.items() if name not in forced}
@@ -82,18 +90,20 @@ def misspelt_roles(table: Table, roles: Collection[str], taken: Collection[str])
     return findings
 
 
-def _codes(names: Sequence[str], why: str, code: str) -> list[Finding]:
+def _codes(names: Sequence[str], how: str, code: str, file: str = "") -> list[Finding]:
     if not names:
         return []
+    where = f" of {file}" if file else ""
+    message = f"{_columns(names)}{where} {'was' if len(names) == 1 else 'were'} read {how}"
     hint = f"if these are codes, such as zip codes: {read_option('categorical', names)}"
-    return [Finding(code, "warning", f"{_columns(names)} {why}", len(names), _shown(names), hint)]
+    return [Finding(code, "warning", message, len(names), _shown(names), hint)]
 
 
 def _ids(names: Sequence[str]) -> list[Finding]:
     if not names:
         return []
     one = len(names) == 1
-    message = f"{_columns(names)}: another whole number for every node, like an id"
+    message = f"{_columns(names)}: a different whole number for every node, like an id"
     hint = f"a model would read {'it' if one else 'them'} as a quantity; to leave {'it' if one else 'them'} out: "
     return [
         Finding("W-ID-LIKE", "warning", message, len(names), _shown(names), hint + read_option("drop", list(names)))
@@ -120,12 +130,26 @@ def _looks_like_ids(column: np.ndarray, name: str) -> bool:
     if np.isnan(values).any() or (np.diff(values) == 0).any() or not _is_whole(column):
         return False
     expected_pairs = len(values) ** 2 / (2 * (float(values[-1]) - float(values[0]) + 1))
-    return expected_pairs > UNLIKELY or bool(ID_WORDS & set(_words(name)))
+    return expected_pairs > UNLIKELY or _says_id(name)
+
+
+def _says_id(name: str) -> bool:
+    """By its last word: the first ones often tell of a count, such as ``num_citations`` or ``account_balance``."""
+    words = _words(name)
+    return bool(words) and (words[-1] in ID_WORDS or (len(words) > 1 and words[-1] in ID_AFTER_A_WORD))
+
+
+def _says_code(name: str) -> bool:
+    """By its last words, apart from digits and the like: ``distance_to_postal_office`` is a length."""
+    words = _words(name)
+    while words and (words[-1].isdecimal() or words[-1] == "prefix"):
+        words.pop()
+    return bool(words) and (words[-1] in CODE_WORDS or tuple(words[-2:]) in CODE_PAIRS)
 
 
 def _words(name: str) -> list[str]:
     apart = re.sub(r"([a-z])([A-Z])", r"\1 \2", name)
-    return re.split(r"[^a-z0-9]+", apart.lower())
+    return re.findall(r"[a-z0-9]+", apart.lower())
 
 
 def _are(column: np.ndarray, pattern: re.Pattern[str]) -> bool:

@@ -27,6 +27,7 @@ from graphsde.base.memory import (
     resident_bytes,
 )
 from graphsde.datasets.source import GraphSource
+from graphsde.datasets.splits.split import FILES_SPLIT
 from graphsde.graph.graph import Graph
 from graphsde.graph.masks import require_trainable
 from graphsde.io.table_export import write_table
@@ -98,7 +99,7 @@ def fit_run(
     refuse_other_files(folder)
     # whatever is refused is refused before the folder is created
     files = source_files(request.source.graph)
-    graph, facts = request.source.open()
+    graph, facts = _opened(request.source, None if overwrite else folder)
     if memory_limit() is not None:
         from graphsde.graph.settled import settled_within_limit
 
@@ -150,6 +151,21 @@ def fit_run(
             _save_labels(folder, say)
             state.commit(removed=(FITTING, LEARNING, HISTORY, FORMER_CHECKPOINT))
     return FitOutcome(folder, graph, model, prediction, metrics, resumed, already_done=False, controls=board)
+
+
+def _opened(source: GraphSource, folder: RunFolder | None) -> tuple[Graph, dict[str, Any]]:
+    """The graph with its split and facts; ``folder`` may hold the same run, made by an earlier version."""
+    try:
+        return source.open()
+    except BadInput as error:
+        if error.code != "E-SPLIT-EMPTY" or folder is None or not folder.started:
+            raise
+        then = _asked_before(folder)
+        asked = (then.get("config") or {}).get("graph")
+        # files with roles but without training nodes used to get a new split
+        if asked != plain(asdict(source)) or then.get("facts", {}).get("split") != FILES_SPLIT:
+            raise
+    return replace(source, split=FILES_SPLIT).open()
 
 
 def refuse_other_files(folder: RunFolder) -> None:

@@ -56,7 +56,7 @@ def save_run(
         >>> prediction = gs.Prediction.from_probabilities([[0.4, 0.6]] * 100, graph)
         >>> run = save_run(prediction, graph, tempfile.mkdtemp(), made_by="a constant")
         >>> sorted(path.name for path in run.iterdir() if path.suffix == ".json")
-        ['environment.json', 'graph.json', 'manifest.json', 'model.json']
+        ['environment.json', 'graph.json', 'looks.json', 'manifest.json', 'model.json']
     """
     run = RunFolder(Path(folder))
     if isinstance(prediction, Wrapped):

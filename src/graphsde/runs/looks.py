@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +14,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from graphsde.acting.abstain import ACCEPT_BY
 from graphsde.acting.certified import Frontier, limits_to_test
 from graphsde.base import storage
-from graphsde.base.errors import BadInput, StorageError
+from graphsde.base.errors import BadInput, BadUsage, StorageError
+from graphsde.base.lock import exclusive
 from graphsde.runs.state import LOOKS as FILE
+from graphsde.runs.state import LOOKS_FORMAT as FORMAT
+from graphsde.runs.state import read_state
 
-FORMAT = 1
+USUAL_DELTA = 0.05  # of decide, plan, report and the page
+_LOCK = ".looks"  # its own: the run's lock is held for hours while a run learns, and a look must not wait for that
+_PATIENCE, _PAUSE = 10.0, 0.02  # seconds; a record is written within milliseconds
 
 
 class _Strict(BaseModel):
@@ -26,6 +34,8 @@ class _KeptLook(_Strict):
     anytime: bool
     idle: bool
     options: dict[str, Any]
+    state: int = Field(0, ge=0)
+    assumed: bool = False
 
 
 class _Kept(_Strict):
@@ -35,19 +45,23 @@ class _Kept(_Strict):
 
 @dataclass(frozen=True)
 class Look:
-    """A test of error limits on the calibration labels of a run, in its present state.
+    """A test of error limits on the calibration labels of a run.
 
     Args:
         delta: how often it may fail.
         anytime: whether it may be repeated as labels come in.
         options: everything else that makes it another test.
         idle: whether the labels were too few to certify anything, so that nothing could be certified wrongly.
+        state: number of the run's state that was tested: the same options test another model in another state.
+        assumed: whether nobody saw it being made: a run without a record may have been looked at.
     """
 
     delta: float
     anytime: bool
     options: dict[str, Any]
     idle: bool = field(default=False, compare=False)
+    state: int = 0
+    assumed: bool = False
 
     @classmethod
     def of(
@@ -80,50 +94,113 @@ class Look:
         return cls(delta, anytime, options)
 
 
-def looks_of(run: Path) -> tuple[Look, ...]:
-    """All different looks since the run's model or labels have changed."""
+ASSUMED = Look(USUAL_DELTA, anytime=False, options={}, assumed=True)
+
+
+@dataclass(frozen=True)
+class Before:
+    """Other looks at the same labels.
+
+    Args:
+        spent: their δ, which adds to that of another test: any of them could have certified wrongly.
+        tests: how many of them are known to have been made and could have certified something.
+    """
+
+    spent: float
+    tests: int
+
+
+def looks_of(run: Path, say: Callable[[str], None] = lambda text: None) -> tuple[Look, ...]:
+    """All different looks at the calibration labels of a run.
+
+    A run that has never been looked at has an empty record. Without a record, or with one that can't be read, nobody
+    knows: one ordinary look is then assumed.
+
+    Args:
+        run: the folder.
+        say: called with a one-line warning about a record that can't be read.
+    """
     path = run / FILE
-    if not path.is_file():
-        return ()
+    if not path.exists():
+        return (ASSUMED,)
     try:
         kept = storage.read_document(path, _Kept)
         if kept.format != FORMAT:
             raise storage.damaged(path, f"format {kept.format}, but this graphsde reads {FORMAT}")
-    except BadInput as error:
-        error.fix = "delete the file: one ordinary look is then assumed"
-        raise
-    return tuple(Look(one.delta, one.anytime, one.options, one.idle) for one in kept.looks)
+    except (BadInput, StorageError) as error:
+        say(f"warning: {error.message}; one earlier look at the calibration labels is assumed")
+        return (ASSUMED,)
+    return tuple(Look(**one.model_dump()) for one in kept.looks)
 
 
-def remember(run: Path, look: Look, frontier: Frontier) -> None:
+def remember(run: Path, look: Look, frontier: Frontier, say: Callable[[str], None] = lambda text: None) -> None:
     """Add a look and what came of it to the run's record, unless the same test was made before.
 
-    A run that can't be written to keeps no record: :func:`spent_before` then assumes a look.
-    """
-    try:
-        known = looks_of(run)
-        if look not in known:
-            made = replace(look, idle=not look.anytime and not frontier.could_certify)
-            looks = [asdict(one) for one in (*known, made)]
-            storage.write_json(run / FILE, {"format": FORMAT, "looks": looks})
-    except StorageError:
-        return
-
-
-def spent_before(run: Path, look: Look, *, further: bool) -> float:
-    """The δ of all other looks, which adds to that of this one: any of them could have certified wrongly.
-
-    An ordinary test may be run only once, and says so, whatever was looked at before. Testing again with further labels
-    without a record of the first look counts as if that had been an ordinary test.
+    A run that can't be written to keeps no record: :func:`looks_before` then assumes a look.
 
     Args:
         run: the folder.
-        look: the one to come.
-        further: whether it has labels that an earlier look did not have.
+        look: the one that was made.
+        frontier: its result.
+        say: called with one-line warnings.
     """
-    if not look.anytime:
-        return 0.0
-    known = looks_of(run)
-    if further and not known:
-        return look.delta
-    return sum(one.delta for one in known if one != look and not one.idle)
+    try:
+        with _alone(run):
+            known = looks_of(run)
+            made = replace(look, state=_state_of(run), idle=not look.anytime and not frontier.could_certify)
+            if made not in known:
+                _write(run, (*known, made))
+    except StorageError as error:
+        say(f"warning: this look at the calibration labels is not recorded: {error.message}")
+
+
+def looks_before(run: Path, look: Look, say: Callable[[str], None] = lambda text: None) -> Before:
+    """The looks at a run's calibration labels other than this one, whether it is in the record already or not.
+
+    Args:
+        run: the folder.
+        look: the one to come, or just made.
+        say: called with a one-line warning about a record that can't be read.
+    """
+    known = looks_of(run, say)
+    if ASSUMED not in known and not _writable(run):
+        known = (*known, ASSUMED)  # looks may have been made that could not be recorded
+    look = replace(look, state=_state_of(run))
+    others = [one for one in known if one != look and not one.idle]
+    # nobody knows how often an assumed look may fail, so it counts as at least as risky as this one
+    spent = sum(max(one.delta, look.delta) if one.assumed else one.delta for one in others)
+    return Before(spent, sum(not one.assumed for one in others))
+
+
+def _write(run: Path, looks: tuple[Look, ...]) -> None:
+    storage.write_json(run / FILE, {"format": FORMAT, "looks": [asdict(one) for one in looks]})
+
+
+def _writable(run: Path) -> bool:
+    """Whether a look can be recorded; found out by taking the lock, which writes to the run."""
+    try:
+        with _alone(run):
+            return True
+    except StorageError:
+        return False
+
+
+@contextlib.contextmanager
+def _alone(run: Path) -> Iterator[None]:
+    """No other process changes the record meanwhile: two at once would lose a look."""
+    end = time.monotonic() + _PATIENCE
+    with contextlib.ExitStack() as held:
+        while True:
+            try:
+                held.enter_context(exclusive(run / _LOCK))
+                break
+            except BadUsage as error:
+                if error.code != "E-LOCKED" or time.monotonic() > end:
+                    raise
+                time.sleep(_PAUSE)
+        yield
+
+
+def _state_of(run: Path) -> int:
+    found = read_state(run)
+    return 0 if found is None else found.number

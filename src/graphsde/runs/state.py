@@ -42,8 +42,10 @@ GUARDED = (
 )
 """Files that a state can have, in the order in which they move into place."""
 LOOKS = "looks.json"
-"""Which tests were made on the calibration labels of a state (:mod:`graphsde.runs.looks`)."""
-DERIVED = ("report.html", "decisions.csv", "review.csv", "predictions.csv", LOOKS)
+"""Which tests were made on the calibration labels (:mod:`graphsde.runs.looks`); a new state of a run keeps it, because
+the labels were seen all the same."""
+LOOKS_FORMAT = 1
+DERIVED = ("report.html", "decisions.csv", "review.csv", "predictions.csv")
 """Files derived from a state, which would be wrong for the next one."""
 MARK = "manifest"
 """The mark in ``environment.json`` of a run that must have a manifest."""
@@ -227,19 +229,24 @@ class NewState:
                 gone.append(name)
             else:
                 files[name] = _guard(self.run / name)
+        if self.fresh:
+            gone.append(LOOKS)
         if round_before is not None:
             self._keep_old()
         storage.write_json(self.folder / _PLAN, _Plan(round=round_before, removed=gone).model_dump())
         manifest = _Manifest(format=FORMAT, state=self.number, files=files)
         storage.write_json(self.folder / MANIFEST, manifest.model_dump())
         settle(self.run)
+        if self.fresh:  # an empty record: without one, nobody could know that the run was never looked at
+            with contextlib.suppress(StorageError):  # the run is complete without it
+                storage.write_json(self.run / LOOKS, {"format": LOOKS_FORMAT, "looks": []})
 
     def _keep_old(self) -> None:
         try:
             (self.folder / _OLD).mkdir()
         except OSError as error:
             raise storage.io_error("write", self.folder / _OLD, error) from error
-        for name in (*GUARDED, *DERIVED, MANIFEST):
+        for name in (*GUARDED, *DERIVED, LOOKS, MANIFEST):
             if (self.run / name).is_file():
                 _same_file(self.run / name, self.folder / _OLD / name)
         storage.sync_folder(self.folder / _OLD)
