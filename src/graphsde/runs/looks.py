@@ -53,7 +53,7 @@ class Look:
         options: everything else that makes it another test.
         idle: whether the labels were too few to certify anything, so that nothing could be certified wrongly.
         state: number of the run's state that was tested: the same options test another model in another state.
-        assumed: whether nobody saw it being made: a run without a record may have been looked at.
+        assumed: whether it is only assumed: a run without a record may have been looked at.
     """
 
     delta: float
@@ -113,8 +113,8 @@ class Before:
 def looks_of(run: Path, say: Callable[[str], None] = lambda text: None) -> tuple[Look, ...]:
     """All different looks at the calibration labels of a run.
 
-    A run that has never been looked at has an empty record. Without a record, or with one that can't be read, nobody
-    knows: one ordinary look is then assumed.
+    A run that has never been looked at has an empty record. Without a record, or with one that can't be read, it is
+    unknown whether it has: one ordinary look is then assumed.
 
     Args:
         run: the folder.
@@ -167,7 +167,7 @@ def looks_before(run: Path, look: Look, say: Callable[[str], None] = lambda text
         known = (*known, ASSUMED)  # looks may have been made that could not be recorded
     look = replace(look, state=_state_of(run))
     others = [one for one in known if one != look and not one.idle]
-    # nobody knows how often an assumed look may fail, so it counts as at least as risky as this one
+    # how often an assumed look may fail is unknown, so it counts as at least as risky as this one
     spent = sum(max(one.delta, look.delta) if one.assumed else one.delta for one in others)
     return Before(spent, sum(not one.assumed for one in others))
 
