@@ -31,6 +31,7 @@ import graphs  # noqa: E402
 import one_backbone  # noqa: E402
 import ood_score  # noqa: E402
 import results_pages  # noqa: E402
+import results_summary  # noqa: E402
 import systems  # noqa: E402
 import ways  # noqa: E402
 from study_table import with_table  # noqa: E402
@@ -74,7 +75,7 @@ def test_a_row_with_a_score_of_its_own_is_judged_by_it() -> None:
     ]
     (line,) = results_pages.rivals(label, judged, {"ood_auroc": "auroc"})[1].splitlines()[2:]
     assert line == "| digits | auroc ↑ | gnsd |  | gnsd by gnsd | 4 |"
-    (verdict,) = results_pages.verdicts_of(label, judged, "lgnsde")
+    (verdict,) = results_summary.verdicts_of(label, judged, "lgnsde")
     assert verdict.rivals == {"ahead": ["gnsd"], "tied": [], "behind": ["gnsd by gnsd"]}
     assert str(verdict) == "label leave out, auroc on digits"
 
@@ -152,7 +153,7 @@ def test_every_journal_that_a_page_names_is_there() -> None:
 def test_the_page_that_sums_up_is_short_and_its_table_is_what_the_journals_give() -> None:
     text = (PAGES / "README.md").read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 60
-    assert results_pages.with_overview(text) == text, "python studies/results_pages.py"
+    assert results_summary.with_overview(text) == text, "python studies/results_pages.py"
 
 
 @needs_real_data

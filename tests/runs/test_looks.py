@@ -308,3 +308,8 @@ def test_a_focus_beside_the_ladder_is_tested_and_none_is_dropped() -> None:
         certify(prediction, graph, focus=0.04)
     with pytest.raises(BadUsage, match="focus can't be"):
         decide(prediction, graph, focus=4)
+
+
+def test_another_draw_of_calibration_nodes_is_another_look() -> None:
+    asked = {"max_error": 0.05, "delta": 0.05, "focus": 0.05, "samples": 64}
+    assert Look.of(**asked, seed=1) != Look.of(**asked) == Look.of(**asked, seed=0)

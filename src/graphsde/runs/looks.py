@@ -88,7 +88,7 @@ class Look:
             "false_alarm": false_alarm,
             "tolerance": tolerance,
             "size": size,
-            "seed": seed if size is not None else None,  # without a size all nodes are used
+            "seed": seed,  # where calibration nodes are drawn, another seed draws others
             "samples": samples,
         }
         return cls(delta, anytime, options)
