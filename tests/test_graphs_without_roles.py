@@ -6,6 +6,7 @@ they were used.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,59 @@ def test_nodes_that_a_calibrator_was_fitted_on_are_not_unseen() -> None:
     model.calibrate(FIXED, by="temperature", nodes=tested)
     with pytest.raises(BadUsage, match="E-CAL-USED"):
         gs.decide(model.predict(FIXED), FIXED, max_error=0.3, calibration=tested)
+
+
+def another_split() -> gs.Graph:
+    """All nodes that the fit on ``FIXED`` has not trained on are in other roles, some of its training nodes in test."""
+    return gs.split(BARE, "fractions", seed=5)
+
+
+@pytest.mark.parametrize(
+    "model", [gs.LabelPropagation(), gs.GCN(epochs=2), gs.Ensemble(members=2, base_settings={"epochs": 1})]
+)
+def test_a_model_read_from_a_file_knows_what_it_has_learned_from(model: gs.Model, tmp_path: Path) -> None:
+    model.fit(FIXED).save(tmp_path)
+    again = gs.load_model(tmp_path)
+    prediction = again.predict(another_split())
+    assert prediction.learned_from is not None
+    assert np.array_equal(prediction.learned_from.used, FIXED.role("train") | FIXED.role("val"))
+    with pytest.raises(BadUsage, match="E-CAL-USED"):
+        gs.decide(prediction, another_split(), max_error=0.3)
+    gs.decide(again.predict(FIXED), FIXED, max_error=0.3)
+
+
+def test_a_model_that_goes_on_with_other_roles_has_learned_from_both(tmp_path: Path) -> None:
+    first = gs.GCN(epochs=2).fit(FIXED)
+    second = gs.GCN(epochs=2).start_from(first).fit(another_split())
+    used = second.predict(BARE).learned_from
+    assert used is not None
+    expected = np.any([g.role(role) for g in (FIXED, another_split()) for role in ("train", "val")], axis=0)
+    assert np.array_equal(used.used, expected)
+    with pytest.raises(BadUsage, match="E-CAL-USED"):
+        gs.decide(second.predict(another_split()), another_split(), max_error=0.3)
+
+
+def test_a_run_made_with_other_roles_than_the_fit_certifies_nothing(tmp_path: Path) -> None:
+    prediction = gs.GCN(epochs=2).fit(FIXED).predict(another_split())
+    gs.save_run(prediction, another_split(), tmp_path / "other")
+    opened = gs.open_run(tmp_path / "other")
+    with pytest.raises(BadUsage, match="E-CAL-USED"):
+        gs.decide(opened.prediction(), opened.graph, max_error=0.3)
+    gs.save_run(gs.GCN(epochs=2).fit(FIXED).predict(FIXED), FIXED, tmp_path / "same")
+    opened = gs.open_run(tmp_path / "same")
+    gs.decide(opened.prediction(), opened.graph, max_error=0.3)
+
+
+@pytest.mark.parametrize("change", [{"used": "AAAA"}, {"used": "?"}, {"nodes": 7}, {"rows": "x"}, {"edges": None}])
+def test_a_damaged_record_of_what_was_learned_from_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    gs.LabelPropagation().fit(FIXED).save(tmp_path)
+    path = tmp_path / "model.json"
+    described = json.loads(path.read_text())
+    del described["sha256"]["model.json"]  # as if the digest had been made for the change
+    described["learned_from"] |= change
+    path.write_text(json.dumps(described))
+    with pytest.raises(BadInput, match="damaged"):
+        gs.load_model(tmp_path)
 
 
 def test_calibrated_predictions_still_know_what_their_model_has_learned_from() -> None:

@@ -9,16 +9,9 @@ import pytest
 from scipy import stats
 
 import graphsde as gs
-from graphsde.acting.certified import (
-    FOCUS_SHARE,
-    LADDER,
-    certify,
-    choose_thresholds,
-    judge_ladder,
-    run_ladder_test,
-    with_focus,
-)
-from graphsde.acting.loosening import Loosened, loosen
+from graphsde.acting.certified import certify
+from graphsde.acting.ladder import FOCUS_SHARE, LADDER, choose_thresholds, judge_ladder, run_ladder_test, with_focus
+from graphsde.acting.loosening import Loosened, loosen, thresholds_to_test
 from graphsde.acting.needed_labels import further_labels
 from graphsde.acting.ood import flag_ood, flag_per_node
 from graphsde.base.errors import BadUsage
@@ -223,18 +216,23 @@ def test_thresholds_do_not_depend_on_calibration_labels() -> None:
     assert not two.certified
 
 
+def loosened(values: np.ndarray, wrong: np.ndarray, others: np.ndarray, limit: float, delta: float) -> Loosened | None:
+    """The focus alone, with thresholds from other nodes."""
+    return loosen(values, wrong, thresholds_to_test(others, len(values), limit, delta), limit, delta)
+
+
 def test_the_focus_goes_on_for_as_long_as_it_passes() -> None:
     """Right up to a doubt of 0.7, wrong beyond: the error rate below t is 1 − 0.7 / t."""
     values = (np.arange(1000) + 0.5) / 1000
-    found = loosen(values, values > 0.7, values, 0.05, 0.05)
+    found = loosened(values, values > 0.7, values, 0.05, 0.05)
     assert found is not None and found.passed
     shares = np.arange(1, 51) / 50
     accepted = np.rint(1000 * shares).astype(int)
     p_values = binomial_p_value(np.maximum(accepted - 700, 0), accepted, np.full(50, 0.05))
     assert found.accepted == accepted[p_values <= 0.05].max() == 720 and found.wrong == 20
-    nothing = loosen(values, np.ones(1000, dtype=bool), values, 0.05, 0.05)
+    nothing = loosened(values, np.ones(1000, dtype=bool), values, 0.05, 0.05)
     assert nothing is not None and not nothing.passed and nothing.accepted < 500
-    assert loosen(values, values > 0.7, np.full(9, np.inf), 0.05, 0.05) is None
+    assert loosened(values, values > 0.7, np.full(9, np.inf), 0.05, 0.05) is None
 
 
 @pytest.mark.parametrize(("nodes", "forgiven"), [(150, 0), (250, 1), (500, 5), (2000, 10)])
@@ -242,7 +240,7 @@ def test_the_focus_begins_where_errors_are_forgiven_and_few(nodes: int, forgiven
     """The first threshold accepts enough nodes for as many errors as half of the nodes can forgive, ten at most: by
     brute force over the binomial distribution."""
     values = (np.arange(nodes) + 0.5) / nodes
-    found = loosen(values, np.ones(nodes, dtype=bool), values, 0.05, 0.04)
+    found = loosened(values, np.ones(nodes, dtype=bool), values, 0.05, 0.04)
     assert found is not None and not found.passed  # so that it is the first one
     can = max(k for k in range(found.accepted) if stats.binom.cdf(k, found.accepted, 0.05) <= 0.04)
     assert can >= forgiven
@@ -259,7 +257,7 @@ def test_ladder_and_focus_hold_together() -> None:
     for _ in range(DRAWS):
         values, wrong = draw(rng, 400, risk)
         passed = run_ladder_test(values, wrong, limits, thresholds, (1 - FOCUS_SHARE) * DELTA).passed
-        found = loosen(values, wrong, others, 0.05, FOCUS_SHARE * DELTA)
+        found = loosened(values, wrong, others, 0.05, FOCUS_SHARE * DELTA)
         assert found is not None
         too_loose = found.passed and true_error(np.array(found.threshold), risk) > 0.05
         broken += bool((passed & false).any() or too_loose)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import graphsde as gs
-from graphsde.acting.certified import LADDER
 from graphsde.acting.decision_words import describe
 from graphsde.acting.decisions import ClassDecisions
+from graphsde.acting.ladder import LADDER
 from graphsde.base.errors import BadUsage
 from graphsde.graph.build import from_arrays
 from graphsde.graph.graph import Graph

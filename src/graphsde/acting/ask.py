@@ -518,7 +518,8 @@ ASKING.register("regression")(AskingRule(_regression_figure, RegressionReasons, 
 
 def _pool(graph: Graph, skip: Collection[Any]) -> tuple[np.ndarray, bool]:
     """Positions that may be asked about, and whether they are test nodes whose label is known."""
-    measured = (graph.role("val") | graph.role("calibration") | graph.role("test")) & graph.labelled
+    held = graph.role("val") | graph.role("calibration") | graph.role("further") | graph.role("test")
+    measured = held & graph.labelled
     barred = graph.role("train") | graph.role("ood") | graph.role("exposure") | _skipped(graph, skip)
     free = np.flatnonzero(~(barred | measured))
     if len(free):

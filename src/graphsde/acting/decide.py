@@ -10,9 +10,10 @@ from typing import Any, Literal
 import numpy as np
 
 from graphsde.acting.abstain import ACCEPT_BY, Abstention
-from graphsde.acting.certified import FOCUS, Frontier, certify, limits_to_test, usual_focus
+from graphsde.acting.certified import Frontier, OrdinaryTest, certify
 from graphsde.acting.decisions import ClassDecisions, Decisions, RegressionDecisions
 from graphsde.acting.expected import Selection, calibration_for_selection, control_risk, select
+from graphsde.acting.ladder import FOCUS, limits_to_test, usual_focus
 from graphsde.acting.ood import FDR, OODFlag, flag_per_node, no_flag, p_values_among
 from graphsde.acting.rules import (
     GUARANTEES,
@@ -58,6 +59,7 @@ def decide(
     further: np.ndarray | None = None,
     anytime: bool = False,
     spent: float = 0.0,
+    earlier: Sequence[OrdinaryTest] = (),
     size: int | None = None,
     seed: int = 0,
     model: Predictor | None = None,
@@ -96,11 +98,15 @@ def decide(
         calibration, size, seed: which calibration nodes; the same for all steps. The calibration nodes of the split if
             not given, otherwise all test nodes; metrics on test nodes are then cross-fitted.
         further: mask or positions of nodes that were drawn at random and labelled since the first test, for testing
-            again; their labels are in ``graph``, and they have no role.
+            again; their labels are in ``graph``, and they have no role. Nodes with the role ``further``, which the
+            graph of a run has (:func:`graphsde.open_run`), are always among them.
         anytime: use a test that may be repeated whenever ``further`` labels come in; with ``further`` it
             always is. If you may want to test again, set it from the start.
-        spent: with ``further`` or ``anytime``: δ of earlier tests without ``anytime`` on the same labels. Any of them
-            could have certified wrongly, so the stated probability is ``1 − delta − spent``; from 1 on, none is left.
+        earlier: with ``further``: tests without ``anytime`` that were made before on the first calibration nodes with
+            the same ``by`` and OOD flag, as ``frontier.test`` of their results. What they certified stays certified,
+            and their δ counts as spent.
+        spent: with ``further`` or ``anytime``: δ of other tests on the same labels. Any of them could have certified
+            wrongly, so the stated probability is ``1 − delta − spent``; from 1 on, none is left.
         model: the one that predicted, for scores that need further predictions of it.
         former: options under their former names.
 
@@ -149,10 +155,11 @@ def decide(
             expected="one of " + ", ".join(known),
             fix="leave it out",
         )
-    calibrated = _calibration(prediction, graph, guarantee, calibration, further, size, seed)
+    graph = _with_further(graph, further)
+    calibrated = _calibration(prediction, graph, guarantee, calibration, size, seed)
     limits = limits_to_test(max_error, focus) if ladder is None else tuple(ladder)
-    anytime = anytime or further is not None
-    terms = Terms(guarantee, float(max_error), float(delta), limits, focus, anytime, seed, float(spent))
+    anytime = anytime or further is not None or bool(graph.role("further").any())
+    terms = Terms(guarantee, float(max_error), float(delta), limits, focus, anytime, seed, float(spent), tuple(earlier))
     return rule(prediction, graph, calibrated, terms, confidence_level=confidence_level, **given)
 
 
@@ -168,6 +175,7 @@ class Terms:
     anytime: bool
     seed: int
     spent: float = 0.0
+    earlier: tuple[OrdinaryTest, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +198,6 @@ def _calibration(
     graph: Graph,
     guarantee: GuaranteeName,
     calibration: np.ndarray | None,
-    further: np.ndarray | None,
     size: int | None,
     seed: int,
 ) -> Calibrated:
@@ -206,22 +213,32 @@ def _calibration(
             np.zeros(graph.num_nodes, dtype=bool),
             "none, because the split leaves no labelled nodes for calibration",
         )
-    if further is None:
+    later = graph.role("further")
+    if not later.any():
         return Calibrated(first, first, source)
+    later = later & held_out(prediction, graph, later).mask
+    first = first & ~later
+    return Calibrated(first, first | later, f"{source}, plus {int(later.sum()):,} nodes labelled since")
+
+
+def _with_further(graph: Graph, further: np.ndarray | None) -> Graph:
+    """``graph`` with these nodes in the role ``further``: no draw of other calibration nodes may take them."""
+    if further is None:
+        return graph
     later = np.asarray(further)
     later = later if later.dtype == bool else mask_of(later.astype(np.int64), graph.num_nodes)
     roles = np.zeros(graph.num_nodes, dtype=bool)
-    for mask in graph.masks.values():
-        roles |= mask
+    for name, mask in graph.masks.items():
+        if name != "further":
+            roles |= mask
     if used := int((later & roles).sum()):
         raise BadUsage(
             f"{used} of the further calibration nodes already have a role in the split",
             code="E-CAL-USED",
             fix="draw them at random among nodes without a role: graphsde ask RUN --for calibration",
         )
-    later &= held_out(prediction, graph, later).mask
-    first = first & ~later
-    return Calibrated(first, first | later, f"{source}, plus {int(later.sum()):,} nodes labelled since")
+    later = later | graph.role("further")
+    return graph.with_masks(split=graph.split, **{**graph.masks, "further": later})
 
 
 def _formerly(given: dict[str, Any]) -> dict[str, Any]:
@@ -391,14 +408,17 @@ def _accepting(
     **options: Any,
 ) -> tuple[Abstention, Frontier, Selection | None]:
     """The rule of acceptance behind a guarantee in the terms of :func:`graphsde.abstain`, and the frontier."""
+    options["calibration"] = calibrated.first
     frontier = certify(
-        prediction, graph, ladder=terms.ladder, focus=terms.focus, delta=terms.delta, anytime=terms.anytime,
-        calibration=calibrated.first, **options,
-    )  # fmt: skip
+        prediction, graph, ladder=terms.ladder, focus=terms.focus, delta=terms.delta, anytime=terms.anytime, **options
+    )
     if (calibrated.nodes & ~calibrated.first).any():
         frontier = frontier.again(prediction, graph, calibrated.nodes)
+    for test in terms.earlier:
+        before = certify(prediction, graph, ladder=test.limits, focus=test.focus, delta=test.delta, **options)
+        frontier = frontier.keeping(before, prediction, graph)
     named: dict[str, Any] = {"calibration_source": calibrated.source} | ({} if name is None else {"by": name})
-    frontier = replace(frontier, spent=terms.spent, **named)
+    frontier = replace(frontier, spent=frontier.spent + terms.spent, **named)
     if terms.guarantee == "certified":
         return of_frontier(frontier, terms.max_error), frontier, None
     options["calibration"] = calibrated.nodes

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from graphsde.acting.certified import limits_to_test
 from graphsde.acting.guarantee import Guarantee, certified_guarantee, expected_guarantee
+from graphsde.acting.ladder import limits_to_test
 from graphsde.base.errors import BadUsage
 from graphsde.graph.graph import Graph
 from graphsde.uncertainty.binomial import MOST_NODES, nodes_for_power, nodes_to_certify, power_of_test

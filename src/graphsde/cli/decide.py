@@ -22,13 +22,11 @@ from graphsde.cli.options import (
 from graphsde.cli.output import opened_run, print_json, print_of_run, print_table, say, tell
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from graphsde.acting.decisions import Decisions
     from graphsde.acting.review import Review
     from graphsde.graph.graph import Graph
-    from graphsde.models import Model
     from graphsde.runs.looks import Before
+    from graphsde.runs.new_labels import NewLabels
 
 MAX_ERROR = typer.Option("--max-error", help="Error limit: share of the accepted nodes that may be wrong.")
 DELTA = typer.Option("--delta", help="Probability, over draws of the calibration nodes, that the guarantee fails.")
@@ -124,7 +122,8 @@ def decide(
     further_labels: Annotated[
         Path | None,
         typer.Option(
-            "--further-labels", help="File with calibration labels from ask --for calibration, to test again."
+            "--further-labels",
+            help="File with calibration labels from ask --for calibration, to test again; the run keeps them.",
         ),
     ] = None,
     anytime: Annotated[
@@ -138,12 +137,10 @@ def decide(
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Decide for every node: accept its prediction, review it, or (for classes) treat it as OOD."""
-    from graphsde.acting.certified import usual_focus
-    from graphsde.acting.decide import decide as judge
     from graphsde.io.table_export import require_table_name, write_table
-    from graphsde.runs.looks import Look, looks_before, remember
+    from graphsde.runs.decided import decide_on_run
+    from graphsde.runs.further_labels import check_further_labels, keep_further_labels
     from graphsde.uncertainty.conformal import CONFORMAL_SCORES
-    from graphsde.uncertainty.held_out import require_share
     from graphsde.uncertainty.scores.registry import SCORES
 
     out = run / "decisions.csv" if out is None else out
@@ -160,30 +157,34 @@ def decide(
             SCORES.entry(name.partition("+")[0])
     opened = opened_run(run)
     model, graph = opened.model, opened.graph
-    further = None
+    new = None
     if further_labels is not None:
-        graph, further = _with_further_labels(further_labels, model, graph)
-    options: dict[str, Any] = {"guarantee": guarantee, "ood_rule": ood_rule, "sets": sets}  # names checked by the call
-    require_share("max_error", max_error)
-    focus = usual_focus(max_error) if focus is None else focus
-    test: dict[str, Any] = {
-        "max_error": max_error, "delta": delta, "focus": focus, "anytime": anytime or further is not None, "by": by,
-        "ood_by": ood_by, "false_alarm": false_alarm, "tolerance": tolerance, "size": calibration_size, "seed": seed,
-    }  # fmt: skip
-    look = Look.of(samples=samples, **test)
-    before = looks_before(run, look, say)
-    decisions = judge(
+        graph, new = check_further_labels(further_labels, model, graph)
+    decisions, before = decide_on_run(
+        run,
         opened.prediction(samples),
         graph,
-        confidence_level=confidence_level,
-        further=further,
-        spent=before.spent if look.anytime else 0.0,  # an ordinary test says itself that it is run only once
+        model,
+        samples,
+        say=say,
+        max_error=max_error,
+        delta=delta,
+        focus="usual" if focus is None else focus,
+        anytime=anytime,
+        by=by,
+        ood_by=ood_by,
+        false_alarm=false_alarm,
+        tolerance=tolerance,
+        size=calibration_size,
+        seed=seed,
+        guarantee=guarantee,
+        ood_rule=ood_rule,
+        sets=sets,
         sets_by=sets_by,
-        model=model,
-        **test,
-        **options,
+        confidence_level=confidence_level,
     )
-    remember(run, look, decisions.frontier, say)
+    if new is not None and not keep_further_labels(run, graph, new, say):
+        new = None
     review = decisions.review(importance)
     write_table(decisions.columns(), out)
     write_table(review.columns(), listed)
@@ -193,27 +194,16 @@ def decide(
             run, model, graph, {"out": str(out), "review": about, "other_tests": before.tests, **decisions.summary()}
         )
         return
+    if new is not None:
+        tell(_kept_in_words(new, graph))
     _print_decisions(decisions, before)
     _print_review(review, decisions)
     tell("", f"Wrote {graph.num_nodes:,} decisions to {out} and {len(review):,} nodes to review to {listed}.")
 
 
-def _with_further_labels(path: Path, model: Model, graph: Graph) -> tuple[Graph, np.ndarray]:
-    """The graph with further labels, and which nodes they belong to: used for calibration, never for training."""
-    from graphsde.runs.new_labels import CHECKS, GivenLabels
-
-    given = GivenLabels.read(path, role="calibration")
-    new = CHECKS.of(model)(given, graph, model._require_fitted())
-    given.require_random(path)
-    if not len(new.positions) or new.from_test:
-        raise BadUsage(
-            "these labels are already in use" if not new.from_test else f"{new.from_test} of these are test nodes",
-            code="E-CAL-USED",
-            place=str(path),
-            fix="label nodes from: graphsde ask RUN --for calibration",
-        )
-    target = graph.target.changed(new.positions, list(new.labels), graph.num_nodes)
-    return graph.with_target(target), new.positions
+def _kept_in_words(new: NewLabels, graph: Graph) -> str:
+    added, many = len(new.positions), int(graph.role("further").sum())
+    return f"{added:,} calibration labels are new. The run keeps all {many:,} that came after the fit for later tests."
 
 
 def _print_decisions(decisions: Decisions, before: Before) -> None:
@@ -294,20 +284,15 @@ def plan(
 
 
 def _plan_of_run(run: Path, max_error: float, delta: float, tolerance: float | None, samples: int, json: bool) -> None:
-    from graphsde.acting.certified import usual_focus
-    from graphsde.acting.decide import decide as judge
     from graphsde.acting.decision_words import describe, weaker_again
-    from graphsde.runs.looks import Look, looks_before, remember
+    from graphsde.runs.decided import decide_on_run
 
     opened = opened_run(run)
     model, graph = opened.model, opened.graph
-    decisions = judge(
-        opened.prediction(samples), graph, max_error=max_error, delta=delta, tolerance=tolerance, model=model
-    )
-    focus = usual_focus(max_error)
-    look = Look.of(max_error=max_error, delta=delta, focus=focus, tolerance=tolerance, samples=samples)
-    before = looks_before(run, look, say)
-    remember(run, look, decisions.frontier, say)
+    decisions, before = decide_on_run(
+        run, opened.prediction(samples), graph, model, samples,
+        say=say, max_error=max_error, delta=delta, tolerance=tolerance,
+    )  # fmt: skip
     if json:
         print_of_run(run, model, graph, {"asked": max_error, "frontier": decisions.frontier.as_dict()})
         return

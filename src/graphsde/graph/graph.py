@@ -19,7 +19,7 @@ from graphsde.graph.adjacency import Adjacency, update_digest
 from graphsde.graph.raw import Finding
 from graphsde.graph.target import ClassTarget, Target
 
-MASK_NAMES = ("train", "val", "calibration", "test", "ood", "exposure", "left")
+MASK_NAMES = ("train", "val", "calibration", "test", "ood", "exposure", "left", "further")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class Graph:
         categorical: text columns by name, each an object array of ``str`` (``None`` = missing).
         masks: boolean arrays under ``train``, ``val``, ``calibration``, ``test`` and, on a split that makes
             OOD nodes, ``ood`` (to be detected), ``exposure`` (OOD nodes that a model may train on) and ``left``
-            (OOD nodes without any other role).
+            (OOD nodes without any other role); ``further`` are nodes drawn for calibration after the fit.
         name: of the graph, for messages.
         image_shape: height and width, if the numeric columns are the pixels of an image.
         split: the name of the split that made the masks, ``None`` if they came with the data.

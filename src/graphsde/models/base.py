@@ -90,6 +90,8 @@ class Model(ABC):
     """What it can predict. Each class sets it for itself: a subclass may have another loss."""
     _momentum: dict[str, Tensor] | None = None
     _learned_from: LearnedFrom | None = None
+    _learned_before: LearnedFrom | None = None
+    """What the weights that the next fit starts from have learned from."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -407,7 +409,7 @@ def _taking_any_graph(method: Callable[..., Any], divide: bool) -> Callable[...,
             if isinstance(found, Prediction):
                 return found.known_to_be_of(taken, self._learned_from)
             if divide and not isinstance(taken, PartGraph):
-                self._learned_from = LearnedFrom.of(taken)
+                self._learned_from = _also_before(LearnedFrom.of(taken), taken, self._learned_before)
             return found
         except torch.cuda.OutOfMemoryError as error:
             raise NotEnoughMemory(
@@ -416,6 +418,12 @@ def _taking_any_graph(method: Callable[..., Any], divide: bool) -> Callable[...,
             ) from error
 
     return taking
+
+
+def _also_before(learned: LearnedFrom | None, graph: Graph, before: LearnedFrom | None) -> LearnedFrom | None:
+    if learned is None or before is None:
+        return learned
+    return learned.and_also(graph, before.among(graph))
 
 
 def _require_roles(graph: Graph) -> None:

@@ -211,6 +211,7 @@ class Ensemble(Model):
                 fix="start from a fitted ensemble with the same number of members",
             )
         self._previous, self._with_momentum = list(previous.members), momentum
+        self._learned_before = previous._learned_from
         return self
 
     @property

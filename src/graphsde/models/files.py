@@ -16,6 +16,7 @@ from graphsde.base import storage
 from graphsde.base.errors import BadInput, GraphsdeError
 from graphsde.models.base import MODELS, Model
 from graphsde.models.given import GivenPrediction
+from graphsde.prediction.learned_from import LearnedFrom
 
 if TYPE_CHECKING:
     from graphsde.uncertainty.calibration import Calibrator
@@ -40,6 +41,7 @@ def save_model(model: Model, folder: Path) -> Path:
         "best_epoch": model.best_epoch,
         "values": values,
         "calibrator": None if model.calibrator is None else _description_of(model.calibrator),
+        "learned_from": None if model._learned_from is None else model._learned_from.as_dict(),
         "versions": {"graphsde": __version__, "torch": torch.__version__},
         "sha256": {TENSORS: hashlib.sha256(content).hexdigest()},
     }
@@ -66,6 +68,8 @@ def load_model(folder: str | Path) -> Model:
         model.restore(tensors, description["values"])
         if description.get("calibrator") is not None:
             model.calibrator = _calibrator(description["calibrator"], len(model.class_names))
+        if (used := description.get("learned_from")) is not None:  # earlier versions did not keep it
+            model._learned_from = LearnedFrom.from_dict(used)
     except GraphsdeError:
         raise
     except Exception as error:  # any description that no model could have written is damaged

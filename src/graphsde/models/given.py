@@ -101,7 +101,7 @@ class GivenPrediction(TrainedElsewhere):
         return model
 
     def _take(self, prediction: Prediction, content: str) -> None:
-        self._prediction, self._content = prediction, content
+        self._prediction, self._content, self._learned_from = prediction, content, prediction.learned_from
         self.class_names = getattr(prediction, "class_names", ()) if prediction.target_kind in CLASS_KINDS else ()
         self._target_scale = None if prediction.target_kind in CLASS_KINDS else TargetScale(0.0, 1.0)
 

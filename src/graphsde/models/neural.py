@@ -551,6 +551,7 @@ class NeuralModel(Model):
             raise BadUsage(f"{self.name} can't start from {previous.name}", fix="use a fitted model of its kind")
         self._first_tensors = {name: tensor.clone() for name, tensor in previous.module.state_dict().items()}
         self._first_encoder, self._first_scale = previous.encoder, previous._target_scale
+        self._learned_before = previous._learned_from
         # a finished race is not repeated: weights of another shape could not continue
         kept = previous.settings.model_dump(exclude={"seed", "race", "preset"})
         self._candidate = Candidate("as before", kept) if getattr(previous.settings, "race", False) else None

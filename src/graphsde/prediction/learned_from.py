@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -39,6 +40,20 @@ class LearnedFrom:
         if not (known := self.among(graph)).any():
             return self
         return replace(self, used=known | np.asarray(nodes, dtype=bool))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for the file of a model."""
+        bits = base64.b64encode(np.packbits(self.used).tobytes()).decode()
+        return {"edges": self.edges, "rows": self.rows.tolist(), "nodes": len(self.used), "used": bits}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """What :meth:`as_dict` wrote."""
+        packed = np.frombuffer(base64.b64decode(values["used"], validate=True), dtype=np.uint8)
+        if len(packed) != -(-values["nodes"] // 8) or not isinstance(values["edges"], str):
+            raise ValueError("it can't say which nodes were used")
+        used = np.unpackbits(packed, count=values["nodes"]).astype(bool)
+        return cls(values["edges"], np.array(values["rows"], dtype=np.float64), used)
 
     def among(self, graph: Graph) -> np.ndarray:
         """Nodes of ``graph`` that were used; none if it is another graph.  # [N] bool"""

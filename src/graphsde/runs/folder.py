@@ -39,7 +39,7 @@ from graphsde.prediction.columns import prediction_columns
 from graphsde.runs import kept_evidence, kept_graph, kept_prediction
 from graphsde.runs.bundle import LARGEST, LARGEST_WITHIN_LIMIT, Bundle
 from graphsde.runs.label_book import LabelBook
-from graphsde.runs.state import MARK, State, has_state, read_state, require_whole
+from graphsde.runs.state import FURTHER_LABELS, MARK, State, has_state, read_state, require_whole
 from graphsde.runs.work import FITTING, LEARNING, Work
 
 if TYPE_CHECKING:
@@ -292,10 +292,18 @@ class RunFolder:
 
     def load_graph(self) -> Graph:
         """The graph of this run with its split and learned labels; refused if the data has changed since."""
-        graph = LabelBook.of_run(self.path).apply(self.load_source()[0])
+        graph = self.with_further(LabelBook.of_run(self.path).apply(self.load_source()[0]))
         if (bundle := self.kept(kept_evidence.FILE)) is not None:
             kept_evidence.recall_evidence(bundle, graph, self.path / kept_evidence.FILE)
         return graph
+
+    def with_further(self, graph: Graph) -> Graph:
+        """``graph`` with the calibration labels that came after the fit."""
+        if not (self.path / FURTHER_LABELS).is_file():
+            return graph
+        from graphsde.runs.further_labels import with_further_labels  # slow to import, and rarely needed
+
+        return with_further_labels(self.path, graph)
 
     def load_source(self) -> tuple[Graph, dict[str, Any]]:
         """The graph with its split, without learned labels, and its facts.

@@ -229,7 +229,7 @@ def learn(
             raise model.cannot_fit()
         number = present_round(folder.path) + 1
         ground = _ground(folder, model, graph, options)
-        known = ground.book.apply(ground.graph)
+        known = folder.with_further(ground.book.apply(ground.graph))
         new = CHECKS.of(model)(given, known, model._require_fitted())
         if not len(new.positions) and graph is None:
             return _nothing_new(folder, new)
@@ -239,7 +239,7 @@ def learn(
         ids = known.node_ids[new.positions].tolist()
         fresh_labels = zip(ids, new.labels, [number] * len(ids), strict=True)
         book = dataclasses.replace(ground.book, labels=(*ground.book.labels, *fresh_labels))
-        target = book.apply(ground.graph)
+        target = folder.with_further(book.apply(ground.graph))
         settings = {**_as_fitted(model, config), **({} if epochs is None else _limited(model, epochs))}
         request = {
             "round": number,

@@ -12,7 +12,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from graphsde.acting.abstain import ACCEPT_BY
-from graphsde.acting.certified import Frontier, limits_to_test
+from graphsde.acting.certified import Frontier, OrdinaryTest
+from graphsde.acting.ladder import limits_to_test
 from graphsde.base import storage
 from graphsde.base.errors import BadInput, BadUsage, StorageError
 from graphsde.base.lock import exclusive
@@ -82,7 +83,7 @@ class Look:
         """The test behind :func:`graphsde.decide` with these options."""
         options = {
             "limits": list(limits_to_test(max_error, focus)),
-            "focus": None if anytime else focus,  # which has no focus
+            "focus": focus,
             "by": by or ACCEPT_BY,
             "ood_by": ood_by,
             "false_alarm": false_alarm,
@@ -93,21 +94,42 @@ class Look:
         }
         return cls(delta, anytime, options)
 
+    @property
+    def test(self) -> OrdinaryTest:
+        """What was tested."""
+        return OrdinaryTest(self.delta, tuple(self.options["limits"]), self.options["focus"])
 
+    def tested_the_rule_of(self, look: Look) -> bool:
+        """Whether it is an ordinary test of the rule that ``look`` tests."""
+        if self.anytime or self.assumed or self.state != look.state:
+            return False
+        mine, its = ({name: o for name, o in one.options.items() if name not in _OF_THE_TEST} for one in (self, look))
+        return mine == its
+
+
+_OF_THE_TEST = ("limits", "focus")
+"""Options that say what of a rule was tested; all others make it another rule, or draw other calibration nodes."""
 ASSUMED = Look(USUAL_DELTA, anytime=False, options={}, assumed=True)
 
 
 @dataclass(frozen=True)
 class Before:
-    """Other looks at the same labels.
+    """Other looks at the same labels, any of which could have certified wrongly.
 
     Args:
-        spent: their δ, which adds to that of another test: any of them could have certified wrongly.
-        tests: how many of them are known to have been made and could have certified something.
+        spent: their δ, which adds to that of another test.
+        tests: how many of them are known to have been made.
+        same_rule: those of them that tested the same rule once, on the same model: what they certified stays.
     """
 
     spent: float
     tests: int
+    same_rule: tuple[OrdinaryTest, ...] = ()
+
+    @property
+    def spent_on_others(self) -> float:
+        """The δ of those of another rule."""
+        return max(0.0, self.spent - sum(one.delta for one in self.same_rule))
 
 
 def looks_of(run: Path, say: Callable[[str], None] = lambda text: None) -> tuple[Look, ...]:
@@ -145,7 +167,7 @@ def remember(run: Path, look: Look, frontier: Frontier, say: Callable[[str], Non
         say: called with one-line warnings.
     """
     try:
-        with _alone(run):
+        with alone(run):
             known = looks_of(run)
             made = replace(look, state=_state_of(run), idle=not look.anytime and not frontier.could_certify)
             if made not in known:
@@ -166,10 +188,13 @@ def looks_before(run: Path, look: Look, say: Callable[[str], None] = lambda text
     if ASSUMED not in known and not _writable(run):
         known = (*known, ASSUMED)  # looks may have been made that could not be recorded
     look = replace(look, state=_state_of(run))
-    others = [one for one in known if one != look and not one.idle]
-    # how often an assumed look may fail is unknown, so it counts as at least as risky as this one
-    spent = sum(max(one.delta, look.delta) if one.assumed else one.delta for one in others)
-    return Before(spent, sum(not one.assumed for one in others))
+    others = tuple(one for one in known if one != look and not one.idle)
+    return Before(
+        # an assumed look counts as at least as risky as the one to come
+        spent=sum(max(one.delta, look.delta) if one.assumed else one.delta for one in others),
+        tests=sum(not one.assumed for one in others),
+        same_rule=tuple(one.test for one in others if one.tested_the_rule_of(look)),
+    )
 
 
 def _write(run: Path, looks: tuple[Look, ...]) -> None:
@@ -179,15 +204,15 @@ def _write(run: Path, looks: tuple[Look, ...]) -> None:
 def _writable(run: Path) -> bool:
     """Whether a look can be recorded; found out by taking the lock, which writes to the run."""
     try:
-        with _alone(run):
+        with alone(run):
             return True
     except StorageError:
         return False
 
 
 @contextlib.contextmanager
-def _alone(run: Path) -> Iterator[None]:
-    """No other process changes the record meanwhile: two at once would lose a look."""
+def alone(run: Path) -> Iterator[None]:
+    """No other process changes the record of looks, or the further labels, meanwhile: two at once would lose some."""
     end = time.monotonic() + _PATIENCE
     with contextlib.ExitStack() as held:
         while True:

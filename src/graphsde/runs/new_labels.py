@@ -231,7 +231,7 @@ def _refuse_others(given: GivenLabels, other: np.ndarray, has: Sequence[str | No
         code="E-LABEL-CONFLICT",
         what="the graph has another label for the node",
         expected="the label that the graph has",
-        fix="correct these rows; to change the graph's own label, change its files and fit again",
+        fix="correct these rows; to change a label that is in use, change the graph's files and fit again",
     )
 
 
@@ -242,7 +242,7 @@ def _new(
 
     A test label that the graph has is in use, too: only nodes that were picked one by one leave the test for it.
     """
-    in_use = _any(graph, "train")[positions] | (_any(graph, "val", "calibration")[positions] & known)
+    in_use = _any(graph, "train")[positions] | (_any(graph, "val", "calibration", "further")[positions] & known)
     tested = _any(graph, "test")[positions] & known & ~in_use
     kept = tested & (not given.chosen)
     in_use |= kept

@@ -61,8 +61,14 @@ class OpenedRun:
             found = self._of_this_state(lambda: self._kept(drawn, seed))
             if found is None:
                 found = self.model.predict(self.graph, samples=drawn, seed=seed)
-            self._predictions[drawn, seed] = found.known_to_be_of(self.graph, LearnedFrom.of(self.graph))
+            self._predictions[drawn, seed] = found.known_to_be_of(self.graph, self._learned_from)
         return self._predictions[drawn, seed]
+
+    @cached_property
+    def _learned_from(self) -> LearnedFrom | None:
+        """Nodes with such roles in the run, and those that the file of its model names."""
+        learned, kept = LearnedFrom.of(self.graph), self.model._learned_from
+        return learned if learned is None or kept is None else learned.and_also(self.graph, kept.among(self.graph))
 
     def _kept(self, samples: int, seed: int | None) -> Prediction | None:
         graph = self.graph  # first: no prediction for data that has changed

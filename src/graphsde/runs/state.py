@@ -45,6 +45,8 @@ LOOKS = "looks.json"
 """Which tests were made on the calibration labels (:mod:`graphsde.runs.looks`); a new state of a run keeps it, because
 the labels were seen all the same."""
 LOOKS_FORMAT = 1
+FURTHER_LABELS = "further-labels.json"
+"""Calibration labels that came after the fit (:mod:`graphsde.runs.further_labels`); a new state keeps them, too."""
 DERIVED = ("report.html", "decisions.csv", "review.csv", "predictions.csv")
 """Files derived from a state, which would be wrong for the next one."""
 MARK = "manifest"
@@ -230,7 +232,7 @@ class NewState:
             else:
                 files[name] = _guard(self.run / name)
         if self.fresh:
-            gone.append(LOOKS)
+            gone += [LOOKS, FURTHER_LABELS]
         if round_before is not None:
             self._keep_old()
         storage.write_json(self.folder / _PLAN, _Plan(round=round_before, removed=gone).model_dump())
@@ -246,7 +248,7 @@ class NewState:
             (self.folder / _OLD).mkdir()
         except OSError as error:
             raise storage.io_error("write", self.folder / _OLD, error) from error
-        for name in (*GUARDED, *DERIVED, LOOKS, MANIFEST):
+        for name in (*GUARDED, *DERIVED, LOOKS, FURTHER_LABELS, MANIFEST):
             if (self.run / name).is_file():
                 _same_file(self.run / name, self.folder / _OLD / name)
         storage.sync_folder(self.folder / _OLD)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hostile_names import HOSTILE
 
-from graphsde.acting.certified import LADDER
 from graphsde.acting.decide import decide
+from graphsde.acting.ladder import LADDER
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.datasets.benchmarks import load
 from graphsde.models import LabelPropagation

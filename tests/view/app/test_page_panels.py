@@ -14,8 +14,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from graphsde.datasets.source import GraphSource
+from graphsde.runs import decided
 from graphsde.runs.fit import FitRequest, fit_run
 from graphsde.runs.folder import RunFolder
+from graphsde.runs.looks import Before
 from graphsde.view.app.labelling import LabelQueue
 from graphsde.view.app.library import OpenRun
 from graphsde.view.app.node_table import MOST_ROWS
@@ -140,12 +142,24 @@ def test_a_number_can_be_given(numbers: Path, tmp_path: Path, monkeypatch: pytes
 
 def test_a_limit_is_not_tested_twice(numbers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    kept = decide_panel.decide
-    monkeypatch.setattr(decide_panel, "decide", lambda *given, **named: calls.append(named) or kept(*given, **named))
+    kept = decided.decide
+    monkeypatch.setattr(decided, "decide", lambda *given, **named: calls.append(named) or kept(*given, **named))
     decide_panel._decided.cache_clear()
     decide_panel._tested.cache_clear()
     run = OpenRun(numbers)
-    shares = [decide_panel._decided(run, limit, 0.05, "certified", 100.0)[2].share for limit in (0.3, 0.1, 0.3)]
+    never = Before(0.0, 0)
+    shares = [decide_panel._decided(run, limit, 0.05, "certified", 100.0, never)[2].share for limit in (0.3, 0.1, 0.3)]
     assert len(calls) == 1 and shares[0] == shares[2] >= shares[1]
-    decide_panel._decided(run, 0.3, 0.05, "expected", 100.0)
+    decide_panel._decided(run, 0.3, 0.05, "expected", 100.0, never)
     assert len(calls) == 2 and np.isfinite(shares).all()
+
+
+def test_a_test_states_what_earlier_ones_leave(numbers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = tmp_path / "runs" / "patients"
+    shutil.copytree(numbers, run)
+    (run / "looks.json").unlink()
+    assert "other test" not in texts(shown("decide", run, monkeypatch))
+    words = texts(shown("decide", run, monkeypatch, confidence=0.99)).replace("\\", "")
+    assert "1 other test was made on these calibration labels; choosing among their results lowers the 99%" in words
+    (run / "looks.json").write_text("{")
+    assert "looks.json is damaged" in texts(shown("decide", run, monkeypatch))

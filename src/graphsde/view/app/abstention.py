@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from graphsde.acting.certified import Frontier, Status
+from graphsde.acting.certified import Frontier
 from graphsde.acting.decision_words import percent
 from graphsde.acting.decisions import Decisions
+from graphsde.acting.ladder import Status
 from graphsde.graph.graph import Graph
 from graphsde.view.figures.chart import Axis, Chart, Dots, Line, Panel
 from graphsde.view.figures.picture import Picture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -13,7 +14,7 @@ from graphsde.graph.graph import Graph
 from graphsde.models import LGNSDE, Model
 from graphsde.prediction import Prediction, Trajectories
 from graphsde.runs.folder import RunFolder
-from graphsde.runs.state import MANIFEST
+from graphsde.runs.state import FURTHER_LABELS, MANIFEST
 from graphsde.view.app.words import plain
 from graphsde.view.report.content import number, percent
 
@@ -64,7 +65,7 @@ def list_runs(folder: Path) -> list[RunFacts]:
 
 
 @lru_cache(maxsize=2 * MOST_RUNS)
-def _facts(path: Path, version: tuple[int, int]) -> RunFacts:
+def _facts(path: Path, version: tuple[int, ...]) -> RunFacts:
     """Cached per version of a run: the list is rebuilt on every click."""
     folder = RunFolder(path)
     config, lines = folder.read_config(), folder.read_metrics()
@@ -156,8 +157,10 @@ class OpenRun:
         return model.trajectories(self.graph, [node], samples=min(prediction.num_samples, 32))
 
 
-def version_of(path: Path) -> tuple[int, int]:
-    """Changes whenever the run at ``path`` was fitted again."""
-    manifest = path / MANIFEST
+def version_of(path: Path) -> tuple[int, ...]:
+    """Changes whenever the run at ``path`` was fitted again, or was given further calibration labels."""
+    manifest, further = path / MANIFEST, path / FURTHER_LABELS
     status = (manifest if manifest.is_file() else path / "model.json").stat()
+    with contextlib.suppress(OSError):
+        return status.st_mtime_ns, status.st_size, further.stat().st_mtime_ns
     return status.st_mtime_ns, status.st_size

@@ -176,6 +176,7 @@ class ReportContent:
         controls: how the model compares with controls.
         decisions: what becomes of all nodes.
         undecided: why there are no decisions.
+        other_tests: what other tests on the same calibration labels mean for the guarantee, in a sentence.
     """
 
     title: str
@@ -194,6 +195,7 @@ class ReportContent:
     controls: Leaderboard | None = None
     decisions: Decisions | None = None
     undecided: str = "Nothing is decided here."
+    other_tests: str = ""
 
     @property
     def classes(self) -> ClassPrediction:

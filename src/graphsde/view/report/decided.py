@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from graphsde.acting.decide import decide
 from graphsde.acting.decisions import Decisions
+from graphsde.acting.guarantee import left_to_state
 from graphsde.base.errors import BadInput, BadUsage
 from graphsde.graph.graph import Graph
 from graphsde.models import Model
@@ -17,19 +19,24 @@ LIMIT = 0.05
 
 
 def decide_for_report(
-    prediction: Prediction, graph: Graph, model: Model | None, tolerance: float | None = None
+    prediction: Prediction,
+    graph: Graph,
+    model: Model | None,
+    tolerance: float | None = None,
+    *,
+    judge: Callable[..., Decisions] = decide,
 ) -> tuple[Decisions | None, str]:
     """Decisions as ``graphsde decide`` makes them by itself, or why there are none; ``tolerance`` is for numbers.
 
     Where its limit can't be certified, the strictest one that can is taken: all certified limits hold together, so that
-    any of them may be chosen afterwards.
+    any of them may be chosen afterwards. ``judge`` decides, with the arguments of :func:`graphsde.decide`.
     """
     try:
-        found = decide(prediction, graph, max_error=LIMIT, model=model, tolerance=tolerance)
+        found = judge(prediction, graph, max_error=LIMIT, model=model, tolerance=tolerance)
         certified = found.frontier.certified
         if found.abstention.threshold is None and certified:
             strictest = certified[-1].limit
-            return decide(prediction, graph, max_error=strictest, model=model, tolerance=tolerance), ""
+            return judge(prediction, graph, max_error=strictest, model=model, tolerance=tolerance), ""
         return found, ""
     except (BadUsage, BadInput) as error:
         said = [text[:1].upper() + text[1:] for text in (error.message, error.fix) if text]
@@ -45,7 +52,7 @@ def decided(content: ReportContent) -> dict[str, Any]:
     return {
         "reason": "",
         "sentence": sentence(decisions),
-        "guarantee": decisions.frontier.guarantee.words,
+        "guarantee": f"{decisions.frontier.guarantee.words} {content.other_tests}".rstrip(),
         "cards": _cards(decisions),
         "limits": _limits(decisions),
         "ood": _ood(decisions),
@@ -72,7 +79,8 @@ def sentence(decisions: Decisions) -> str:
     ood = f", {told['ood']:,} look out-of-distribution" if "ood" in told else ""
     accepted = f"{told['accept']:,} ({percent(told['accept'] / max(nodes, 1))}) can be accepted"
     limit = f"with at most {percent(rule.max_error)} {_wrong(decisions)}"
-    limit += f", guaranteed with probability {100 * (1 - rule.delta):g} %"
+    left = left_to_state(rule.delta, decisions.frontier.spent)
+    limit += f", guaranteed with probability {100 * left:g} %" if left else ", which nothing guarantees any more"
     if rule.max_error > LIMIT:
         limit += f" (the strictest limit that is certified; {percent(LIMIT)} is not)"
     rest = decisions.graph.num_nodes - nodes

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from graphsde.acting.certified import FOCUS
+from graphsde.acting.decision_words import other_tests
+from graphsde.acting.decisions import Decisions
 from graphsde.base.errors import BadUsage
 from graphsde.bench.theory import TheoryOptions, measure_theory
 from graphsde.bench.theory.measure import noise_distances
@@ -18,8 +20,8 @@ from graphsde.metrics.evaluation import evaluate
 from graphsde.metrics.intervals import intervals
 from graphsde.models import LGNSDE, Model
 from graphsde.prediction import Prediction, Trajectories
+from graphsde.runs.decided import before_deciding, decide_on_run
 from graphsde.runs.folder import RunFolder
-from graphsde.runs.looks import Look, remember
 from graphsde.runs.opened import OpenedRun
 from graphsde.view.figures.bench import Curve
 from graphsde.view.figures.nodes import UncertaintyGraph
@@ -27,7 +29,7 @@ from graphsde.view.figures.picture import Picture, save_both
 from graphsde.view.figures.theory import NoiseRobustness, TheoryPanel
 from graphsde.view.report.build import write_report
 from graphsde.view.report.content import PICTURES, ReportContent, judge
-from graphsde.view.report.decided import LIMIT, decide_for_report
+from graphsde.view.report.decided import decide_for_report
 from graphsde.view.report.figure_blocks import figure_blocks
 
 SEVERITIES = (0.1, 0.25, 0.5, 1.0, 2.0)
@@ -100,11 +102,12 @@ def content_of_run(run: OpenedRun, samples: int, tolerance: float | None = None)
     prediction = run.prediction(samples)
     judged = "n_test" in lines[-1]
     metrics = evaluate(prediction, graph) if judged else {}
-    decisions, undecided = decide_for_report(prediction, graph, model, tolerance)
-    if decisions is not None:
-        delta = decisions.frontier.delta
-        look = Look.of(max_error=LIMIT, delta=delta, focus=FOCUS, tolerance=tolerance, samples=samples)
-        remember(folder.path, look, decisions.frontier)
+    before = before_deciding(folder.path, graph, samples, say=folder.say, tolerance=tolerance)
+
+    def on_this_run(prediction: Prediction, graph: Graph, *, model: Model | None, **options: Any) -> Decisions:
+        return decide_on_run(folder.path, prediction, graph, model, samples, before=before, **options)[0]
+
+    decisions, undecided = decide_for_report(prediction, graph, model, tolerance, judge=on_this_run)
     where = folder.read_environment()
     facts = {
         "command": " ".join(where["command"]),
@@ -136,6 +139,7 @@ def content_of_run(run: OpenedRun, samples: int, tolerance: float | None = None)
         controls=folder.read_controls(),
         decisions=decisions,
         undecided=undecided,
+        other_tests="" if decisions is None else other_tests(decisions.frontier, before.tests),
     )
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import streamlit as st
 
-from graphsde.acting.certified import FOCUS, LADDER
-from graphsde.acting.decide import decide
-from graphsde.acting.decision_words import DecisionWords, describe, percent
+from graphsde.acting.decision_words import DecisionWords, describe, other_tests, percent
 from graphsde.acting.decisions import Decisions
+from graphsde.acting.ladder import FOCUS, LADDER
 from graphsde.acting.review import Review
 from graphsde.acting.rules import GUARANTEES, GuaranteeName
-from graphsde.runs.looks import Look, remember
+from graphsde.runs.decided import before_deciding, decide_on_run
+from graphsde.runs.looks import Before
 from graphsde.view.app.abstention import FrontierPicture, Outcome, outcome, usual_tolerance
 from graphsde.view.app.library import OpenRun, RunFacts
 from graphsde.view.app.node_table import MOST_ROWS, review_rows
@@ -43,15 +43,21 @@ def panel(facts: RunFacts, run: OpenRun) -> None:
         tolerance = None if run.class_names else _tolerance(facts, run)
         st.session_state.setdefault(LIMIT, FOCUS)
         allowed = float(st.select_slider("Maximum share of wrong answers", LIMITS, format_func=percent, key=LIMIT))
+        delta = round(1 - confidence, 4)
+        # asked each time: another process may have made a test meanwhile
+        before = before_deciding(
+            run.folder.path, run.graph, run.num_samples, say=st.warning, delta=delta, tolerance=tolerance
+        )
         with st.spinner("Testing the limits …"):
-            decisions, words, told = _decided(run, allowed, round(1 - confidence, 4), named, tolerance)
+            decisions, words, told = _decided(run, allowed, delta, named, tolerance, before)
         left, right = st.columns([3, 2], gap="medium")
         with left:
             _frontier(decisions, allowed, facts)
         with right:
             _figures(run, decisions, words, told)
     st.markdown(f"**Guarantee** {in_markdown(words.guarantee, 1000)}")
-    st.caption(in_markdown(words.rests_on, 1000))
+    others = other_tests(decisions.frontier, before.tests) if named == "certified" else ""
+    st.caption(in_markdown(f"{words.rests_on} {others}".rstrip(), 1000))
     with st.expander("The limits as a table"):
         _table(words.frontier, "frontier")
     _review(decisions)
@@ -115,27 +121,26 @@ def _seen(decisions: Decisions, told: Outcome) -> dict[str, str]:
 
 @lru_cache(maxsize=12)
 def _decided(
-    run: OpenRun, max_error: float, delta: float, guarantee: GuaranteeName, tolerance: float | None
+    run: OpenRun, max_error: float, delta: float, guarantee: GuaranteeName, tolerance: float | None, before: Before
 ) -> tuple[Decisions, DecisionWords, Outcome]:
     """Made once for each choice: a click elsewhere on the page redraws it all."""
     if guarantee == "certified":
-        found = _tested(run, delta, tolerance).at(max_error)
+        found = _tested(run, delta, tolerance, before).at(max_error)
     else:
-        found = decide(
-            run.prediction, run.graph, max_error=max_error, delta=delta, guarantee=guarantee, tolerance=tolerance,
-            model=run.model if run.class_names else None,
-        )  # fmt: skip
-    return found, describe(found), outcome(found)
+        found = _decide(run, before, max_error=max_error, delta=delta, guarantee=guarantee, tolerance=tolerance)
+    return found, describe(found, before.spent), outcome(found)
 
 
 @lru_cache(maxsize=3)
-def _tested(run: OpenRun, delta: float, tolerance: float | None) -> Decisions:
+def _tested(run: OpenRun, delta: float, tolerance: float | None, before: Before) -> Decisions:
     """All limits together; a click on one of them tests nothing again."""
+    return _decide(run, before, delta=delta, tolerance=tolerance)
+
+
+def _decide(run: OpenRun, before: Before, **options: Any) -> Decisions:
     model = run.model if run.class_names else None
-    found = decide(run.prediction, run.graph, delta=delta, tolerance=tolerance, model=model)
-    look = Look.of(max_error=FOCUS, delta=delta, focus=FOCUS, tolerance=tolerance, samples=run.num_samples)
-    remember(run.folder.path, look, found.frontier)
-    return found
+    graph, prediction = run.graph, run.prediction
+    return decide_on_run(run.folder.path, prediction, graph, model, run.num_samples, before=before, **options)[0]
 
 
 @lru_cache(maxsize=6)
