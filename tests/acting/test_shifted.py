@@ -39,13 +39,35 @@ def test_test_nodes_against_all_nodes_of_the_shifted_graph(fitted: tuple[gs.GCN,
         outside = score(name, moved, shifted, model, reference=(clean, graph))
         figures = found["scores"][name]
         expected = metrics.summarise_detection(inside[graph.test_mask], outside)
-        assert {key: figures[key] for key in figures if not key.endswith("propagated")} == {
-            key: expected[key] for key in figures if not key.endswith("propagated")
-        }
+        plain = [key for key in figures if not key.endswith(("propagated", "wrong"))]
+        assert {key: figures[key] for key in plain} == {key: expected[key] for key in plain}
         if name not in ("gnnsafe", "gebm"):
             inside, outside = propagate(inside, graph), propagate(outside, shifted)
         assert figures["ood_auroc_propagated"] == metrics.ood_auroc(inside[graph.test_mask], outside)
         assert figures["ood_fpr95_propagated"] == metrics.fpr95(inside[graph.test_mask], outside)
+
+
+@pytest.mark.parametrize("shift", ["interpolate-features", "rewire-sbm"])
+def test_answers_that_survive_a_shift_are_counted_and_left_out(fitted: tuple[gs.GCN, Graph], shift: str) -> None:
+    model, graph = fitted
+    unlabelled = graph.with_labels(np.where(np.arange(60) % 7 == 1, -1, graph.labels))
+    found = detect_shift(model, unlabelled, shift, ["entropy"], seed=3)
+    shifted = SHIFTS.get(shift)(unlabelled, seed=3)
+    clean, moved = model.predict(unlabelled), model.predict(shifted)
+    known = unlabelled.labels != -1
+    wrong = known & (moved.index != unlabelled.labels)
+    assert 0 < wrong.sum() < known.sum() < 60
+    assert found["ood_accuracy"] == pytest.approx(1 - wrong.sum() / known.sum())
+    inside = score("entropy", clean, unlabelled)[unlabelled.test_mask]
+    expected = metrics.ood_auroc(inside, score("entropy", moved, shifted)[wrong])
+    assert found["scores"]["entropy"]["ood_auroc_wrong"] == expected != found["scores"]["entropy"]["ood_auroc"]
+
+
+def test_numbers_are_neither_right_nor_wrong() -> None:
+    graph = gs.split(gs.load("diabetes"))
+    found = detect_shift(gs.GCN(epochs=3, hidden=8).fit(graph), graph, "interpolate-features", ["total"])
+    assert "ood_accuracy" not in found and set(found["scores"]["total"]) >= {"ood_auroc"}
+    assert "ood_auroc_wrong" not in found["scores"]["total"]
 
 
 def test_learned_scores_keep_the_statistics_of_the_clean_graph(fitted: tuple[gs.GCN, Graph]) -> None:

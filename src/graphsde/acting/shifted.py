@@ -10,8 +10,10 @@ import numpy as np
 from graphsde.base.errors import BadUsage
 from graphsde.datasets.shifts import SHIFTS
 from graphsde.graph.graph import Graph
+from graphsde.metrics.detection import ood_auroc
 from graphsde.metrics.summary import only_of_the_score, summarise_both
-from graphsde.prediction import Prediction, Predictor
+from graphsde.prediction import ClassPrediction, Prediction, Predictor
+from graphsde.uncertainty.held_out import align_labels
 from graphsde.uncertainty.scores import propagate, score
 from graphsde.uncertainty.scores.registry import spreads
 
@@ -48,7 +50,9 @@ def detect_shift(
 
     Returns:
         ``shift``, ``seed``, ``n_id``, ``n_ood``, the chance levels ``ood_aupr_in_chance`` and ``ood_aupr_out_chance``,
-        and under ``scores`` the metrics of each score.
+        and under ``scores`` the metrics of each score. Of classes also ``ood_accuracy``, the accuracy on shifted nodes,
+        and for each score ``ood_auroc_wrong``, its AUROC where only shifted nodes with a wrong answer count as OOD: a
+        model whose answers survive the shift has no reason to doubt them, but ``ood_auroc`` asks it to.
 
     Example:
         >>> import graphsde as gs
@@ -75,6 +79,7 @@ def detect_shift(
     familiar = shifted.role("test") & (shifted.familiar | ~shifted.labelled) & ~shifted.role("ood")
     ood = shifted.ood_mask if marked and shifted.ood_mask is not None else np.ones(graph.num_nodes, dtype=bool)
     shared: dict[str, float] = {}
+    right, wrong = _answers(moved, ood)
     by_score: dict[str, dict[str, float]] = {}
     for name in dict.fromkeys(scores):
         outside = _plain_and_spread(name, moved, model, clean)
@@ -83,7 +88,22 @@ def detect_shift(
         figures = summarise_both(plain_in[familiar], plain_out[ood], spread_in[familiar], spread_out[ood])
         shared = {key: figures[key] for key in OF_THE_NODES}
         by_score[name] = only_of_the_score(figures)
+        if wrong.any() and familiar.any():
+            by_score[name]["ood_auroc_wrong"] = ood_auroc(plain_in[familiar], plain_out[wrong])
+    if right.any() or wrong.any():
+        shared["ood_accuracy"] = float(right.sum() / (right.sum() + wrong.sum()))
     return {"shift": shift, "seed": seed, **shared, "scores": by_score}
+
+
+def _answers(side: tuple[Prediction, Graph], nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which of the nodes are predicted right, and which wrong; neither if the true class is not known.  # [N], [N]"""
+    prediction, graph = side
+    if not isinstance(prediction, ClassPrediction):
+        return np.zeros_like(nodes), np.zeros_like(nodes)
+    labels = align_labels(graph, prediction.class_names)
+    known = nodes & (labels != -1)
+    right = known & (prediction.index == labels)
+    return right, known & ~right
 
 
 def _plain_and_spread(

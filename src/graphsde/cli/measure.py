@@ -27,6 +27,7 @@ SHIFT_SEED = typer.Option("--shift-seed", min=0, help="Seed of the shift.")
 # as many metrics as fit into a narrow terminal; --json has them all
 COLUMNS = {
     "ood_auroc": "auroc",
+    "ood_auroc_wrong": "auroc_wrong",
     "ood_aupr_in": "aupr_in",
     "ood_aupr_out": "aupr_out",
     "ood_fpr95": "fpr95",
@@ -108,12 +109,19 @@ def _print(metrics: dict[str, Any]) -> None:
         shift = metrics["shift"]
         title = f"{shift['shift']}, seed {shift['seed']}: {shift['n_id']} in-distribution, {shift['n_ood']} OOD nodes, "
         title += f"chance of ood_aupr_in {shift['ood_aupr_in_chance']:.4f}"
+        if "ood_accuracy" in shift:
+            title += f"; {100 * shift['ood_accuracy']:.1f} % of the shifted nodes with a known class are still right"
         _print_scores(title, shift["scores"])
 
 
 def _print_scores(title: str, scores: dict[str, dict[str, Any]]) -> None:
     tell(title)
-    print_table([{"score": name} | {COLUMNS[key]: figures[key] for key in COLUMNS} for name, figures in scores.items()])
+    print_table(
+        [
+            {"score": name} | {told: figures[key] for key, told in COLUMNS.items() if key in figures}
+            for name, figures in scores.items()
+        ]
+    )
 
 
 def _without_nan(values: dict[str, Any]) -> dict[str, Any]:

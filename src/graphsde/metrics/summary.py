@@ -40,7 +40,12 @@ BY_DEFAULT = "ood"
 OF_THE_SCORE = (*_DETECTION, *(f"{name}_propagated" for name in _DETECTION))
 """Metrics of each further score; counts and chance levels belong to the nodes, not to the score."""
 
-for _name, (_base, _summary) in _VARIANTS.items():
+_OF_A_SHIFT = {
+    "ood_accuracy": ("accuracy", "accuracy among OOD nodes whose true class is known: those of a shifted graph"),
+    "ood_auroc_wrong": ("ood_auroc", "ood_auroc with only those shifted nodes as OOD that are predicted wrongly"),
+}
+
+for _name, (_base, _summary) in (_VARIANTS | _OF_A_SHIFT).items():
     METRICS.add(_name, METRICS.get(_base), summary=_summary, **METRICS.entry(_base).facts)
 
 
