@@ -38,6 +38,7 @@ FEW = 2
 # only the default has a temperature, which these reward
 UNCOUNTED = ("nll", "ece")
 WORDS = ("ahead", "tied", "behind")
+MOST_NAMED = 3
 
 
 def overview() -> str:
@@ -69,7 +70,7 @@ def overview() -> str:
             counts = (sum(len(one.rivals[word]) for one in verdicts) for word in WORDS)
             line[f"{SUBJECTS[subject].lower()}: {' / '.join(WORDS)}"] = " / ".join(map(str, counts))
         lines.append(line)
-        behind = [f"{one} ({', '.join(one.rivals['behind'])})" for one in found[DEFAULT] if one.rivals["behind"]]
+        behind = [f"{one} ({_named(one.rivals['behind'])})" for one in found[DEFAULT] if one.rivals["behind"]]
         losses += [f"* [{name}]({name}.md): {'; '.join(behind)}."] if behind else []
         for word, told in against_gcn.items():
             if name != "time":
@@ -135,6 +136,19 @@ def _four(rows: list[Beside], graph: str, better: Callable[..., Beside], scale: 
     return " / ".join(told) + (f" ({best.model})" if best is not None else "")
 
 
+def share_of(table: str, graph: str, model: str, figure: str, *, missing: bool = False) -> float:
+    """The mean of a row as a share, or with ``missing`` what it is below the published figure."""
+    (plan,) = (one for one in TABLES.get(table.partition(":")[0]) if one.name == table)
+    folder = BenchFolder(RESULTS / table.replace(":", "-"))
+    rows = rows_beside(with_found(plan, CONFIGS, FIVE), folder.read()[1].records)
+    (row,) = (one for one in rows if (one.dataset, one.model, one.metric) == (graph, model, figure))
+    assert row.mean is not None
+    if missing:
+        assert row.printed is not None
+        return (row.printed - row.mean) / plan.scale
+    return row.mean / plan.scale
+
+
 def _short(row: Beside | None, scale: float) -> str:
     if row is None or row.mean is None:
         return "–"
@@ -156,6 +170,11 @@ class Judged:
 
     def __str__(self) -> str:
         return f"{f'{self.part}, ' if self.part else ''}{self.figure} on {self.graph}"
+
+
+def _named(rivals: list[str]) -> str:
+    """A few by name; the page of the table names all."""
+    return ", ".join(rivals) if len(rivals) <= MOST_NAMED else f"{len(rivals)} rivals"
 
 
 def verdicts_of(plan: PaperTable, records: list[Any], subject: str) -> list[Judged]:

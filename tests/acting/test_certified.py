@@ -10,13 +10,26 @@ from scipy import stats
 
 import graphsde as gs
 from graphsde.acting.certified import certify
-from graphsde.acting.ladder import FOCUS_SHARE, LADDER, choose_thresholds, judge_ladder, run_ladder_test, with_focus
+from graphsde.acting.ladder import (
+    EARLIER,
+    FOCUS_SHARE,
+    LADDER,
+    FocusSequence,
+    Rung,
+    choose_thresholds,
+    judge_all,
+    judge_ladder,
+    keep_certified,
+    run_ladder_test,
+    with_focus,
+)
 from graphsde.acting.loosening import Loosened, loosen, thresholds_to_test
 from graphsde.acting.needed_labels import further_labels
 from graphsde.acting.ood import flag_ood, flag_per_node
 from graphsde.base.errors import BadUsage
 from graphsde.graph.build import from_arrays
 from graphsde.graph.graph import Graph
+from graphsde.graph.masks import mask_of
 from graphsde.prediction import ClassPrediction, RegressionPrediction
 from graphsde.uncertainty.binomial import binomial_p_value, clopper_pearson_interval, clopper_pearson_upper
 from graphsde.uncertainty.multiple_testing import fixed_sequence
@@ -315,6 +328,75 @@ def test_looks_at_every_fifty_labels_keep_delta_over_the_whole_ladder() -> None:
         peeked += any((run_ladder_test(*look).passed & false).any() for look in looks)
     assert clopper_pearson_interval(broken, DRAWS, 0.001)[0] <= DELTA
     assert clopper_pearson_interval(peeked, DRAWS, 0.001)[0] > DELTA
+
+
+def test_repeated_looks_at_ladder_and_focus_keep_delta_and_a_first_look_that_is_kept_costs_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Thresholds at which limits hardly don't hold; what an ordinary first look certified is kept at all later ones."""
+    monkeypatch.setattr(
+        "graphsde.acting.ladder.further_labels", lambda *args, **options: (None, "")
+    )  # slow, and of no interest here
+    monkeypatch.setattr("graphsde.acting.ladder.anytime_upper", lambda wrong, accepted, delta: np.ones(np.shape(wrong)))
+    rng, limits, risk, draws = np.random.default_rng(12), (0.2, 0.1, 0.05), 0.3, 400
+    thresholds = np.minimum(1.0001 * 2 * np.array(limits) / risk, 1.0)
+    sequence = FocusSequence(0.05, np.array([1.0001 * 0.1 / risk, 0.5]), FOCUS_SHARE * DELTA)
+
+    def false(rungs: tuple[Rung, ...]) -> bool:
+        return any(one.certified and true_error(np.array(one.threshold), risk) > one.limit for one in rungs)
+
+    repeated = kept = peeked = 0
+    for _ in range(draws):
+        values, wrong = draw(rng, 900, risk)
+        looks = [(values[:n], wrong[:n]) for n in range(100, 901, 100)]
+        once = [judge_all(*look, limits, thresholds, DELTA, sequence, anytime=False) for look in looks]
+        found = [judge_all(*look, limits, thresholds, DELTA, sequence, anytime=True) for look in looks]
+        with_first = [keep_certified(rungs, once[0], *look) for rungs, look in zip(found, looks, strict=True)]
+        for rungs, more in zip(found, with_first, strict=True):
+            strict = [one.limit for one in rungs if one.certified]
+            assert set(strict) <= {one.limit for one in more if one.certified}, "nothing is lost by keeping"
+        repeated += any(map(false, found))
+        kept += any(map(false, with_first))
+        peeked += any(map(false, once))
+    assert clopper_pearson_interval(repeated, draws, 0.001)[0] <= DELTA
+    assert clopper_pearson_interval(kept, draws, 0.001)[0] <= 2 * DELTA
+    assert clopper_pearson_interval(peeked, draws, 0.001)[0] > DELTA, "looking as often at an ordinary test is too much"
+
+
+def test_a_limit_of_an_earlier_look_is_kept_unless_the_labels_speak_against_it() -> None:
+    values = (np.arange(400) + 0.5) / 400
+    none = np.zeros(400, dtype=bool)
+    (old,) = judge_ladder(values, none, (0.05,), np.array([0.5]), 0.05)
+    (new,) = judge_ladder(values, none, (0.05,), np.array([0.01]), 0.05)
+    assert old.certified and not new.certified
+    (kept,) = keep_certified((new,), (old,), values, none)
+    assert kept.certified and kept.threshold == 0.5 and kept.outlook == EARLIER
+    assert keep_certified((new,), (old,), values, np.arange(400) < 11)[0] == new, "11 of 200 are more than 5 %"
+    assert keep_certified((new,), (old,), values, np.arange(400) < 10)[0].wrong == 10
+    (looser,) = judge_ladder(values, none, (0.1,), np.array([0.01]), 0.05)
+    assert keep_certified((looser,), (old,), values, none)[0].limit == 0.1, "5 % holds, so 10 % does"
+
+
+@pytest.mark.parametrize("first", [0, 20])
+def test_a_repeated_test_that_begins_with_few_labels_is_planned_for_those_to_come(first: int) -> None:
+    graph, prediction = population(3000)
+    begun, whole = (
+        certify(prediction, graph, calibration=mask_of(np.arange(2000, 2000 + many), 3000), anytime=True)
+        for many in (first, 300)
+    )
+    assert begun.sequence is not None and whole.sequence is not None and len(begun.sequence.thresholds)
+    assert begun.sequence.thresholds[0] == pytest.approx(whole.sequence.thresholds[0], rel=0.1)
+    assert np.array_equal(begun.thresholds, whole.thresholds)
+    assert begun.again(prediction, graph, np.arange(2000, 2800)).certified
+
+
+def test_what_is_labelled_later_is_not_decided_any_more() -> None:
+    graph, prediction = population()
+    first = certify(prediction, graph, calibration=np.arange(600, 700), anytime=True)
+    later = first.again(prediction, graph, np.arange(600, 900))
+    assert int(first.decided.sum()) - int(later.decided.sum()) == 200 and not later.decided[600:900].any()
+    everything = first.again(prediction, graph, np.flatnonzero(first.decided | first.calibration))
+    assert np.array_equal(everything.decided, first.decided), "a share of no nodes would say nothing"
 
 
 @pytest.mark.parametrize("ladder", [(), (0.1, 0.2), (0.1, 0.1), (0.2, 0.0)])

@@ -156,6 +156,40 @@ def test_the_page_that_sums_up_is_short_and_its_table_is_what_the_journals_give(
     assert results_summary.with_overview(text) == text, "python studies/results_pages.py"
 
 
+TOLD = {
+    "lower on Photo ({}) and": [("standard", "photo", "lgnsde@paper (tuned)", "accuracy", True)],
+    "and CiteSeer ({}),": [("standard", "citeseer", "lgnsde@paper (tuned)", "accuracy", True)],
+    "network has {} (": [("standard", "citeseer", "lgnsde@released", "accuracy", False)],
+    "accuracy of {} on the shifted copy (GCN {})": [
+        ("shifted-answers:structure", "photo", name, "accuracy on the shifted copy", False)
+        for name in ("lgnsde", "gcn")
+    ],
+    "AUROC of {} (GCN {}, tied)": [
+        ("shifted-answers:structure", "photo", name, "auroc of wrong answers", False) for name in ("lgnsde", "gcn")
+    ],
+    "doubts it less: {} against {} (": [
+        ("shifted-answers:feature-perturbation", "photo", name, "auroc", False) for name in ("lgnsde", "gcn")
+    ],
+    "on Photo and Computers ({}, {})": [
+        ("extended-ood:label-leave-out", graph, "lgnsde", "auroc of the OOD score", False)
+        for graph in ("photo", "computers")
+    ],
+    "(GNNSafe's GCN {}, {})": [
+        ("extended-ood:label-leave-out", graph, "GNNSafe's GCN", "auroc of the OOD score", False)
+        for graph in ("photo", "computers")
+    ],
+}
+"""Figures in words of the page that sums up: table, graph, row, metric, and whether it is what is missing there."""
+
+
+@needs_real_data
+@pytest.mark.parametrize("words", TOLD)
+def test_figures_in_the_words_of_the_page_that_sums_up_are_those_of_its_tables(words: str) -> None:
+    shares = [results_summary.share_of(*one, missing=missing) for *one, missing in TOLD[words]]
+    text = " ".join((PAGES / "README.md").read_text(encoding="utf-8").split())
+    assert words.format(*(f"{share:.3f}".removeprefix("0") for share in shares)) in text
+
+
 @needs_real_data
 def test_the_tables_of_the_figures_are_what_the_journals_give() -> None:
     text = figure_tables.PAGE.read_text(encoding="utf-8")

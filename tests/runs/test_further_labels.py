@@ -57,6 +57,68 @@ def test_a_second_draw_asks_others_and_adds_to_the_first(fitted: Path, run: Path
     assert "0 calibration labels are new. The run keeps all 90" in both.stdout
 
 
+def test_a_later_draw_asks_first_what_was_left_open(fitted: Path, run: Path, tmp_path: Path) -> None:
+    """Otherwise a hard node could be passed over by leaving it open and drawing again."""
+    part = answered(fitted, fitted / "cal.csv", tmp_path / "part.csv", first=15)
+    assert graphsde("decide", run, "--further-labels", part).exit_code == 0
+    asked = tmp_path / "asked.csv"
+    assert graphsde("ask", run, "--for", "calibration", "--budget", 60, "--out", asked).exit_code == 0
+    assert ids_in(asked)[:25] == ids_in(fitted / "cal.csv")[15:] and not set(ids_in(asked)) & set(ids_in(part))
+
+
+def test_labels_that_are_lost_are_missed(fitted: Path, run: Path) -> None:
+    told = answer("decide", run, "--further-labels", fitted / "cal.csv", "--json")
+    assert told["further_labels"] == {"new": 40, "kept": 40}
+    kept = json.loads((run / FILE).read_text())
+    (run / FILE).write_text(json.dumps(kept | {"labels": kept["labels"][:30]}))
+    refused = graphsde("decide", run)
+    assert refused.exit_code == 65 and "it has 30 of the 40 calibration labels" in " ".join(refused.stderr.split())
+    (run / FILE).unlink()
+    for words in (["decide", run], ["plan", run]):
+        assert "it has 0 of the 40 calibration labels" in " ".join(graphsde(*words).stderr.split())
+    assert graphsde("decide", run, "--further-labels", fitted / "cal.csv").exit_code == 0
+    assert answer("decide", run, "--json")["calibration"]["nodes"] == 115
+
+
+def test_a_graph_that_has_grown_can_not_change_a_label_that_was_tested_with(
+    fitted: Path, run: Path, tmp_path: Path
+) -> None:
+    assert graphsde("decide", run, "--further-labels", fitted / "cal.csv").exit_code == 0
+    rows = list(csv.DictReader((fitted / "cal.csv").open()))
+    grown, turned = Path(shutil.copytree(fitted / "graph", tmp_path / "grown")), {"a": "b", "b": "a"}
+    lines = (grown / "nodes.csv").read_text().splitlines()
+    place = next(at for at, line in enumerate(lines) if line.startswith(f"{rows[0]['id']},"))
+    plain = tmp_path / "plain.csv"
+    fresh = next(node for node in range(300, 600) if str(node) not in {row["id"] for row in rows})
+    plain.write_text(f"id,label\n{fresh},a\n")
+    for label, code in ((turned[rows[0]["label"]], 65), (rows[0]["label"], 0)):
+        node, _, x = lines[place].split(",")
+        lines[place] = f"{node},{label},{x}"
+        (grown / "nodes.csv").write_text("\n".join(lines) + "\n")
+        learned = graphsde("learn", run, plain, "--graph", grown)
+        assert learned.exit_code == code, learned.output
+        assert code == 0 or "E-LABEL-CONFLICT" in learned.stderr
+    assert int(gs.open_run(run).graph.role("further").sum()) == 40
+
+
+def test_a_file_without_calibration_nodes_is_refused_also_later(fitted: Path, run: Path, tmp_path: Path) -> None:
+    assert graphsde("decide", run, "--further-labels", fitted / "cal.csv").exit_code == 0
+    graph = gs.open_run(run).graph
+    known = np.flatnonzero(graph.role("train"))[:3]
+    assert graph.labels is not None
+    names = [graph.class_names[graph.labels[node]] for node in known]
+    lines = [f"{node},{name},calibration,{rank}" for rank, (node, name) in enumerate(zip(known, names, strict=True), 1)]
+    (tmp_path / "train.csv").write_text("id,label,role,rank\n" + "\n".join(lines) + "\n")
+    refused = graphsde("decide", run, "--further-labels", tmp_path / "train.csv")
+    assert refused.exit_code == 2 and "E-CAL-USED" in refused.stderr, refused.output
+
+
+def test_a_plan_states_the_probability_that_is_left(fitted: Path, run: Path) -> None:
+    assert graphsde("decide", run).exit_code == 0
+    assert graphsde("decide", run, "--further-labels", fitted / "cal.csv").exit_code == 0
+    assert "With probability 90%" in " ".join(graphsde("plan", run).stdout.split())
+
+
 def test_a_calibration_label_is_never_changed_and_never_trained_on(fitted: Path, run: Path, tmp_path: Path) -> None:
     assert graphsde("decide", run, "--further-labels", fitted / "cal.csv").exit_code == 0
     rows = list(csv.DictReader((fitted / "cal.csv").open()))
@@ -122,7 +184,7 @@ def test_a_damaged_file_is_an_error_with_a_way_out(run: Path, damage: str) -> No
     (run / FILE).write_text(damage)
     refused = graphsde("decide", run)
     assert refused.exit_code == 65 and "further-labels.json is damaged" in refused.stderr, refused.output
-    assert "remove it and give the labels again" in " ".join(refused.stderr.split())
+    assert "remove it and give all labels again" in " ".join(refused.stderr.split())
     (run / FILE).unlink()
     assert graphsde("decide", run).exit_code == 0
 

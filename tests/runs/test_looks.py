@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,12 @@ import pytest
 import graphsde as gs
 from cli_support import answer, graphsde
 from graphsde.acting.certified import Frontier, certify
-from graphsde.acting.decide import decide
+from graphsde.acting.decide import decide, first_calibration
 from graphsde.acting.ladder import limits_to_test
 from graphsde.base.errors import BadUsage
 from graphsde.base.lock import exclusive
 from graphsde.runs import looks
+from graphsde.runs.decided import before_deciding, decide_on_run
 from graphsde.runs.looks import ASSUMED, Look, looks_before, looks_of, remember
 from graphsde.runs.state import NewState
 
@@ -279,6 +281,25 @@ def test_a_focus_beside_the_ladder_is_tested_and_none_is_dropped() -> None:
         certify(prediction, graph, focus=0.04)
     with pytest.raises(BadUsage, match="focus can't be"):
         decide(prediction, graph, focus=4)
+
+
+def test_a_guarantee_with_other_calibration_nodes_is_another_look(run: Path) -> None:
+    graph = gs.load("digits")
+    prediction = gs.LabelPropagation().fit(graph).predict(graph)
+    certified, expected = (first_calibration(prediction, graph, one) for one in ("certified", "expected"))
+    assert 0 < expected.sum() < certified.sum(), "expected leaves some nodes to measure on"
+    for guarantee in ("certified", "expected", "certified", "expected"):
+        decide_on_run(run, prediction, graph, None, 64, guarantee=guarantee)
+    assert len(looks_of(run)) == 2
+    assert before_deciding(run, prediction, graph, 64, anytime=True).spent == pytest.approx(0.1)
+
+
+def test_what_a_test_with_a_larger_delta_certified_is_not_kept(run: Path) -> None:
+    loose, usual = (replace(USUAL, delta=one) for one in (0.2, 0.05))
+    (run / "looks.json").write_text(json.dumps({"format": 1, "looks": [asdict(loose), asdict(usual)]}))
+    before = looks_before(run, AGAIN)
+    assert before.spent == pytest.approx(0.25) and [one.delta for one in before.same_rule] == [0.05]
+    assert before.spent_on_others == pytest.approx(0.2)
 
 
 def test_another_draw_of_calibration_nodes_is_another_look() -> None:

@@ -14,7 +14,7 @@ from graphsde.acting.acquisition import ACQUISITIONS, Candidates, acquire
 from graphsde.base.errors import BadInput, BadUsage, shorten
 from graphsde.base.html import card, counted, note, table
 from graphsde.base.registry import Rules
-from graphsde.base.seeds import numpy_stream
+from graphsde.base.seeds import derive, numpy_stream
 from graphsde.graph.graph import Graph
 from graphsde.graph.ids import locate, plain_id
 from graphsde.graph.masks import mask_of
@@ -465,6 +465,8 @@ def ask(
         chosen = candidates.top(values, longer)  # each score of classes has a counterpart among variances
     else:
         chosen = acquire(by, candidates, longer)
+    if purpose == "calibration":
+        chosen = _in_stable_order(graph, pool, seed)[:wanted]
     if spread:
         points = candidates.propagated if pred.embedding is None else pred.embedding
         chosen = spread_out(chosen, points, graph, wanted)
@@ -533,6 +535,14 @@ def _pool(graph: Graph, skip: Collection[Any]) -> tuple[np.ndarray, bool]:
             fix="every node is skipped or already has a label in use",
         )
     return tested, True
+
+
+def _in_stable_order(graph: Graph, pool: np.ndarray, seed: int) -> np.ndarray:
+    """The pool at random, each node with a rank of its own: whoever labels some of them is asked the others first.
+
+    With another order each time, hard nodes could be passed over: asked once, left open, and never drawn again.
+    """
+    return pool[np.argsort([derive(seed, "calibration", plain_id(one)) for one in graph.node_ids[pool]], kind="stable")]
 
 
 def _without_a_role(graph: Graph, skip: Collection[Any]) -> np.ndarray:

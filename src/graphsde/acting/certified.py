@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,9 @@ from graphsde.graph.graph import Graph
 from graphsde.prediction import Prediction, Predictor
 from graphsde.uncertainty.binomial import nodes_to_certify
 from graphsde.uncertainty.held_out import HeldOut, held_out, require_share, validation_held
+
+PLANNED = 300
+"""Calibration nodes that the thresholds of a repeated test are chosen for, if it begins with fewer."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +63,11 @@ class Frontier:
         decided: nodes that the shares refer to.  # [N] bool
         calibration: the nodes of the test.  # [N] bool
         calibration_source: in words.
+        thresholds: of the ladder, which every repetition tests again.  # [K]
         anytime: whether the test may be repeated as labels come in.
         ood: the flag that acts first, if there is one.
         tolerance: for regression: a prediction is wrong if it is off by more.
         spent: δ of other tests on the same calibration labels, which lowers the stated probability.
-        thresholds: of the ladder, which every repetition tests again.  # [K]
         sequence: the focus, with its thresholds and its share of δ.
     """
 
@@ -76,11 +79,11 @@ class Frontier:
     decided: np.ndarray
     calibration: np.ndarray
     calibration_source: str
+    thresholds: np.ndarray
     anytime: bool = False
     ood: OODFlag | None = None
     tolerance: float | None = None
     spent: float = 0.0
-    thresholds: np.ndarray = field(default_factory=lambda: np.array([]))
     sequence: FocusSequence | None = None
 
     def __repr__(self) -> str:
@@ -179,9 +182,12 @@ class Frontier:
         )
         # what was certified once stays certified: the guarantee holds for all looks together
         rungs = keep_certified(rungs, self.rungs, uncertain[held.nodes], wrong)
+        decided = self.decided & ~held.mask  # what is known is not decided any more
+        decided = decided if decided.any() else self.decided
         return replace(
             self,
-            rungs=with_shares(rungs, uncertain[self.decided]),
+            rungs=with_shares(rungs, uncertain[decided]),
+            decided=decided,
             calibration=held.mask,
             calibration_source=held.source.words,
         )
@@ -275,15 +281,17 @@ def certify(
     cleared = np.ones(graph.num_nodes, dtype=bool) if ood is None else ood.cleared
     uncertain = np.where(cleared, values, np.inf)
     decided = ~(held.mask | graph.role("train") | graph.role("val"))
+    # a test that may be repeated is planned for labels to come: with the few at first, no threshold forgives errors
+    planned = max(len(held), PLANNED) if anytime else len(held)
     sequence = None
     if focus is not None and focus in limits:
         own = FOCUS_SHARE * delta
         others = uncertain[decided] if decided.any() else uncertain[~held.mask]
-        tested = thresholds_to_test(others, len(held), focus, own / BET if anytime else own)
+        tested = thresholds_to_test(others, planned, focus, own / BET if anytime else own)
         sequence = FocusSequence(focus, tested, own)
     rest = delta - (0.0 if sequence is None else sequence.delta)
     thresholds = choose_thresholds(
-        uncertain[judged.nodes], wrong_in_validation, limits, rest / BET if anytime else rest, len(held)
+        uncertain[judged.nodes], wrong_in_validation, limits, rest / BET if anytime else rest, planned
     )
     rungs = judge_all(uncertain[held.nodes], wrong, limits, thresholds, delta, sequence, anytime=anytime)
     decided = decided if decided.any() else held.mask

@@ -26,6 +26,7 @@ from graphsde.acting.rules import (
     of_selection,
 )
 from graphsde.base.errors import BadInput, BadUsage, GraphsdeError
+from graphsde.base.html import counted
 from graphsde.base.registry import Rules, unknown_name
 from graphsde.base.renames import current
 from graphsde.graph.graph import Graph
@@ -159,6 +160,12 @@ def decide(
     calibrated = _calibration(prediction, graph, guarantee, calibration, size, seed)
     limits = limits_to_test(max_error, focus) if ladder is None else tuple(ladder)
     anytime = anytime or further is not None or bool(graph.role("further").any())
+    if earlier and not anytime:
+        raise BadUsage(
+            "an ordinary test is run once, so it has no earlier tests",
+            found=f"{len(earlier)} in earlier",
+            fix="set further or anytime, or leave earlier out",
+        )
     terms = Terms(guarantee, float(max_error), float(delta), limits, focus, anytime, seed, float(spent), tuple(earlier))
     return rule(prediction, graph, calibrated, terms, confidence_level=confidence_level, **given)
 
@@ -218,7 +225,14 @@ def _calibration(
         return Calibrated(first, first, source)
     later = later & held_out(prediction, graph, later).mask
     first = first & ~later
-    return Calibrated(first, first | later, f"{source}, plus {int(later.sum()):,} nodes labelled since")
+    return Calibrated(first, first | later, f"{source}, plus {counted(int(later.sum()), 'node')} labelled since")
+
+
+def first_calibration(
+    prediction: Prediction, graph: Graph, guarantee: GuaranteeName, *, size: int | None = None, seed: int = 0
+) -> np.ndarray:
+    """The calibration nodes of a first test with this guarantee.  # [N] bool"""
+    return _calibration(prediction, graph, guarantee, None, size, seed).first
 
 
 def _with_further(graph: Graph, further: np.ndarray | None) -> Graph:

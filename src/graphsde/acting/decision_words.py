@@ -8,6 +8,7 @@ from typing import Any
 from graphsde.acting.certified import Frontier
 from graphsde.acting.decisions import Decisions
 from graphsde.acting.guarantee import left_to_state
+from graphsde.acting.ladder import EARLIER
 
 MOST_CLASSES = 6
 EACH_BY_ITSELF = "The guarantees for accepted nodes, sets and OOD flags hold individually, not jointly."
@@ -117,7 +118,9 @@ def frontier_rows(frontier: Frontier, in_use: float | None = None) -> list[dict[
     return [
         {
             "limit": percent(one.limit),
-            "status": one.status + (", in use" if one.certified and one.limit == in_use else ""),
+            "status": one.status
+            + (" at an earlier look" if one.outlook == EARLIER else "")
+            + (", in use" if one.certified and one.limit == in_use else ""),
             "accepted": percent(one.accepted_share),
             "wrong in calibration": f"{one.wrong:,} of {one.accepted:,}",
             "error at most": percent(one.upper_bound),

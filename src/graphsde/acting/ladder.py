@@ -27,6 +27,7 @@ limits, and validation nodes look easier than others because selection has seen 
 CANDIDATES = 200
 POSTERIOR_POINTS = 32
 EARLIER = "certified at an earlier look"
+"""Outlook of a limit that this look alone would not certify; its bound and p-value are those of the earlier one."""
 
 
 def limits_to_test(max_error: float, focus: float | None = None) -> tuple[float, ...]:

@@ -183,16 +183,17 @@ def decide(
         sets_by=sets_by,
         confidence_level=confidence_level,
     )
+    review = decisions.review(importance)
     if new is not None and not keep_further_labels(run, graph, new, say):
         new = None
-    review = decisions.review(importance)
     write_table(decisions.columns(), out)
     write_table(review.columns(), listed)
     if json:
         about = {"out": str(listed), "nodes": len(review), "ordered_by": review.ordered_by, "known": review.known}
-        print_of_run(
-            run, model, graph, {"out": str(out), "review": about, "other_tests": before.tests, **decisions.summary()}
-        )
+        about_run: dict[str, Any] = {"out": str(out), "review": about, "other_tests": before.tests}
+        if new is not None:
+            about_run["further_labels"] = {"new": len(new.positions), "kept": int(graph.role("further").sum())}
+        print_of_run(run, model, graph, about_run | decisions.summary())
         return
     if new is not None:
         tell(_kept_in_words(new, graph))
@@ -284,7 +285,7 @@ def plan(
 
 
 def _plan_of_run(run: Path, max_error: float, delta: float, tolerance: float | None, samples: int, json: bool) -> None:
-    from graphsde.acting.decision_words import describe, weaker_again
+    from graphsde.acting.decision_words import describe, other_tests, weaker_again
     from graphsde.runs.decided import decide_on_run
 
     opened = opened_run(run)
@@ -300,6 +301,7 @@ def _plan_of_run(run: Path, max_error: float, delta: float, tolerance: float | N
     tell("Error limits that hold among accepted nodes, and what the others need:")
     print_table(words.frontier)
     tell(*words.accepted)
+    tell(f"Guarantee {words.guarantee} {other_tests(decisions.frontier, before.tests)}".rstrip())
     if any(not one.certified for one in decisions.frontier.rungs):
         more = f"More calibration labels must be drawn at random: graphsde ask {run} --for calibration."
         tell(f"{more} {weaker_again(decisions.frontier, before.spent)}".rstrip())

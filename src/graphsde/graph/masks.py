@@ -29,7 +29,6 @@ WORDS = {
     "calib": "calibration",
     "cal": "calibration",
     "ood": "ood",
-    "further": "further",
 }
 NO_ROLE = frozenset({"", "na", "nan", "null", "none"})
 CHOICES = "one of train, val, calibration, test, or empty"

@@ -21,7 +21,8 @@ class LearnedFrom:
     Args:
         edges: fingerprint of the graph's edges.
         rows: sums over some rows of its features.  # [R]
-        used: training and validation nodes, and those that a calibrator was fitted on.  # [N] bool
+        used: training and validation nodes, also of an earlier fit that was continued, and of a calibrator.
+            # [N] bool
     """
 
     edges: str
@@ -36,7 +37,7 @@ class LearnedFrom:
         return cls(graph.adjacency.fingerprint, _some_rows(graph.features), graph.role("train") | graph.role("val"))
 
     def and_also(self, graph: Graph, nodes: np.ndarray) -> Self:
-        """With the nodes that a calibrator was fitted on, if they are of the same graph.  # [N] bool"""
+        """With the nodes of a calibrator or an earlier fit, if they are of the same graph.  # [N] bool"""
         if not (known := self.among(graph)).any():
             return self
         return replace(self, used=known | np.asarray(nodes, dtype=bool))

@@ -6,32 +6,39 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from graphsde.acting.decide import decide
+from graphsde.acting.decide import decide, first_calibration
 from graphsde.acting.decisions import Decisions
 from graphsde.acting.ladder import usual_focus
 from graphsde.graph.graph import Graph
 from graphsde.prediction import Prediction, Predictor
+from graphsde.runs.further_labels import require_all_further_labels
 from graphsde.runs.looks import USUAL_DELTA, Before, Look, looks_before, remember
 from graphsde.uncertainty.held_out import require_share
 
 USUAL_LIMIT = 0.05
 _NOT_OF_THE_TEST = ("guarantee", "ood_rule", "sets", "sets_by", "confidence_level")
-"""Options of :func:`graphsde.decide` that don't change which limits are certified."""
+"""Options of :func:`graphsde.decide` that change a test by its calibration nodes alone, if at all."""
 
 
 def before_deciding(
-    run: Path, graph: Graph, samples: int, *, say: Callable[[str], None] = lambda text: None, **options: Any
+    run: Path,
+    prediction: Prediction,
+    graph: Graph,
+    samples: int,
+    *,
+    say: Callable[[str], None] = lambda text: None,
+    **options: Any,
 ) -> Before:
     """Earlier looks at the calibration labels of a run, other than the one that these options make.
 
     Args:
         run: the folder.
-        graph: the run's, with its further labels.
+        prediction, graph: the run's, with its further labels.
         samples: per node.
         say: called with a one-line warning about a record that can't be read.
         options: of :func:`graphsde.decide`.
     """
-    return looks_before(run, _look(graph, samples, options), say)
+    return looks_before(run, _look(run, prediction, graph, samples, options), say)
 
 
 def decide_on_run(
@@ -55,7 +62,7 @@ def decide_on_run(
         say: called with one-line warnings.
         options: of :func:`graphsde.decide`.
     """
-    look = _look(graph, samples, options)
+    look = _look(run, prediction, graph, samples, options)
     before = looks_before(run, look, say) if before is None else before
     test: dict[str, Any] = {"anytime": look.anytime}
     if look.anytime:  # an ordinary test says itself that it is run only once
@@ -65,11 +72,17 @@ def decide_on_run(
     return decisions, before
 
 
-def _look(graph: Graph, samples: int, options: dict[str, Any]) -> Look:
+def _look(run: Path, prediction: Prediction, graph: Graph, samples: int, options: dict[str, Any]) -> Look:
+    require_all_further_labels(run, graph)
     test = {name: value for name, value in options.items() if name not in _NOT_OF_THE_TEST}
     max_error = test.pop("max_error", USUAL_LIMIT)
     require_share("max_error", max_error)
     focus = test.pop("focus", "usual")
+    drawn_for = options.get("guarantee", "certified")
+    if drawn_for != "certified":
+        draw: dict[str, Any] = {name: options[name] for name in ("size", "seed") if name in options}
+        nodes, usual = (first_calibration(prediction, graph, one, **draw) for one in (drawn_for, "certified"))
+        drawn_for = drawn_for if (nodes != usual).any() else "certified"
     anytime = bool(test.pop("anytime", False) or graph.role("further").any())
     return Look.of(
         max_error=max_error,
@@ -77,5 +90,6 @@ def _look(graph: Graph, samples: int, options: dict[str, Any]) -> Look:
         focus=usual_focus(max_error) if focus == "usual" else focus,
         samples=samples,
         anytime=anytime,
+        drawn_for=None if drawn_for == "certified" else drawn_for,
         **test,
     )

@@ -13,12 +13,11 @@ from graphsde.base.errors import BadInput, BadUsage, StorageError
 from graphsde.graph.graph import Graph
 from graphsde.graph.ids import locate, plain_id
 from graphsde.models import Model
-from graphsde.runs.looks import alone
+from graphsde.runs.looks import alone, further_given, note_further
 from graphsde.runs.new_labels import CHECKS, GivenLabels, NewLabels
 from graphsde.runs.state import FURTHER_LABELS as FILE
 
 FORMAT = 1
-_FIX = "restore the file from a backup, or remove it and give the labels again: graphsde decide RUN --further-labels"
 Label = str | int | float
 
 
@@ -56,9 +55,43 @@ def with_further_labels(run: Path, graph: Graph) -> Graph:
             roles |= mask
     free = np.flatnonzero(~roles[positions]).tolist()
     try:
-        return _labelled(graph, positions[free], [kept[row].label for row in free])
+        found = _labelled(graph, positions[free], [kept[row].label for row in free])
     except (KeyError, ValueError, TypeError) as error:
-        raise _damaged(path, f"{type(error).__name__}: {error}") from error
+        raise _damaged(path, f"it has a label that the run does not know, {error}") from error
+    _refuse_other_labels(path, graph, found)
+    return found
+
+
+def require_all_further_labels(run: Path, graph: Graph) -> None:
+    """Refuse to test without labels that an earlier look has counted: all of them count, not those one likes.
+
+    Args:
+        run: the folder.
+        graph: with the labels to test with, also those that the run does not keep yet.
+    """
+    given, kept = further_given(run), max(len(_read(run / FILE)), int(graph.role("further").sum()))
+    if kept < given:
+        raise _damaged(run / FILE, f"it has {kept:,} of the {given:,} calibration labels that the run was given")
+
+
+def _refuse_other_labels(path: Path, before: Graph, after: Graph) -> None:
+    """The graph of a run can grow and be read anew, and then have another label for a node that was calibrated on."""
+    if before.labels is not None and after.labels is not None:
+        other = before.labelled & (before.labels != after.labels)
+    elif before.values is not None and after.values is not None:
+        other = before.labelled & (before.values != after.values)
+    else:
+        return
+    if other.any():
+        node = plain_id(before.node_ids[np.flatnonzero(other)[0]])
+        raise BadInput(
+            f"the graph has another label than {path.name} for {int(other.sum()):,} calibration nodes",
+            code="E-LABEL-CONFLICT",
+            place=str(path),
+            found=f"node {node}",
+            expected="the label that was calibrated with",
+            fix="correct the graph's files, or fit again: a new fit starts without these labels",
+        )
 
 
 def check_further_labels(path: Path, model: Model, graph: Graph) -> tuple[Graph, NewLabels]:
@@ -75,7 +108,8 @@ def check_further_labels(path: Path, model: Model, graph: Graph) -> tuple[Graph,
     given = GivenLabels.read(path, role="calibration")
     new = CHECKS.of(model)(given, graph, model._require_fitted())
     given.require_random(path)
-    repeated = graph.role("further").any() and not len(new.positions)
+    there = locate(given.ids, graph.node_ids)
+    repeated = bool(len(there)) and bool(graph.role("further")[there].all())
     if new.from_test or not (len(new.positions) or repeated):
         raise BadUsage(
             f"{new.from_test} of these are test nodes" if new.from_test else "these labels are already in use",
@@ -105,8 +139,9 @@ def keep_further_labels(
             there = {one.id for one in known}
             labels = [*known, *(one for one in added if one.id not in there)]
             storage.write_json(run / FILE, _Kept(format=FORMAT, labels=labels).model_dump())
+            note_further(run, len(labels))
     except StorageError as error:
-        say(f"warning: the further labels are not kept, so give them again next time: {error.message}")
+        say(f"warning: the further labels are not kept ({error.message}); next time, give all of them in one file")
         return False
     return True
 
@@ -126,12 +161,19 @@ def _read(path: Path) -> list[_KeptLabel]:
     try:
         kept = storage.read_document(path, _Kept)
     except BadInput as error:
-        error.fix = _FIX
+        error.fix = _way_out(path)
         raise
     if kept.format != FORMAT:
         raise _damaged(path, f"format {kept.format}, but this graphsde reads {FORMAT}")
+    if len({one.id for one in kept.labels}) < len(kept.labels):
+        raise _damaged(path, "it names a node twice")
     return kept.labels
 
 
+def _way_out(path: Path) -> str:
+    again = f"graphsde decide {path.parent} --further-labels FILE"
+    return f"restore the file from a backup, or remove it and give all labels again: {again}"
+
+
 def _damaged(path: Path, why: str) -> BadInput:
-    return storage.damaged(path, why, _FIX)
+    return storage.damaged(path, why, _way_out(path))

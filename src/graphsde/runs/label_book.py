@@ -135,7 +135,7 @@ def roles_in(predictions: Path) -> tuple[list[int | str], dict[str, list[int | s
         raise storage.io_error("read", predictions, error) from error
     roles: dict[str, list[int | str]] = {}
     for node, role in zip(table["id"], table.get("split", [None] * len(table["id"])), strict=True):
-        if role is not None:
+        if role is not None and role != "further":  # labels for calibration are kept apart (further-labels.json)
             roles.setdefault(role, []).append(node)
     return table["id"], roles
 

@@ -42,6 +42,7 @@ class _KeptLook(_Strict):
 class _Kept(_Strict):
     format: int
     looks: list[_KeptLook]
+    further: int = Field(0, ge=0)
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,13 @@ class Look:
         tolerance: float | None = None,
         size: int | None = None,
         seed: int = 0,
+        drawn_for: str | None = None,
     ) -> Look:
-        """The test behind :func:`graphsde.decide` with these options."""
+        """The test behind :func:`graphsde.decide` with these options.
+
+        Args:
+            drawn_for: the guarantee whose rule drew other calibration nodes than a certified one has.
+        """
         options = {
             "limits": list(limits_to_test(max_error, focus)),
             "focus": focus,
@@ -92,7 +98,7 @@ class Look:
             "seed": seed,  # where calibration nodes are drawn, another seed draws others
             "samples": samples,
         }
-        return cls(delta, anytime, options)
+        return cls(delta, anytime, options if drawn_for is None else options | {"drawn_for": drawn_for})
 
     @property
     def test(self) -> OrdinaryTest:
@@ -142,17 +148,31 @@ def looks_of(run: Path, say: Callable[[str], None] = lambda text: None) -> tuple
         run: the folder.
         say: called with a one-line warning about a record that can't be read.
     """
+    return _record(run, say)[0]
+
+
+def further_given(run: Path) -> int:
+    """How many calibration labels a run was given after its fit, as far as its record says."""
+    return _record(run)[1]
+
+
+def note_further(run: Path, labels: int) -> None:
+    """Record how many calibration labels a run was given after its fit; to be called :func:`alone`."""
+    _write(run, looks_of(run), labels)
+
+
+def _record(run: Path, say: Callable[[str], None] = lambda text: None) -> tuple[tuple[Look, ...], int]:
     path = run / FILE
     if not path.exists():
-        return (ASSUMED,)
+        return (ASSUMED,), 0
     try:
         kept = storage.read_document(path, _Kept)
         if kept.format != FORMAT:
             raise storage.damaged(path, f"format {kept.format}, but this graphsde reads {FORMAT}")
     except (BadInput, StorageError) as error:
         say(f"warning: {error.message}; one earlier look at the calibration labels is assumed")
-        return (ASSUMED,)
-    return tuple(Look(**one.model_dump()) for one in kept.looks)
+        return (ASSUMED,), 0
+    return tuple(Look(**one.model_dump()) for one in kept.looks), kept.further
 
 
 def remember(run: Path, look: Look, frontier: Frontier, say: Callable[[str], None] = lambda text: None) -> None:
@@ -168,10 +188,10 @@ def remember(run: Path, look: Look, frontier: Frontier, say: Callable[[str], Non
     """
     try:
         with alone(run):
-            known = looks_of(run)
+            known, further = _record(run)
             made = replace(look, state=_state_of(run), idle=not look.anytime and not frontier.could_certify)
             if made not in known:
-                _write(run, (*known, made))
+                _write(run, (*known, made), further)
     except StorageError as error:
         say(f"warning: this look at the calibration labels is not recorded: {error.message}")
 
@@ -193,12 +213,14 @@ def looks_before(run: Path, look: Look, say: Callable[[str], None] = lambda text
         # an assumed look counts as at least as risky as the one to come
         spent=sum(max(one.delta, look.delta) if one.assumed else one.delta for one in others),
         tests=sum(not one.assumed for one in others),
-        same_rule=tuple(one.test for one in others if one.tested_the_rule_of(look)),
+        # what a test with a larger δ has certified is not what this one asks for; that test counts as spent alone
+        same_rule=tuple(one.test for one in others if one.delta <= look.delta and one.tested_the_rule_of(look)),
     )
 
 
-def _write(run: Path, looks: tuple[Look, ...]) -> None:
-    storage.write_json(run / FILE, {"format": FORMAT, "looks": [asdict(one) for one in looks]})
+def _write(run: Path, looks: tuple[Look, ...], further: int) -> None:
+    kept = {"format": FORMAT, "looks": [asdict(one) for one in looks]}
+    storage.write_json(run / FILE, kept | ({"further": further} if further else {}))
 
 
 def _writable(run: Path) -> bool:

@@ -152,7 +152,7 @@ SHIFTED_ANSWERS = tuple(
             "auroc": "ood_auroc",
             "auroc of wrong answers": "ood_auroc_wrong",
         },
-        judged=("accuracy on the shifted copy", "auroc", "auroc of wrong answers"),
+        judged=("accuracy on the shifted copy", "auroc of wrong answers"),
         about="The extended benchmark calls every node of a shifted copy out-of-distribution, also those whose label a "
         "model still predicts. Next to the AUROC by entropy there is therefore the accuracy on the shifted copy, and "
         "the AUROC where only its wrong answers count.",

@@ -102,7 +102,7 @@ def content_of_run(run: OpenedRun, samples: int, tolerance: float | None = None)
     prediction = run.prediction(samples)
     judged = "n_test" in lines[-1]
     metrics = evaluate(prediction, graph) if judged else {}
-    before = before_deciding(folder.path, graph, samples, say=folder.say, tolerance=tolerance)
+    before = before_deciding(folder.path, prediction, graph, samples, say=folder.say, tolerance=tolerance)
 
     def on_this_run(prediction: Prediction, graph: Graph, *, model: Model | None, **options: Any) -> Decisions:
         return decide_on_run(folder.path, prediction, graph, model, samples, before=before, **options)[0]

@@ -46,7 +46,14 @@ def panel(facts: RunFacts, run: OpenRun) -> None:
         delta = round(1 - confidence, 4)
         # asked each time: another process may have made a test meanwhile
         before = before_deciding(
-            run.folder.path, run.graph, run.num_samples, say=st.warning, delta=delta, tolerance=tolerance
+            run.folder.path,
+            run.prediction,
+            run.graph,
+            run.num_samples,
+            say=st.warning,
+            delta=delta,
+            tolerance=tolerance,
+            guarantee=named,
         )
         with st.spinner("Testing the limits …"):
             decisions, words, told = _decided(run, allowed, delta, named, tolerance, before)
