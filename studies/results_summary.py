@@ -62,7 +62,7 @@ def overview() -> str:
             continue
         order = sorted(seeds, key=lambda graph: [*FIVE, *seeds].index(graph))
         graphs = ", ".join(f"{graph} {spread(min(seeds[graph]), max(seeds[graph]))}" for graph in order)
-        if not any(found.values()):
+        if not all(found.values()):
             others.append(f"[{name}]({name}.md) ({graphs})")
             continue
         line = {"table": f"[{name}]({name}.md)", "graphs (seeds)": graphs}
@@ -71,19 +71,19 @@ def overview() -> str:
             line[f"{SUBJECTS[subject].lower()}: {' / '.join(WORDS)}"] = " / ".join(map(str, counts))
         lines.append(line)
         behind = [f"{one} ({_named(one.rivals['behind'])})" for one in found[DEFAULT] if one.rivals["behind"]]
-        losses += [f"* [{name}]({name}.md): {'; '.join(behind)}."] if behind else []
+        losses += [f"[{name}]({name}.md): {'; '.join(behind)}."] if behind else []
         for word, told in against_gcn.items():
             if name != "time":
                 told += [f"{one} in [{name}]({name}.md)" for one in found[SEARCHED] if GCN & set(one.rivals[word])]
     ahead, tied, behind = (against_gcn[word] for word in WORDS)
     where = f" ({'; '.join(ahead)})" if ahead else ""
     text = [
-        f"{markdown_table(lines)}\nNo verdicts to count: {', '.join(others)}."
+        f"{markdown_table(lines)}\nNot counted: {', '.join(others)}."
         + (f" Not run yet: {', '.join(waiting)}." if waiting else ""),
         side_by_side().strip(),
         f"Of {len(ahead + tied + behind)} comparisons with a GCN, costs left out, the paper's network is ahead in "
-        f"{len(ahead)}{where}, tied in {len(tied)} and behind in {len(behind)}. The default model is behind in:",
-        "\n".join(losses) + "\n",
+        f"{len(ahead)}{where}, tied in {len(tied)} and behind in {len(behind)}.",
+        f"**Where the default model is behind.** {' '.join(losses)}\n",
     ]
     return "\n\n".join(text)
 

@@ -44,7 +44,8 @@ SPREAD = {"miscalibration_area", "ence", "spread_spearman"}
 
 
 def test_every_figure_is_registered_with_what_a_reader_needs() -> None:
-    assert set(METRICS) == STANDARD | DETECTION | NUMBERS | SPREAD | {"ood_default_auroc", "ood_default_fpr95"}
+    others = {"ood_default_auroc", "ood_default_fpr95", "ood_accuracy", "ood_auroc_wrong"}
+    assert set(METRICS) == STANDARD | DETECTION | NUMBERS | SPREAD | others
     for facts in METRICS.describe():
         assert facts["summary"] and (facts["better"] in ("higher", "lower") or "best" in facts)
         assert len(facts["range"]) == 2 and "chance" in facts and len(facts["takes"]) == 2
