@@ -538,7 +538,7 @@ def _pool(graph: Graph, skip: Collection[Any]) -> tuple[np.ndarray, bool]:
 
 
 def _in_stable_order(graph: Graph, pool: np.ndarray, seed: int) -> np.ndarray:
-    """The pool at random, each node with a rank of its own: whoever labels some of them is asked the others first.
+    """The pool at random, each node with a rank of its own: of nodes asked about once, those left open come first.
 
     With another order each time, hard nodes could be passed over: asked once, left open, and never drawn again.
     """

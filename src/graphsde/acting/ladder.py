@@ -308,7 +308,7 @@ def keep_certified(
     """Rungs, with those that an earlier test has certified where these accept more.
 
     What holds at a limit also holds at looser ones. A rung is not kept if by now a larger share than the limit of the
-    calibration nodes that it accepts is wrong: a guarantee that the labels speak against helps nobody.
+    calibration nodes that it accepts is wrong: a guarantee that the labels contradict is of no use.
 
     Args:
         rungs: of this test.

@@ -75,7 +75,7 @@ def require_all_further_labels(run: Path, graph: Graph) -> None:
 
 
 def _refuse_other_labels(path: Path, before: Graph, after: Graph) -> None:
-    """The graph of a run can grow and be read anew, and then have another label for a node that was calibrated on."""
+    """A graph that has grown is read again, and may then have another label for a node that was calibrated on."""
     if before.labels is not None and after.labels is not None:
         other = before.labelled & (before.labels != after.labels)
     elif before.values is not None and after.values is not None:
