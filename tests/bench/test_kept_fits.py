@@ -52,6 +52,19 @@ def test_a_fit_that_was_kept_predicts_the_same_bits(name: str, digits: gs.Graph,
     np.testing.assert_array_equal(one.mean, other.mean)
 
 
+def test_a_setting_that_is_left_to_the_graph_is_not_its_default(
+    digits: gs.Graph, fits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On some benchmarks features are not scaled unless a model is told to: scaling="auto" is another fit there."""
+    monkeypatch.setattr(MODELS.get("gcn"), "defaults_for", lambda self, graph: {"scaling": "none"})
+    found = [
+        fitted(of("gcn", seed=0, **given), digits)[0] for given in ({}, {"scaling": "standard"}, {"scaling": "auto"})
+    ]
+    assert of("gcn")().settings.scaling == "auto"
+    assert [model.settings.scaling for model in found] == ["none", "standard", "auto"]
+    assert len(list(fits.iterdir())) == 3
+
+
 @pytest.mark.parametrize("name", ["gcn", "ensemble", "lgnsde"])
 def test_training_goes_on_from_a_kept_fit_as_from_the_fit_itself(name: str, digits: gs.Graph, fits: Path) -> None:
     fitted(of(name, seed=3), digits)

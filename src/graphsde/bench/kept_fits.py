@@ -83,12 +83,14 @@ def timed(model: Model, graph: Graph, **watched: Any) -> dict[str, float]:
 
 
 def _key(model: Model, graph: Graph) -> str:
-    """All that decides what a fit learns."""
+    """All that decides what a fit learns: a setting that is left to the graph may have another value than its default."""
+    model.resolve(graph)
     masks = {role: hashlib.sha256(np.packbits(mask).tobytes()).hexdigest() for role, mask in graph.masks.items()}
     asked = {
         "model": model.name,
         "version": model.version,
         "settings": model.settings.model_dump(mode="json"),
+        "given": sorted(model.given),
         "graph": graph.fingerprint,
         "masks": masks,
         "benchmark": graph.benchmark,
