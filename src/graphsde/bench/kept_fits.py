@@ -83,7 +83,7 @@ def timed(model: Model, graph: Graph, **watched: Any) -> dict[str, float]:
 
 
 def _key(model: Model, graph: Graph) -> str:
-    """All that decides what a fit learns: a setting that is left to the graph may have another value than its default."""
+    """All that decides what a fit learns; settings that are left to the graph may differ from their defaults."""
     model.resolve(graph)
     masks = {role: hashlib.sha256(np.packbits(mask).tobytes()).hexdigest() for role, mask in graph.masks.items()}
     asked = {
