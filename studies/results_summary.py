@@ -79,7 +79,8 @@ def overview() -> str:
     where = f" ({'; '.join(ahead)})" if ahead else ""
     text = [
         f"{markdown_table(lines)}\nNot counted: {', '.join(others)}."
-        + (f" Not run yet: {', '.join(waiting)}." if waiting else ""),
+        + (f" Not run yet: {', '.join(waiting)}." if waiting else "")
+        + " What each table lacks: `graphsde reproduce --plan studies/paper.yaml`.",
         side_by_side().strip(),
         f"Of {len(ahead + tied + behind)} comparisons with a GCN, costs left out, the paper's network is ahead in "
         f"{len(ahead)}{where}, tied in {len(tied)} and behind in {len(behind)}.",

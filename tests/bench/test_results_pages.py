@@ -174,6 +174,10 @@ TOLD = {
         ("extended-ood:label-leave-out", graph, "lgnsde", "auroc of the OOD score", False)
         for graph in ("photo", "computers")
     ],
+    "published figures ({}, {}), the default has {} by entropy, a GCN {} (": [
+        ("gnsd-draw:label-leave-out", "computers", name, "auroc", False)
+        for name in ("GNNSafe's GCN by gnnsafe", "gpn by vacuity", "lgnsde", "gcn")
+    ],
     "(GNNSafe's GCN {}, {})": [
         ("extended-ood:label-leave-out", graph, "GNNSafe's GCN", "auroc of the OOD score", False)
         for graph in ("photo", "computers")
