@@ -27,13 +27,14 @@ from results_pages import (
 )
 from study_table import with_table
 
+from graphsde.bench.cells import Cell
 from graphsde.bench.compare import standings
 from graphsde.bench.folder import BenchFolder
 from graphsde.bench.paper import TABLES, PaperTable
 from graphsde.bench.reproduce import Beside, markdown_table, with_found
 
 GCN = {"gcn", "gcn (tuned)"}
-# so few runs are marked on the page that sums up
+# so few runs are marked on the page that sums up, and make no verdict that is counted there
 FEW = 2
 # only the default has a temperature, which these reward
 UNCOUNTED = ("nll", "ece")
@@ -179,7 +180,10 @@ def _named(rivals: list[str]) -> str:
 
 
 def verdicts_of(plan: PaperTable, records: list[Any], subject: str) -> list[Judged]:
-    """By the figures that count; variants of LGNSDE are not rivals."""
+    """By the figures that count, of systems with enough runs; variants of LGNSDE are not rivals."""
+    seeds = seeds_run(records)
+    cells = [Cell(**record["cell"]) for record in records]
+    records = [record for record, one in zip(records, cells, strict=True) if len(seeds[one.dataset][one.label]) > FEW]
     names = {plan.metrics[one]: one for one in judged_names(plan) if one not in UNCOUNTED}
     part = plan.name.partition(":")[2].replace("-", " ")
     return [
