@@ -90,7 +90,7 @@ def _key(model: Model, graph: Graph) -> str:
         "model": model.name,
         "version": model.version,
         "settings": model.settings.model_dump(mode="json"),
-        "given": sorted(model.given),
+        "given": sorted(model._given),
         "graph": graph.fingerprint,
         "masks": masks,
         "benchmark": graph.benchmark,

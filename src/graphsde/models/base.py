@@ -126,11 +126,6 @@ class Model(ABC):
         """The default settings, before a model has seen a graph."""
         return cls.Settings.model_construct()  # unchecked: a setting without a default may be missing
 
-    @property
-    def given(self) -> frozenset[str]:
-        """Names of the settings that were set explicitly: the others may depend on the graph."""
-        return frozenset(self._given)
-
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The settings of the model, explicit or default, as plain values; a fit does not change them.
 
