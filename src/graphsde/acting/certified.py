@@ -180,7 +180,7 @@ class Frontier:
         rungs = judge_all(
             uncertain[held.nodes], wrong, limits, self.thresholds, self.delta, self.sequence, anytime=True
         )
-        # what was certified once stays certified: the guarantee holds for all looks together
+        # the guarantee holds for all looks together, so what was certified stays, unless the labels contradict it now
         rungs = keep_certified(rungs, self.rungs, uncertain[held.nodes], wrong)
         decided = self.decided & ~held.mask  # what is known is not decided any more
         decided = decided if decided.any() else self.decided
