@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -24,6 +26,7 @@ from graphsde.view.figures.bench import (
     gather,
     groups,
 )
+from graphsde.view.figures.chart import Dots
 from graphsde.view.figures.dynamics import EntropyByModel
 from graphsde.view.figures.evaluation import Detection, RiskCoverageCurves
 from graphsde.view.figures.nodes import nearest, spring_layout
@@ -192,6 +195,13 @@ def _compared(system: str, mean: float, agreement: str = "agrees") -> Beside:
         "prior-drift", "cora", system, f"ours, {system}", "accuracy-percent",
         80.0, None, "80", mean, 1.0, 5, mean - 1, mean + 1, 0, agreement, "",
     )  # fmt: skip
+
+
+def test_as_many_systems_as_the_extended_benchmark_has_look_different() -> None:
+    picture = beside_picture([replace(_compared("gcn", 70.0), model=f"system {place}") for place in range(18)])
+    assert picture is not None
+    keys = [mark for mark in picture.chart().panels[0].marks if isinstance(mark, Dots) and np.isnan(mark.x).all()]
+    assert len(keys) == len({(mark.colour, mark.filled) for mark in keys}) == 18
 
 
 def test_a_number_that_was_changed_is_drawn_as_curves_and_systems_as_dots() -> None:

@@ -15,7 +15,18 @@ from graphsde.bench.reproduce import Beside
 from graphsde.bench.statistics import bootstrap_interval
 from graphsde.view.figures.chart import Axis, Bars, Chart, Dots, Line, Mark, Panel, Symbol, Words
 from graphsde.view.figures.picture import Picture
-from graphsde.view.figures.style import BLUE, GREEN, GREY, INK, NEUTRAL_INK, ORANGE, SYMBOLS, VERMILLION, look
+from graphsde.view.figures.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    LINE_COLOURS,
+    NEUTRAL_INK,
+    ORANGE,
+    SYMBOLS,
+    VERMILLION,
+    look,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,10 +148,10 @@ class BesidePaper(Picture):
 
     def _dot(self, row: Beside, system: int, graph: int) -> Dots:
         assert row.printed is not None and row.mean is not None
-        how = look(system)
+        colour, filled = _colour_and_filling(system)
         ours, theirs = row.std or 0.0, row.printed_std or 0.0
         return Dots(
-            row.model, [row.printed], [row.mean], how.colour, SYMBOLS[graph % len(SYMBOLS)], how.filled, size=8.0,
+            row.model, [row.printed], [row.mean], colour, SYMBOLS[graph % len(SYMBOLS)], filled, size=8.0,
             opacity=0.9, texts=[row.dataset], x_low=[row.printed - theirs], x_high=[row.printed + theirs],
             y_low=[row.mean - ours], y_high=[row.mean + ours], legend=False,
             hover="%{text}: published %{x:.4g}, ours %{y:.4g}",
@@ -151,8 +162,8 @@ class BesidePaper(Picture):
         nowhere = [np.nan]
         keys: list[Mark] = []
         for place, name in enumerate(systems):
-            how = look(place)
-            keys.append(Dots(name, nowhere, nowhere, how.colour, "circle", how.filled, 8.0))
+            colour, filled = _colour_and_filling(place)
+            keys.append(Dots(name, nowhere, nowhere, colour, "circle", filled, 8.0))
         if len(graphs) > 1:
             keys += [Dots(n, nowhere, nowhere, INK, SYMBOLS[i % len(SYMBOLS)], size=8.0) for i, n in enumerate(graphs)]
         return keys
@@ -160,6 +171,12 @@ class BesidePaper(Picture):
     def columns(self) -> dict[str, list[Any]]:
         plain = [row.as_dict() for row in self.rows]
         return {name: [row[name] for row in plain] for name in plain[0]} if plain else {}
+
+
+def _colour_and_filling(system: int) -> tuple[str, bool]:
+    """Different for 18 systems: shapes are graphs, and by colour and filling alone only 16 ordinary looks differ."""
+    how, plain = look(system), 2 * len(LINE_COLOURS)
+    return (how.colour, how.filled) if system < plain else (GREY, system % 2 == 0)
 
 
 def beside_picture(rows: Sequence[Beside]) -> Picture | None:
